@@ -12,8 +12,8 @@ LONG = {
 }
 # a room may import those before it
 ROOMS = [
-    *("errors", "lazy", "scratch", "programs", "experiment", "results", "engines", "figures", "published", "claims"),
-    *("check", "plotting", "pages", "shell", "notebook", "api", "cli", "__main__"),
+    *("errors", "lazy", "scratch", "programs", "experiment", "results", "engines", "stacks", "figures", "published"),
+    *("claims", "check", "qlog", "plotting", "pages", "shell", "notebook", "api", "cli", "__main__"),
 ]
 
 

@@ -11,10 +11,10 @@ import pytest
 
 import dumbbell
 from conftest import Command
-from dumbbell import InputError, experiment, stacks
+from dumbbell import InputError, experiment
 from dumbbell.engines.live import engine as live
 from dumbbell.experiment import json_schema
-from dumbbell.experiment.plugins import known, trust
+from dumbbell.experiment.plugins import built, known, trust
 
 PLUGINS = Path(__file__).parent.parent / "crates" / "dumbbell-plugin"
 
@@ -45,7 +45,7 @@ def table(**flow: Any) -> dict[str, Any]:
 
 
 def test_a_stack_is_named_in_four_ways(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stacks, "library", lambda name: library if name == "window" else pytest.fail(name))
+    monkeypatch.setattr(built, "library", lambda name: library if name == "window" else pytest.fail(name))
     files = [
         table(stack=str(library)),
         table(stack={"plugin": str(library)}, cc="aimd"),

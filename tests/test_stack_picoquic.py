@@ -14,8 +14,9 @@ from conftest import Command
 from dumbbell import stacks
 from dumbbell.engines.linux.work import Told
 from dumbbell.errors import InputError
+from dumbbell.experiment.plugins import built
 from dumbbell.stacks import build as building
-from dumbbell.stacks import built, needs, picoquic
+from dumbbell.stacks import needs, picoquic
 from stack_harness import compiled, field, lines
 
 ADAPTER = Path(building.__file__).parent / "adapter" / "picoquic"

@@ -19,10 +19,11 @@ from dumbbell.cli import commands, doctor
 from dumbbell.engines.linux.work import Told
 from dumbbell.errors import Failed, InputError
 from dumbbell.experiment.file import parse
+from dumbbell.experiment.plugins import built
 from dumbbell.qlog import figure
 from dumbbell.qlog import write as writing
 from dumbbell.stacks import build as building
-from dumbbell.stacks import built, describe, needs, project, tree
+from dumbbell.stacks import describe, needs, project, tree
 from dumbbell.stacks.work import WORK
 from stack_harness import compiled, field, lines
 

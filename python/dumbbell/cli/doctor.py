@@ -75,7 +75,8 @@ ENGINES: dict[str, Callable[[], Iterator[Check]]] = {"sim": sim, "linux": linux,
 
 def _stacks() -> Check:
     """Return which QUIC stacks are built, and whether others can be; runs without them need none."""
-    from dumbbell.stacks import built, needs
+    from dumbbell.experiment.plugins import built
+    from dumbbell.stacks import needs
 
     names = [one.name for one in built.installed()]
     missing = {"cargo": needs.RUSTUP, "cmake": f"for picoquic: {needs.CMAKE}"}

@@ -8,7 +8,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from dumbbell.errors import InputError, UnknownName, shown
-from dumbbell.experiment import json_schema, net, plugins, schema, spelling
+from dumbbell.experiment import json_schema, net, plugins, schema, spelling, stack
 from dumbbell.experiment.plugins import trust
 from dumbbell.experiment.registry import Algorithm, Param, registry
 from dumbbell.results import columns
@@ -97,7 +97,7 @@ def _section(name: str) -> Group:
         doc = "Congestion control; dumbbell describe NAME says what it takes."
         keys.insert(0, Key("cc", "", _of_algorithms(known.cc), doc))
         if name == "flows":
-            keys.insert(1, Key("stack", "unset", "text, or a table with name or plugin", schema.STACK_DOC))
+            keys.insert(1, Key("stack", "unset", "text, or a table with name or plugin", stack.DOC))
     if name in net.HOPS:
         doc = "Queue discipline; dumbbell describe NAME says what it takes."
         keys.insert(0, Key("aqm", "", _of_algorithms(known.aqm), doc))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.stacks import built
+from dumbbell.experiment.plugins import built
 
 stack = typer.Typer(rich_markup_mode=None)
 Option = typer.Option

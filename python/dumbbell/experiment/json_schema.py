@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any
 
-from dumbbell.experiment import file, net, schema, spelling, traffic, units
+from dumbbell.experiment import file, net, schema, spelling, stack, traffic, units
 from dumbbell.experiment.matrix import parse_path
 from dumbbell.experiment.registry import Algorithm, Param, registry
 
@@ -301,11 +301,11 @@ def _with_stack(fields: dict[str, Schema], keys: _Keys, place: str) -> Schema:
         "properties": {"name": text, "plugin": text},
         "anyOf": [{"required": ["name"]}, {"required": ["plugin"]}],
     }
-    stack = {"anyOf": [text, table]}
+    own = {"anyOf": [text, table]}
     keys.add(f"{place}\\.cc", control)
-    keys.add(f"{place}\\.stack", stack)
+    keys.add(f"{place}\\.stack", own)
     keys.add(f"{place}\\.stack\\.{_ANY_NAME}", {})
-    found = _table(fields | {"stack": stack | {"description": schema.STACK_DOC}, "cc": {}})
+    found = _table(fields | {"stack": own | {"description": stack.DOC}, "cc": {}})
     tcp = {"properties": {"cc": fields["cc"]}}
     return found | {"if": {"required": ["stack"]}, "then": {"properties": {"cc": control}}, "else": tcp}
 

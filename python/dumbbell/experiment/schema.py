@@ -22,7 +22,6 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from dumbbell import stacks
 from dumbbell.errors import (
     InputError,
     Missing,
@@ -37,11 +36,10 @@ from dumbbell.errors import (
     several,
     shown,
 )
-from dumbbell.experiment import link_trace, plugins
+from dumbbell.experiment import link_trace, plugins, stack
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import Path, get_path, path_text
 from dumbbell.experiment.net import DELAY, HOPS, NAME, ROUTES, hops, leave_out_net
-from dumbbell.experiment.plugins import trust
 from dumbbell.experiment.registry import Algorithm, Param, registry
 from dumbbell.experiment.spelling import canonical, said
 
@@ -125,12 +123,6 @@ def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
 
 KINDS = {"aqm": "queue discipline", "cc": "congestion control"}
 _OF_PLUGINS = KINDS | {"stack": "stack"}
-ONLY_TCP = ("connect", "app_rate_from", "app_pause", "app_resume", "ecn_echo")  # keys of a flow
-STACK_DOC = (
-    "A QUIC stack in place of TCP: its name in `dumbbell stack list`, the file of its library, or a table with name or "
-    "plugin and its parameters. `cc` is one of its own congestion controls then."
-)
-_STACK_ALLOWED = "the name of a stack that `dumbbell stack list` shows, the file of one, or a table with either"
 
 
 def _plugged(what: str, table: dict[str, Any], files: Files | None) -> Section:
@@ -163,34 +155,10 @@ def _of_stack(value: Any) -> Any:
         return value
     table = {key: one for key, one in value.items() if key != "stack"}
     try:
-        if refused := [key for key in ONLY_TCP if key in table]:
-            raise Unfit("", f".{refused[0]}", "stack is set", f"no {refused[0]}, which is for TCP, or no stack")
-        table["cc"] = _plugin_of_stack(value["stack"], value.get("cc"))
+        table["cc"] = stack.plugin(table, value["stack"])
     except InputError as error:
         raise _complaint(error) from None
     return table
-
-
-def _plugin_of_stack(stack: Any, control: Any) -> dict[str, Any]:
-    """Return what stands for a stack in `cc`: its library, its control and its other keys. Raises InputError."""
-    if control is not None and not isinstance(control, str):
-        raise WrongValue("", ".cc", shown(control), "the name of one of the stack's congestion controls")
-    keys: dict[Any, Any] = {"control": control} if control is not None else {}
-    match stack:
-        case str(name):
-            pass
-        case {"plugin": str(name), **rest} | {"name": str(name), **rest}:
-            keys |= rest
-        case _:
-            raise WrongValue("", ".stack", shown(stack), _STACK_ALLOWED)
-    if "/" in name or name.endswith((".so", ".dylib")):
-        return keys | {"plugin": name}
-    try:
-        library = stacks.library(name)
-    except InputError as error:
-        raise error.moved("", f".stack{error.key}") from None
-    trust.trust(library.parent)  # it was built here
-    return keys | {"plugin": str(library.resolve())}
 
 
 @lru_cache(maxsize=256)

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from dumbbell.engines.linux.work import Told, lock
 from dumbbell.errors import Failed, OutOfRange, UnknownName, WrongValue, shown
-from dumbbell.stacks import built, needs, picoquic, project, tree
-from dumbbell.stacks.built import Built
+from dumbbell.experiment.plugins import built
+from dumbbell.experiment.plugins.built import Built
+from dumbbell.stacks import needs, picoquic, project, tree
 from dumbbell.stacks.project import Plan
 from dumbbell.stacks.work import WORK, Step, Work, keep
 

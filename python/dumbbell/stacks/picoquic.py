@@ -14,8 +14,9 @@ from pathlib import Path
 from dumbbell import _native
 from dumbbell.engines.linux.work import Told
 from dumbbell.errors import Unfit, Unreadable, WrongValue, one_line
-from dumbbell.stacks import built, needs, tree
-from dumbbell.stacks.built import Built
+from dumbbell.experiment.plugins import built
+from dumbbell.experiment.plugins.built import Built
+from dumbbell.stacks import needs, tree
 from dumbbell.stacks.work import Step, Work, keep
 
 STACK = "picoquic"

@@ -14,8 +14,8 @@ from typing import Self
 
 from dumbbell.engines.linux.work import Told, end_with_parent, lock, together
 from dumbbell.errors import Failed, InUse, Unwritable, one_line
-from dumbbell.stacks import built
-from dumbbell.stacks.built import Built
+from dumbbell.experiment.plugins import built
+from dumbbell.experiment.plugins.built import Built
 
 WORK = ".work"  # below home(): projects, what was compiled, logs; no stack's name begins with a dot
 DESCRIBE_S = 20.0  # for a library to say what it declares

@@ -1,0 +1,42 @@
+"""The key `stack` of a flow: a QUIC stack in place of TCP becomes the plugin of the flow's `cc`."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from dumbbell.errors import InputError, Unfit, WrongValue, shown
+from dumbbell.experiment.plugins import built, trust
+
+ONLY_TCP = ("connect", "app_rate_from", "app_pause", "app_resume", "ecn_echo")  # keys of a flow
+DOC = (
+    "A QUIC stack in place of TCP: its name in `dumbbell stack list`, the file of its library, or a table with name or "
+    "plugin and its parameters. `cc` is one of its own congestion controls then."
+)
+_ALLOWED = "the name of a stack that `dumbbell stack list` shows, the file of one, or a table with either"
+
+
+def plugin(flow: Mapping[str, Any], stack: Any) -> dict[str, Any]:
+    """Return what stands for the `stack` of a flow in its `cc`: its library, its control and its other keys.
+
+    Raises InputError without file, said of the keys of the flow.
+    """
+    if refused := [key for key in ONLY_TCP if key in flow]:
+        raise Unfit("", f".{refused[0]}", "stack is set", f"no {refused[0]}, which is for TCP, or no stack")
+    control = flow.get("cc")
+    if control is not None and not isinstance(control, str):
+        raise WrongValue("", ".cc", shown(control), "the name of one of the stack's congestion controls")
+    keys: dict[Any, Any] = {"control": control} if control is not None else {}
+    match stack:
+        case str(name):
+            pass
+        case {"plugin": str(name), **rest} | {"name": str(name), **rest}:
+            keys |= rest
+        case _:
+            raise WrongValue("", ".stack", shown(stack), _ALLOWED)
+    if "/" in name or name.endswith((".so", ".dylib")):
+        return keys | {"plugin": name}
+    try:
+        library = built.library(name)
+    except InputError as error:
+        raise error.moved("", f".stack{error.key}") from None
+    trust.trust(library.parent)  # it was built here
+    return keys | {"plugin": str(library.resolve())}
