@@ -1,7 +1,5 @@
 """Flows that a stack carries: how a file names one, what it measures, and where it is refused."""
 
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,24 +8,18 @@ import jsonschema
 import pytest
 
 import dumbbell
+import window_stack
 from conftest import Command
 from dumbbell import InputError, experiment
 from dumbbell.engines.live import engine as live
 from dumbbell.experiment import json_schema
 from dumbbell.experiment.plugins import built, known, trust
 
-PLUGINS = Path(__file__).parent.parent / "crates" / "dumbbell-plugin"
-
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example of a transport in C."""
-    if shutil.which("cc") is None:
-        pytest.skip("no C compiler")
-    to = tmp_path_factory.mktemp("window") / "libwindow.so"
-    flags = ["-std=c11", "-O1", "-shared", "-fPIC", "-I", str(PLUGINS / "include")]
-    subprocess.run(["cc", *flags, str(PLUGINS / "examples" / "window.c"), "-o", str(to)], check=True)
-    return to
+    return window_stack.built(tmp_path_factory.mktemp("window"))
 
 
 @pytest.fixture(autouse=True)
@@ -137,22 +129,14 @@ def test_other_engines_refuse_stacks_by_name(library: Path) -> None:
 
 
 def test_a_stack_that_crashes_ends_its_run_and_no_other(library: Path, tmp_path: Path, command: Command) -> None:
-    source = (PLUGINS / "examples" / "window.c").read_text()
-    broken = source.replace("  uint64_t number, stamp;", "  uint64_t number, stamp;\n  abort();")
-    assert broken != source
-    (tmp_path / "broken.c").write_text(broken)
-    to = tmp_path / "libbroken.so"
-    subprocess.run(
-        ["cc", "-shared", "-fPIC", "-I", str(PLUGINS / "include"), str(tmp_path / "broken.c"), "-o", str(to)],
-        check=True,
-    )
+    to = window_stack.built(tmp_path, "broken", "crashes")
     file = tmp_path / "sweep.toml"
     file.write_text(f"""
 title = "sweep"
 duration = "3s"
 [bottleneck]
-rate = "1Mbit"
-aqm = {{ name = "pfifo", limit = 2 }}
+rate = "20Mbit"
+aqm = {{ name = "pfifo", limit = 50 }}
 [[flows]]
 stack = "{library}"
 base_rtt = "20ms"

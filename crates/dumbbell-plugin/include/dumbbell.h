@@ -240,7 +240,7 @@ typedef struct {
 typedef struct {
   uint32_t abi;       /* DUMBBELL_ABI */
   uint32_t params;    /* how many */
-  const char *name;   /* in tables and figures: letters, digits, - and _ */
+  const char *name;   /* in tables and figures: letters, digits, - and _; of a stack also . */
   const char *title;  /* one line */
   const char *source; /* where it is specified */
   const dumbbell_param *param;

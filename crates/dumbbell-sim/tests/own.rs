@@ -6,7 +6,7 @@ use dumbbell_core::cc::{cubic, CcContext, CongestionControl};
 use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::Time;
-use dumbbell_sim::protocol::{Answer, Datagram, Outlet, Protocol, ProtocolContext};
+use dumbbell_sim::protocol::{Answer, Datagram, Outlet, Protocol, ProtocolContext, Return};
 use dumbbell_sim::{Outcome, RunError, Sim};
 use serde_json::{json, Map, Value};
 use std::collections::VecDeque;
@@ -267,6 +267,57 @@ fn an_endpoint_that_nobody_brings_is_an_error() {
     let config = json!({"bottleneck": {"aqm": {"name": "codel"}}, "udp": [{"protocol": {"name": "quic"}}]});
     let message = Sim::new(&config).err().map(|error| error.to_string());
     assert_eq!(message.as_deref(), Some("udp[0].protocol.name: found \"quic\", allowed: none is there"));
+}
+
+/// Its receiver answers twice at once, 5 ms after a datagram.
+struct Late {
+    next: Time,
+    due: Time,
+    heard: Arc<Mutex<Vec<(u64, Ecn, Time)>>>,
+}
+
+impl Protocol for Late {
+    fn start(&mut self, now: Time) {
+        self.next = now;
+    }
+    fn stop(&mut self, _now: Time) {}
+    fn next_timer(&self) -> Time {
+        self.next
+    }
+    fn on_timer(&mut self, _now: Time, net: &mut dyn Outlet) {
+        self.next = Time::NEVER;
+        net.send(Datagram { number: 0, length: 1250, ecn: Ecn::Ect0 });
+    }
+    fn on_datagram(&mut self, _datagram: &Datagram, now: Time) -> Option<Answer> {
+        self.due = now + Time::from_millis(5);
+        None
+    }
+    fn receiver_timer(&self) -> Time {
+        self.due
+    }
+    fn on_receiver_timer(&mut self, _now: Time, back: &mut dyn Return) {
+        self.due = Time::NEVER;
+        (1..3).for_each(|value| back.answer(Answer { value, length: 125, ecn: Ecn::Ect0 }));
+    }
+    fn on_answer(&mut self, answer: &Answer, rtt: Time, _now: Time) {
+        self.heard.lock().expect("no panic").push((answer.value, answer.ecn, rtt));
+    }
+}
+
+#[test]
+fn a_stack_answers_by_its_own_timer_and_hears_which_answer_was_marked() {
+    // 1250 B at 10 Mbit/s take 1 ms, 125 B back at 1 Mbit/s 1 ms each; the second waits for the first, and whoever waits is marked
+    let config = json!({"duration": 1_000_000_000, "bottleneck": {"rate": 10_000_000, "aqm": {"name": "pfifo"}},
+        "reverse": {"rate": 1_000_000, "aqm": {"name": "step", "threshold": 0}},
+        "flows": [{"cc": {"name": "late"}, "base_rtt": 40_000_000}]});
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let ours = Arc::clone(&heard);
+    let mut additions = dumbbell_sim::additions::Additions::default();
+    let new = move |(), _: &ProtocolContext| Late { next: Time::NEVER, due: Time::NEVER, heard: Arc::clone(&ours) };
+    additions.stack("late", |_| Ok(()), new);
+    Sim::builder(&config).additions(additions).build().expect("a configuration").finish().expect("a run");
+    let of = |value, ecn, ms| (value, ecn, Time::from_millis(ms));
+    assert_eq!(*heard.lock().expect("no panic"), [of(1, Ecn::Ect0, 47), of(2, Ecn::Ce, 48)]);
 }
 
 /// Always due: it lets no time pass by itself, and the run ends all the same.

@@ -273,7 +273,7 @@ impl Ends for Other {
         let Told { lost, probes, reductions, .. } = told;
         let closed = self.closed.and_then(|at| self.protocol.closed().map(|why| (why.to_owned(), at - self.started)));
         FlowResult {
-            // it ends when everything has arrived, as TCP does, and does not begin to end by being told to stop
+            // as of TCP: measured until everything has arrived, not until it is told to stop
             end: self.complete.unwrap_or(now),
             min_rtt_us: told.min_rtt.map_or(u32::MAX, micros),
             completion: self.complete.map(|at| at + self.half_rtt - self.started),
