@@ -164,6 +164,9 @@ impl Additions {
     /// # Errors
     /// An unknown name, key or value.
     pub fn choose_control(&self, keys: &Keys) -> Result<Chosen, ParamError> {
+        if self.stacks.contains_key(name(keys)) {
+            return Err(ParamError::new("plugin", "a stack", "a congestion control: only flows of [[flows]] may be a stack's"));
+        }
         match self.controls.get(name(keys)) {
             Some(choose) => choose(keys).map(Chosen::Foreign),
             None => Chosen::from_json(keys).map_err(|error| also(error, self.controls.keys())),

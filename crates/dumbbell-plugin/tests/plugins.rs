@@ -250,6 +250,11 @@ fn a_transport_ends_when_everything_has_arrived_and_writes_as_fast_as_its_applic
     plugin.add_to(&mut additions, "window");
     let error = refused.additions(additions).build().err().expect("it is refused").to_string();
     assert_eq!(error, "flows[0].app_pause: found a value, allowed: none with a stack");
+    let web = json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "pfifo"}}, "web": [{"cc": {"name": "window"}}]});
+    let mut again = Additions::default();
+    plugin.add_to(&mut again, "window");
+    let short = Sim::builder(&web).additions(again).build().err().expect("it is refused").to_string();
+    assert_eq!(short, "web[0].cc.plugin: found a stack, allowed: a congestion control: only flows of [[flows]] may be a stack's");
 }
 
 #[test]
