@@ -1,6 +1,7 @@
 """The typed schema of an experiment file, made from what the engine describes of itself."""
 
 import marshal
+import re
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from pathlib import Path as FilePath
@@ -141,7 +142,8 @@ def _plugged(what: str, table: dict[str, Any], files: Files | None) -> Section:
     for key, value in table.items():
         if key not in ("name", "plugin"):
             if key not in params:
-                raise UnknownKey("", f".{key}", key, ["plugin", *params])
+                names = [one for one in params if one != "control"] if known.kind == "stack" else params
+                raise UnknownKey("", f".{key}", key, ["plugin", *names])
             try:
                 given[key] = canonical(params[key], value, files)
             except InputError as error:
@@ -334,7 +336,7 @@ def _told(one: Any, table: dict[str, Any]) -> InputError:
     match one["type"]:
         case "dumbbell":
             error: InputError = one["ctx"]["error"]
-            return error.moved("", (key + error.key).removeprefix("."))
+            return error.moved("", _as_written((key + error.key).removeprefix("."), table))
         case "missing":
             return Missing("", key, _missing(str(steps[-1])))
         case "extra_forbidden":
@@ -344,6 +346,15 @@ def _told(one: Any, table: dict[str, Any]) -> InputError:
         case "dict_type" | "model_type" | "model_attributes_type":
             return WrongValue("", key, shown(one["input"]), "a table")
     return WrongValue("", key, shown(one["input"]), one["msg"])
+
+
+def _as_written(key: str, table: dict[str, Any]) -> str:
+    """Return a key of `table` as the file has it: parameters of a stack are in its table, though `cc` was read."""
+    of_cc = re.fullmatch(r"flows\[(\d+)\]\.cc\.(.+)", key)
+    if not of_cc or "stack" not in table["flows"][int(of_cc[1])]:
+        return key
+    inside = "cc" if of_cc[2] == "control" else f"stack.{of_cc[2]}"
+    return f"flows[{of_cc[1]}].{inside}"
 
 
 def _algorithms_at() -> dict[str, dict[str, Algorithm]]:
