@@ -54,6 +54,8 @@ pub struct Told {
     pub ssthresh: Option<u64>,
     /// Bytes in flight.
     pub in_flight: Option<u64>,
+    /// Pacing rate, bytes per second.
+    pub pacing_rate: Option<u64>,
     /// Bytes of a datagram that carries as much as one can: windows are shown in these.
     pub segment: u64,
     /// Packets that the sender took for lost.

@@ -148,6 +148,10 @@ pub trait Log {
     #[inline]
     fn dropped(&mut self, _packet: &Packet, _reason: DropReason, _place: Place, _at: At) {}
 
+    /// A router on the path, and not the queue, is about to clear the codepoint of the packet.
+    #[inline]
+    fn erased(&mut self, _packet: &Packet, _now: Time) {}
+
     /// What it wants to hear. The same throughout a run: senders are asked what is new only for listeners that want it.
     #[inline]
     fn hears(&self) -> Hears {
@@ -237,6 +241,10 @@ macro_rules! log_to {
             at: $crate::log::At,
         ) {
             $($log.dropped(packet, reason, place, at);)+
+        }
+        #[inline(always)]
+        fn erased(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
+            $($log.erased(packet, now);)+
         }
         #[inline(always)]
         fn hears(&$self) -> $crate::log::Hears {

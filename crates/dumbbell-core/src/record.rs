@@ -39,9 +39,9 @@ pub struct FlowCounters {
     pub ce: u64,
     /// Packets that the queue turned into SCE.
     pub sce: u64,
-    /// Packets that were CE when they were dropped.
+    /// Packets that were CE when they were dropped, or when a router cleared their codepoint.
     pub ce_dropped: u64,
-    /// Packets that the queue turned into SCE and dropped afterwards.
+    /// Packets that the queue turned into SCE and dropped afterwards, or a router cleared.
     ///
     /// This looks at the codepoint only. It is exact as long as a flow sends one of ECT(0) and ECT(1) and not both, as every
     /// transport does.
@@ -112,6 +112,16 @@ struct Signals {
     sce_dropped: u64,
     lost_ahead: u64,
     lost_behind: u64,
+}
+
+impl Signals {
+    /// `packet` goes, or its codepoint.
+    #[inline]
+    fn loses_mark(&mut self, packet: &Packet) {
+        self.ce_dropped += u64::from(packet.ecn == Ecn::Ce);
+        // Only what was ECT(0) becomes SCE: a flow that sends ECT(1) itself has no SCE marks, one that has them sends ECT(0).
+        self.sce_dropped += u64::from(packet.ecn == Ecn::Ect1 && self.sce > 0);
+    }
 }
 
 /// Counts per flow, and the time in queue of each packet that the queue sent, by class of its flow.
@@ -236,13 +246,15 @@ impl Log for FlowLog {
             Place::Behind => return flow.lost_behind += 1,
             Place::Arrival | Place::Queue => {}
         }
-        flow.ce_dropped += u64::from(packet.ecn == Ecn::Ce);
-        // Only what was ECT(0) becomes SCE: a flow that sends ECT(1) itself has no SCE marks, one that has them sends ECT(0).
-        flow.sce_dropped += u64::from(packet.ecn == Ecn::Ect1 && flow.sce > 0);
+        flow.loses_mark(packet);
         match reason {
             DropReason::Overflow => flow.dropped_overflow += 1,
             _ => flow.dropped_aqm += 1,
         }
+    }
+
+    fn erased(&mut self, packet: &Packet, _now: Time) {
+        self.signals.entry(packet.flow).loses_mark(packet);
     }
 }
 

@@ -1,9 +1,12 @@
 //! The trace of a flow's congestion control: a row whenever its state changes, and besides at most one per interval. Times are on the sender's clock.
+//! A stack has no states that are known here: it has a row per interval of what it tells.
 
 use crate::columns::{self, TraceRow};
 use crate::table::Table;
+use dumbbell_config::protocol::Told;
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::tcp::sender::Sender;
+use dumbbell_core::tcp::stats::SenderStats;
 use dumbbell_core::units::Time;
 
 /// What counts as the state of a flow: a row is written when it changes.
@@ -48,11 +51,9 @@ impl Trace {
             full_bw_reached: known.full_bw_reached,
             idle_restart: known.idle_restart,
         };
-        let last = &mut self.last[number as usize];
-        if last.state == Some(state) && now < last.at.saturating_add(self.interval) {
+        if !self.is_due(number, state, now) {
             return;
         }
-        *last = Last { state: Some(state), at: now };
         let conn = &sender.conn;
         self.rows.push(TraceRow {
             time: now,
@@ -70,6 +71,41 @@ impl Trace {
             is_app_limited: sender.is_app_limited(),
             backlog_bytes: backlog(),
         });
+    }
+
+    /// Something happened to flow `number`, whose transport is no TCP and has sent so many packets; as [`Trace::look`].
+    pub fn look_told(&mut self, number: u32, told: &Told, sent: u64, now: Time, backlog: impl FnOnce() -> u64) {
+        let state = State { name: "", ca: CaState::Open, full_bw_now: false, full_bw_reached: false, idle_restart: false };
+        if !self.is_due(number, state, now) {
+            return;
+        }
+        let segments = |bytes: Option<u64>| u32::try_from(bytes.unwrap_or(0) / told.segment.max(1)).unwrap_or(u32::MAX);
+        self.rows.push(TraceRow {
+            time: now,
+            flow: number,
+            model: None,
+            ca_state: CaState::Open,
+            pacing_rate: told.pacing_rate.unwrap_or(u64::MAX),
+            srtt_us: told.srtt.map_or(0, |srtt| u32::try_from(srtt.0 / 1000).unwrap_or(u32::MAX).max(1)),
+            cwnd: segments(told.cwnd),
+            in_flight: segments(told.in_flight),
+            delivered: told.received / told.segment.max(1),
+            delivered_ce: told.ce.unwrap_or(0),
+            lost: told.lost,
+            stats: SenderStats { sent, retransmissions: told.lost, timeouts: told.probes, ..SenderStats::default() },
+            is_app_limited: false,
+            backlog_bytes: backlog(),
+        });
+    }
+
+    /// Whether a row of flow `number` is due, which is in `state`. If so, it counts as written.
+    fn is_due(&mut self, number: u32, state: State, now: Time) -> bool {
+        let last = &mut self.last[number as usize];
+        if last.state == Some(state) && now < last.at.saturating_add(self.interval) {
+            return false;
+        }
+        *last = Last { state: Some(state), at: now };
+        true
     }
 
     /// The rows as a table.

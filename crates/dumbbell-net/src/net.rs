@@ -55,6 +55,10 @@ impl End<Packet> for Out<'_> {
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
         self.log.dropped(&packet, reason, Place::Behind, At::time(now));
     }
+
+    fn erased(&mut self, packet: &Packet, now: Time) {
+        self.log.erased(packet, now);
+    }
 }
 
 /// A flow that has been seen.

@@ -297,7 +297,7 @@ impl Protocol for Stack {
         let count = |value| known(value).unwrap_or(0);
         let stats = self.stats();
         let abi::StackStats { received, cwnd, ssthresh, in_flight, rtt, min_rtt, lost, spurious, .. } = stats;
-        let abi::StackStats { congestion_events, ce, timeouts, .. } = stats;
+        let abi::StackStats { congestion_events, ce, timeouts, pacing_rate, .. } = stats;
         Some(Told {
             received: count(received),
             srtt: known(rtt).map(Time),
@@ -305,6 +305,7 @@ impl Protocol for Stack {
             cwnd: known(cwnd),
             ssthresh: known(ssthresh),
             in_flight: known(in_flight),
+            pacing_rate: known(pacing_rate),
             segment: u64::from(MTU_FRAME - UDP_HEADERS),
             lost: count(lost),
             spurious: known(spurious),

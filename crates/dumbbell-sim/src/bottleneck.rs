@@ -319,6 +319,10 @@ impl<A: Aqm, L: Log> End<Packet> for Bottleneck<A, L> {
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
         self.log.dropped(&packet, reason, Place::Ahead, At::time(now));
     }
+
+    fn erased(&mut self, packet: &Packet, now: Time) {
+        self.log.erased(packet, now);
+    }
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ impl Carried for Packet {
 }
 
 impl Carried for Ack {
-    const REFUSED: &[&str] = &[value_marker::NAME, gro::NAME];
+    const REFUSED: &[&str] = &[value_marker::NAME, bleach::NAME, gro::NAME];
 
     #[inline]
     fn frame(&self) -> u32 {
@@ -74,6 +74,9 @@ pub trait End<T> {
 
     /// The path dropped `item`.
     fn dropped(&mut self, item: T, reason: DropReason, now: Time);
+
+    /// The path is about to clear the codepoint of `item`.
+    fn erased(&mut self, _item: &T, _now: Time) {}
 }
 
 /// What lies behind a stage.
@@ -92,6 +95,11 @@ impl<T: Carried> Way<'_, T> {
             None => self.end.arrive(item, now),
             Some((next, rest)) => next.push(item, now, &mut Way { rest, lost: self.lost, rng: self.rng, end: self.end }),
         }
+    }
+
+    /// The codepoint of `item` is about to be cleared.
+    pub fn erase(&mut self, item: &T, now: Time) {
+        self.end.erased(item, now);
     }
 
     /// `item` is dropped.
@@ -185,6 +193,7 @@ stages! {
     Batch: batch (batch::State<T>),
     Policer: policer (policer::State),
     ValueMarker: value_marker (value_marker::State),
+    Bleach: bleach (bleach::State),
     Gro: gro (gro::State<T>),
 }
 

@@ -71,7 +71,7 @@ columns! {
         /// State of the congestion control: startup, drain, probe_down, probe_cruise, probe_refill, probe_up or probe_rtt. BBRv1 goes up at a
         /// pacing gain above one, down below one, and cruises at one. Empty for a control without a model of its path.
         state: str = |row| row.known().state;
-        /// State of the loss and congestion machine of the transport: open, disorder, cwr, recovery or loss.
+        /// State of the loss and congestion machine of the transport: open, disorder, cwr, recovery or loss. Of a stack always open.
         ca_state: str = |row| row.ca_state.name(), label "state of loss recovery";
         /// Largest delivery rate of the control's filter; payload.
         #[doc = NO_MODEL]
@@ -133,7 +133,7 @@ columns! {
         cwnd: u64 = |row| u64::from(row.cwnd), unit "segments", label "congestion window";
         /// What the sender takes to be in flight.
         in_flight: u64 = |row| u64::from(row.in_flight), unit "segments", label "segments in flight";
-        /// Delivered so far; the SYN counts as one.
+        /// Delivered so far; the SYN counts as one. Of a stack, payload that its receiver's application has.
         delivered: u64 = |row| row.delivered, unit "segments", label "segments delivered";
         /// Of those, by ACKs that echo CE.
         delivered_ce: u64 = |row| row.delivered_ce, unit "segments", label "segments with CE";

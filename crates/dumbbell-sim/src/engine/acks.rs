@@ -73,6 +73,10 @@ impl<L: Log> Log for Acks<L> {
         self.counters.crossed(packet, now, leaves);
     }
 
+    fn erased(&mut self, packet: &Packet, now: Time) {
+        self.listener.erased(packet, now);
+    }
+
     fn acknowledgement(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
         let Held { ack, blocks } = self.said.held.get(packet.seq as usize).filter(|_| packet.is_back())?;
         Some((ack, if *blocks == NO_BLOCKS { &[] } else { self.said.pool.get(*blocks) }))

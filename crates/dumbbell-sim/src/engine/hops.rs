@@ -394,6 +394,11 @@ impl<L: Log + Send + 'static> End<Packet> for Hops<L> {
         let hop = self.members[packet.flow as usize].first;
         self.hops[usize::from(hop)].bottleneck.dropped(packet, reason, now);
     }
+
+    fn erased(&mut self, packet: &Packet, now: Time) {
+        let hop = self.members[packet.flow as usize].first;
+        self.hops[usize::from(hop)].bottleneck.log.erased(packet, now);
+    }
 }
 
 impl<L: Log + Send + 'static> Way for Hops<L> {

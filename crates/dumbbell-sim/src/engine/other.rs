@@ -15,6 +15,7 @@ use dumbbell_core::packet::{flag, Ecn, Packet, UDP_HEADERS};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{ack_flag, Ack, Block, Network};
 use dumbbell_core::units::Time;
+use dumbbell_measure::trace::Trace;
 
 /// Answers that have come back.
 pub struct Answers {
@@ -280,6 +281,12 @@ impl Ends for Other {
             sender: SenderStats { retransmissions: lost, probes, loss_reductions: reductions, ..sender },
             stack: Some(Box::new(OfStack { spurious: told.spurious, ce: told.ce, closed })),
             ..common
+        }
+    }
+
+    fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {
+        if let Some(told) = self.protocol.told().filter(|_| self.begun) {
+            trace.look_told(slot, &told, self.sent, now, backlog);
         }
     }
 

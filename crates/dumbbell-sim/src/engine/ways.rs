@@ -97,6 +97,10 @@ impl<A: Aqm, L: Log> End<Packet> for Entrance<A, L> {
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
         self.bottleneck.dropped(packet, reason, now);
     }
+
+    fn erased(&mut self, packet: &Packet, now: Time) {
+        self.bottleneck.log.erased(packet, now);
+    }
 }
 
 /// An endpoint's way into the net at one instant.
@@ -162,6 +166,10 @@ impl<A: Aqm, L: Log> End<Packet> for Exit<'_, A, L> {
 
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
         self.bottleneck.log.dropped(&packet, reason, Place::Behind, At::time(now));
+    }
+
+    fn erased(&mut self, packet: &Packet, now: Time) {
+        self.bottleneck.log.erased(packet, now);
     }
 }
 

@@ -141,4 +141,8 @@ impl<L: Log> End<Packet> for Out<'_, L> {
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
         self.bottleneck.log.dropped(&packet, reason, Place::Behind, At::time(now));
     }
+
+    fn erased(&mut self, packet: &Packet, now: Time) {
+        self.bottleneck.log.erased(packet, now);
+    }
 }

@@ -61,6 +61,12 @@ def _lossy(place: str, *path: dict[str, Any]) -> Scene:
     return scene(place, _RATE, _RTT, _SECONDS, flow={"path": list(path)})
 
 
+def _bleached(place: str, where: str, **keys: Any) -> Scene:
+    made = scene(place, _RATE, _RTT, _SECONDS, aqm="fq_codel", flow={"ecn": True})
+    made.table["bottleneck"][where] = [{"name": "bleach"} | keys]
+    return made
+
+
 def _blackout(place: str, start: float, end: float, **keys: Any) -> Scene:
     lost = [{"name": "loss", "probability": 1.0, "from": f"{start:g}s", "to": f"{end:g}s"}]
     return scene(place, _RATE, _RTT, _SECONDS + 4, flow=dict.fromkeys(keys, lost), outages=((start, end),))
@@ -161,6 +167,14 @@ CASES = (
         "RFC 9743, section 7.8; RFC 9002, section 6.1",
         scene("30%", _RATE, _RTT, _SECONDS, flow={"ack_path": [{"name": "loss", "probability": 0.3}]}),
         scene("batches 30ms", _RATE, _RTT, _SECONDS, flow={"ack_path": [{"name": "batch", "interval": "30ms"}]}),
+    ),
+    _case(
+        "bleaching",
+        "Does it go on where a router clears the ECN field, ahead of the queue or behind it?",
+        "RFC 3168, section 18; RFC 9000, section 13.4.2: ECN is validated",
+        _bleached("ahead", "path"),
+        _bleached("behind", "behind"),
+        _bleached("from 4s", "behind", **{"from": "4s"}),
     ),
     _case(
         "queues",
