@@ -1,6 +1,7 @@
 """`dumbbell schema`: what it accepts and refuses. conftest.py holds it against every table that any test parses."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from conftest import TRACE, Command, described, examples
 from dumbbell import experiment
 from dumbbell.errors import InputError
 from dumbbell.experiment import json_schema, shipped, spelling, units
+from dumbbell.experiment.plugins import built
 from dumbbell.experiment.registry import Param, registry
 from schema_corpus import EXCEPTIONS, excused, held_against_parse, validator
 
@@ -36,6 +38,12 @@ def test_it_is_a_json_schema_and_knows_every_algorithm(command: Command) -> None
 def test_every_shipped_experiment_is_accepted(path: Path) -> None:
     table = tomllib.loads(path.read_text())
     assert [error.message for error in validator().iter_errors(table)] == []
+    if stacks := built.named_in(path.read_text(encoding="utf-8")):
+        missing = next((one for one in stacks if one not in {stack.name for stack in built.installed()}), None)
+        if missing is not None:  # then that, and nothing else, is wrong with it
+            with pytest.raises(InputError, match=f"{re.escape(missing)}"):
+                experiment.load(path)
+            return
     experiment.load(path)
 
 

@@ -14,6 +14,7 @@ from dumbbell.engines import sim, sweep
 from dumbbell.engines.base import Local
 from dumbbell.experiment import schema, shipped
 from dumbbell.experiment.cell import Cell, canonical, digest
+from dumbbell.experiment.plugins import built
 from dumbbell.results import store
 from dumbbell.results.store import Measured, Store
 
@@ -148,7 +149,9 @@ def test_runs_resolved_in_parts_are_those_resolved_at_once(monkeypatch: pytest.M
         seen += 1
         return found
 
-    for name in shipped.experiments():
+    for name, file in shipped.experiments().items():
+        if built.named_in(file.read_text(encoding="utf-8")):
+            continue  # its stacks are not built
         plan = experiment.load(name)
         monkeypatch.setattr(schema, "_in_parts", both)
         list(itertools.islice(plan.cells(), 8))

@@ -11,6 +11,7 @@ from typing import Any
 from dumbbell import experiment
 from dumbbell.experiment import shipped
 from dumbbell.experiment.file import Experiment
+from dumbbell.experiment.plugins import built
 from website import schematic, speeds
 from website.links import FILES, title
 from website.markdown import ROOT, paragraphs, table
@@ -26,6 +27,7 @@ FOLDERS = {
     "hops": "Parking lots, queues behind queues, congested feedback",
     "l4s-classic": "L4S: Prague in a queue of RFC 3168",
     "sce": "Some Congestion Experienced",
+    "stacks": "QUIC stacks beside Linux",
     "traces": "Links that follow a trace",
     "traffic": "Short flows and UDP",
     "validation": "Cells that were measured on Linux; the same cells on several engines",
@@ -165,8 +167,11 @@ def _time(seconds: float) -> str:
 def size(entry: Entry) -> str:
     """Return how many runs an experiment has, about how many packets pass its bottleneck, and how long that takes.
 
-    The packets are those of up to 20 runs, times the number of runs: what `dumbbell run --dry-run` begins with.
+    The packets are those of up to 20 runs, times the number of runs: what `dumbbell run --dry-run` begins with. Of an
+    experiment with QUIC stacks, which may not be built here, it says which.
     """
+    if stacks := built.named_in(entry.file.read_text(encoding="utf-8")):
+        return f"needs {', '.join(stacks)} ([how to build them](../how-to/quic-stack.md))"
     runs = len(loaded(entry.file))
     sample = [cell.packets for cell in loaded(entry.file).sample(20)]
     packets = sum(sample) * runs / len(sample)

@@ -15,6 +15,7 @@ RUNS = (
     Sweep("alone.duckdb", ("alone",)),
     Sweep("beside.duckdb", ("beside",)),
     Sweep("steps.duckdb", ("steps",)),
+    Sweep("any-loss.duckdb", ("any-loss",)),
 )
 SENDERS = {
     "cubic": "Linux CUBIC",
@@ -22,19 +23,49 @@ SENDERS = {
     "quinn-0.11.19-cubic": "quinn 0.11.19 CUBIC",
     "noq-1.4.0-cubic": "noq CUBIC",
     "picoquic-1.1.52.0-cubic": "picoquic CUBIC",
+    "picoquic-any-loss-cubic": "picoquic CUBIC, each loss counts",
     "bbr3": "Linux BBRv3",
     "quinn-0.11.19-bbr": "quinn 0.11.19 BBR",
     "noq-1.4.0-bbr3": "noq BBR3",
     "picoquic-1.1.52.0-bbr": "picoquic BBR",
 }
 QUEUES = {"bfifo": "FIFO", "codel": "CoDel", "fq_codel": "FQ-CoDel", "pie": "PIE"}
-STEPS = ("as it is", "without HyStart", "paced at 1.25 windows a round trip", "without offload", "no SACK compression", "quinn 0.11.16")
+STEPS = (
+    "as it is",
+    "without HyStart",
+    "paced at 1.25 windows a round trip",
+    "without offload",
+    "no SACK compression",
+    "quinn 0.11.16",
+)
 # of versions, of cells by their rates and RTTs, and of the set-up
 NAMES = (
-    r"0\.11\.1[69]", r"BBRv?[123]", r"1\.4\.0", r"1\.1\.52\.0", r"1\.25 windows", r"P95",
-    r"\d+ Mbit/s(?:,| and) \d+ ms", r"\d+ ms, \d+ Mbit/s", r"at (?:20|50|100) Mbit/s", r"[Oo]ne (?:flow|change|bandwidth)", r"RFC \d+",
-    r"64 MB", r"250 kB", r"1 MB", r"0\.7\b",
-)  # fmt: skip
+    *(
+        r"three QUIC stacks",
+        r"[Tt]hree of these senders",
+        r"[Ss]ection \d",
+        r"in 30 s",
+        r"(?:three|six) seeds",
+        r"another 30 %",
+    ),
+    *(
+        r"1494 B with 1421 B",
+        r"1514 B with 1448(?: B)?",
+        r"1448 B",
+        r"from 10 s to 60 s",
+        r"\d+ Mbit/s and \d+ ms",
+        r"1\.25 windows",
+    ),
+    *(
+        r"0\.11\.1[69]",
+        r"BBRv?3",
+        r"64 MB",
+        r"one bandwidth-delay product",
+        r"[Oo]ne (?:change|constant|flow)",
+        r"in one queue",
+    ),
+    *(r"[Ee]ach loss", r"once more"),
+)
 
 
 def _queue(config: dict[str, Any]) -> str:
@@ -92,11 +123,28 @@ def _flows(results: Results) -> pl.DataFrame:
 
 
 def alone(results: Results) -> pl.DataFrame:
-    """Return one row per run of a flow alone; `use` is the share of the link that its packets take."""
-    found = _flows(results).with_columns(use=pl.col("throughput") / pl.col("rate"), cc=_control())
+    """Return one row per run of a flow alone.
+
+    `use` is the share of the link that its packets take, `data` the share of them that is data of the application.
+    """
+    found = _flows(results).with_columns(
+        use=pl.col("throughput") / pl.col("rate"), data=pl.col("goodput") / pl.col("throughput"), cc=_control()
+    )
     return found.select(
-        "rate", "rtt", "queue", "sender", "cc", "seed", "goodput", "use", "rtt_mean", "drops", "packets", "closed", "closed_s"
-    ).sort("rate", "rtt", "queue", "cc", "sender", "seed")  # fmt: skip
+        "rate",
+        "rtt",
+        "queue",
+        "sender",
+        "cc",
+        "seed",
+        "goodput",
+        "use",
+        "data",
+        "rtt_mean",
+        "drops",
+        "closed",
+        "closed_s",
+    ).sort("rate", "rtt", "queue", "cc", "sender", "seed")
 
 
 def _control() -> pl.Expr:
@@ -107,11 +155,15 @@ def beside(results: Results) -> pl.DataFrame:
     """Return one row per run of two flows: the first's share of both goodputs, and beside whom it ran."""
     flows = _flows(results)
     first, second = (flows.filter(pl.col("flow") == n) for n in (0, 1))
-    both = first.join(second.select("key", other="sender", other_goodput="goodput"), on="key").with_columns(cc=_control())
+    both = first.join(second.select("key", other="sender", other_goodput="goodput"), on="key").with_columns(
+        cc=_control()
+    )
     share = pl.col("goodput") / (pl.col("goodput") + pl.col("other_goodput"))
-    return both.with_columns(share=share).select(
-        "queue", "sender", "cc", "other", "seed", "share", "goodput", "other_goodput", "closed"
-    ).sort("other", "cc", "sender", "queue", "seed")  # fmt: skip
+    return (
+        both.with_columns(share=share)
+        .select("queue", "sender", "cc", "other", "seed", "share", "goodput", "other_goodput", "closed")
+        .sort("other", "cc", "sender", "queue", "seed")
+    )
 
 
 def steps(results: Results) -> pl.DataFrame:
@@ -120,14 +172,14 @@ def steps(results: Results) -> pl.DataFrame:
     # the queue's size follows from the cell
     plain = pl.col("queue").str.starts_with("FIFO")
     queue = pl.when(plain).then(pl.lit("FIFO")).otherwise(pl.col("queue"))
-    return found.select("rate", "rtt", queue.alias("queue"), "step", "seed", "goodput", "use", "rtt_mean", "drops").sort(
-        "rate", "rtt", "queue", "step", "seed"
-    )
+    return found.select(
+        "rate", "rtt", queue.alias("queue"), "step", "seed", "goodput", "use", "rtt_mean", "drops"
+    ).sort("rate", "rtt", "queue", "step", "seed")
 
 
-def evidence(one: Results, two: Results, ladder: Results) -> dict[str, pl.DataFrame]:
+def evidence(one: Results, two: Results, ladder: Results, threshold: Results) -> dict[str, pl.DataFrame]:
     """Return what the page rests on."""
-    return {"alone": alone(one), "beside": beside(two), "steps": steps(ladder)}
+    return {"alone": alone(one), "beside": beside(two), "steps": steps(ladder), "any_loss": beside(threshold)}
 
 
 def facts(_: Evidence) -> dict[str, Any]:
@@ -139,9 +191,10 @@ def facts(_: Evidence) -> dict[str, Any]:
         "paced": STEPS[2],
         "compared": STEPS[4],
         "quinn": STEPS[5],
-        "cubics": [name for name in SENDERS.values() if "CUBIC" in name],
-        "stacks_cubic": [name for name in SENDERS.values() if "CUBIC" in name and "Linux" not in name],
-        "stacks_bbr": [name for name in SENDERS.values() if "BBR" in name and "Linux" not in name],
+        "noq_and_quinn": ["quinn 0.11.16 CUBIC", "quinn 0.11.19 CUBIC", "noq CUBIC"],
+        "each_loss": SENDERS["picoquic-any-loss-cubic"],
+        "fifo": "FIFO of 250 kB",
+        "one_queue": ["CoDel", "PIE"],
     }
 
 
@@ -178,7 +231,9 @@ def beside_table(found: Evidence) -> str:
     means = found["beside"].group_by("other", "sender", "queue", maintain_order=True).agg(pl.col("share").mean())
     shares = {(r["other"], r["sender"], r["queue"]): r["share"] for r in means.iter_rows(named=True)}
     queues = list(dict.fromkeys(queue for *_, queue in shares))
-    pairs = [(other, name) for name in SENDERS.values() for other in SENDERS.values() if (other, name, queues[0]) in shares]
+    pairs = [
+        (other, name) for name in SENDERS.values() for other in SENDERS.values() if (other, name, queues[0]) in shares
+    ]
     rows = [
         [name, other, *(f"{100 * shares[other, name, queue]:.0f}" for queue in queues)]
         for other, name in sorted(pairs, key=lambda pair: (pair[0], list(SENDERS.values()).index(pair[1])))
@@ -186,10 +241,34 @@ def beside_table(found: Evidence) -> str:
     return aligned(["flow", "beside", *queues], rows, words=(0, 1))
 
 
+def any_loss_table(found: Evidence) -> str:
+    """Return picoquic's share beside Linux's CUBIC, as it is and with an answer to each loss."""
+    means = found["any_loss"].group_by("sender", "queue", maintain_order=True).agg(pl.col("share").mean())
+    shares = {(r["sender"], r["queue"]): r["share"] for r in means.iter_rows(named=True)}
+    queues, names = (list(dict.fromkeys(key[n] for key in shares)) for n in (1, 0))
+    rows = [[name, *(f"{100 * shares[name, queue]:.0f}" for queue in queues)] for name in names]
+    return aligned(["flow", *queues], rows, words=(0,))
+
+
+def closed_table(found: Evidence) -> str:
+    """Return which connections were closed before their end, by sender and cell."""
+    closed = found["alone"].filter(pl.col("closed") != "")
+    cells = closed.group_by("sender", "rate", "rtt", "queue", maintain_order=True).agg(
+        runs=pl.len(), first=pl.col("closed_s").min()
+    )
+    rows = [
+        [r["sender"], f"{r['rate']} Mbit/s, {r['rtt']} ms, {r['queue']}", str(r["runs"]), f"{r['first']:.1f}"]
+        for r in cells.sort("sender", "rate", "rtt", "queue").iter_rows(named=True)
+    ]
+    return aligned(["flow", "cell", "runs", "after, s"], rows, words=(0, 1))
+
+
 def steps_table(found: Evidence) -> str:
     """Return one row per change: use of the link in per cent, mean RTT in ms and drops, by cell."""
-    means = found["steps"].group_by("rate", "rtt", "queue", "step", maintain_order=True).agg(
-        pl.col("use", "rtt_mean", "drops").mean()
+    means = (
+        found["steps"]
+        .group_by("rate", "rtt", "queue", "step", maintain_order=True)
+        .agg(pl.col("use", "rtt_mean", "drops").mean())
     )
     of = {(r["rate"], r["rtt"], r["queue"], r["step"]): r for r in means.iter_rows(named=True)}
     rows = []
@@ -228,5 +307,12 @@ def drops_by_step(found: Evidence) -> Picture:
     )
 
 
-TABLES = {"cubic": cubic_table, "bbr": bbr_table, "beside": beside_table, "steps": steps_table}
+TABLES = {
+    "cubic": cubic_table,
+    "bbr": bbr_table,
+    "beside": beside_table,
+    "steps": steps_table,
+    "any_loss": any_loss_table,
+    "closed": closed_table,
+}
 FIGURES = {"drops-by-step": drops_by_step}

@@ -13,6 +13,7 @@ from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, nea
 
 STACKS = ("quinn", "noq", "quiche", "picoquic")
 LIBRARY, DESCRIPTION = "stack.so", "stack.json"
+_NAMED = re.compile(r'\bstack = (?:\{ *name = )?"([^"/]+)"')  # in the text of an experiment file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 
@@ -70,6 +71,11 @@ def check_name(name: str) -> str:
         allowed = f"letters, digits and . _ - (a letter or digit first), and not {stacks} alone"
         raise WrongValue("stack build", "--name", shown(name), allowed)
     return name
+
+
+def named_in(text: str) -> list[str]:
+    """Return the stacks that the text of an experiment file names: where they are not built, it cannot be read."""
+    return sorted(set(_NAMED.findall(text)))
 
 
 def installed() -> list[Built]:
