@@ -58,6 +58,26 @@ def test_a_policer_bounds_what_passes(tmp_path: Path) -> None:
     assert 2 < results.flows["goodput_mbit"][0] < 5
 
 
+@pytest.mark.parametrize(("place", "share"), [("path", 1.0), ("behind", 1.0), ("behind", 0.5)])
+def test_a_router_that_clears_codepoints_turns_marks_into_drops_or_takes_them_away(place: str, share: float) -> None:
+    bottleneck = {"rate": "10Mbit", "aqm": "fq_codel", place: [{"name": "bleach", "probability": share}]}
+    flow = dumbbell.run(described(duration="10s", bottleneck=bottleneck, flows=[{"cc": "cubic"}])).flows.row(
+        0, named=True
+    )
+    if place == "path":
+        assert flow["ce_marks"] == 0 < flow["drops"]
+    elif share == 1.0:  # the sender never hears of them
+        assert flow["ce_received"] == 0 == flow["drops"] and flow["ce_marks"] > 100
+    else:
+        assert 0.3 * flow["ce_marks"] < flow["ce_received"] < 0.7 * flow["ce_marks"]
+
+
+@pytest.mark.junk
+def test_acknowledgements_have_no_codepoint_to_be_cleared() -> None:
+    with pytest.raises(InputError, match=r"flows\[0\]\.ack_path.*bleach"):
+        dumbbell.run(described(flows=[{"cc": "reno", "ack_path": ["bleach"]}]))
+
+
 def test_stages_are_in_the_schema_listed_and_described(command: Command) -> None:
     text = str(json_schema.file_schema())
     assert "stage_burst_loss" in text and "right ahead of the queue" in text

@@ -30,6 +30,7 @@ fn stages(rng: &mut Rng) -> Value {
         json!({"name": "jitter", "max": 3 * MS}),
         json!({"name": "loss", "probability": 0.02}),
         json!({"name": "reorder", "probability": 0.05, "delay": 2 * MS}),
+        json!({"name": "bleach", "probability": 0.3}),
     ];
     json!([one(rng, &known).clone()])
 }
