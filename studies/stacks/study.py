@@ -1,4 +1,4 @@
-"""What quinn, noq and picoquic do beside Linux, and from which mechanisms their CUBIC differs from Linux's."""
+"""What quinn, noq and picoquic do next to Linux, and the mechanisms by which their CUBIC differs from that of Linux."""
 
 import json
 from typing import Any
@@ -152,7 +152,7 @@ def _control() -> pl.Expr:
 
 
 def beside(results: Results) -> pl.DataFrame:
-    """Return one row per run of two flows: the first's share of both goodputs, and beside whom it ran."""
+    """Return one row per run of two flows: the first's share of both goodputs, and next to whom it ran."""
     flows = _flows(results)
     first, second = (flows.filter(pl.col("flow") == n) for n in (0, 1))
     both = first.join(second.select("key", other="sender", other_goodput="goodput"), on="key").with_columns(
@@ -227,7 +227,7 @@ def bbr_table(found: Evidence) -> str:
 
 
 def beside_table(found: Evidence) -> str:
-    """Return the share of each sender beside each of Linux's, by queue."""
+    """Return the share of each sender next to each of Linux's, by queue."""
     means = found["beside"].group_by("other", "sender", "queue", maintain_order=True).agg(pl.col("share").mean())
     shares = {(r["other"], r["sender"], r["queue"]): r["share"] for r in means.iter_rows(named=True)}
     queues = list(dict.fromkeys(queue for *_, queue in shares))
@@ -238,11 +238,11 @@ def beside_table(found: Evidence) -> str:
         [name, other, *(f"{100 * shares[other, name, queue]:.0f}" for queue in queues)]
         for other, name in sorted(pairs, key=lambda pair: (pair[0], list(SENDERS.values()).index(pair[1])))
     ]
-    return aligned(["flow", "beside", *queues], rows, words=(0, 1))
+    return aligned(["flow", "next to", *queues], rows, words=(0, 1))
 
 
 def any_loss_table(found: Evidence) -> str:
-    """Return picoquic's share beside Linux's CUBIC, as it is and with an answer to each loss."""
+    """Return picoquic's share next to Linux's CUBIC, as it is and with an answer to each loss."""
     means = found["any_loss"].group_by("sender", "queue", maintain_order=True).agg(pl.col("share").mean())
     shares = {(r["sender"], r["queue"]): r["share"] for r in means.iter_rows(named=True)}
     queues, names = (list(dict.fromkeys(key[n] for key in shares)) for n in (1, 0))
