@@ -24,6 +24,7 @@ COMMANDS = {
     "paper": ("read", "paper"),
     "claims": ("read", "claims"),
     "export": ("read", "export"),
+    "import": ("exchange", "import_"),
     "check": ("check", "check"),
     "doctor": ("doctor", "doctor"),
     "shell": ("shell", "shell"),

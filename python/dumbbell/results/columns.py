@@ -59,7 +59,17 @@ _OF_STORE = [
     Column("engine_version", "", "engine", "Version of the engine and a hash of its sources."),
     Column("kernel", "", "kernel", "JSON: kernel, patches and tools, of a run on Linux."),
     Column(
-        "given", "", "given", "JSON: keys that the experiment sets, of a run on Linux; others are the kernel's own."
+        "imported",
+        "",
+        "imported file",
+        "JSON: of a file that was imported, its name, digest and format, what it says of itself, and notes on the reading.",
+    ),
+    Column(
+        "given",
+        "",
+        "given",
+        "JSON: keys that the experiment sets, of a run on Linux, where others are the kernel's own; keys that the file "
+        "tells, of one that was imported.",
     ),
     Column("wall_s", "s", "time of computation", "Seconds that one core took for the run."),
     Column(

@@ -1,4 +1,5 @@
 """Versions of engines. Each begins with what the engine is: `linux-…`, `live-…`; that of the simulator is a number.
+`import-…` are files of other tools, which no engine of ours made.
 
 Kernels have names, too, those that `dumbbell linux build` was given. A name may mean another kernel tomorrow;
 a version, `linux-RELEASE+DIGEST.OURS`, is always the same.
@@ -8,14 +9,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from dumbbell._native import engine_version
 
-OTHERS = ("linux", "live")
+OTHERS = ("linux", "live", "import")
 KINDS = ("sim", *OTHERS)
 NOT_LINUX = "-"  # the kernel of a run that had none of ours
 Names = Mapping[str, Sequence[str]]  # of kernels, by version
 
 
 def kind(version: str) -> str:
-    """Return what an engine's version begins with: linux, live; else sim."""
+    """Return what an engine's version begins with: linux, live, import; else sim."""
     return next((other for other in OTHERS if version.startswith(f"{other}-")), "sim")
 
 

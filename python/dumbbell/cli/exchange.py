@@ -1,0 +1,173 @@
+"""`dumbbell import`: what other tools measured, as results, and the experiment that simulates the same."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dumbbell.errors import Conflict, InputError, Missing, Unwritable, WrongValue, one_line, several
+from dumbbell.experiment import units
+
+if TYPE_CHECKING:
+    from dumbbell.exchange.keep import Imported
+
+_MOST_SAID = 4  # assumptions that are told of each file; its experiment has all of them
+Option = typer.Option
+
+
+def import_(
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Files of Flent, iperf3 --json, ss -ti with times, pcap, pcapng, qlog."),
+    ],
+    output: Annotated[str, Option("-o", "--output", help="Results file; files that it has are skipped.")] = "results.duckdb",
+    propose: Annotated[
+        str | None,
+        Option("--propose", metavar="FILE.toml|DIR", help="Write the experiment that simulates the same set-up."),
+    ] = None,
+    simulate: Annotated[
+        bool, Option("--run", help="Write that experiment, here unless --propose says where, and run it into the results.")
+    ] = False,
+    experiment: Annotated[
+        str | None,
+        Option("--as", metavar="EXPERIMENT", help="The files measured this experiment of one cell; nothing is proposed."),
+    ] = None,
+    settings: Annotated[
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Replaces a key of the experiment of --as.")
+    ] = None,
+    name: Annotated[
+        str | None, Option("--name", metavar="NAME", help="Name of the experiment; files with one set-up are its seeds.")
+    ] = None,
+    interval: Annotated[
+        str | None,
+        Option("--interval", metavar="TIME", help="Between points of series of packets and events; rounds of ss."),
+    ] = None,
+) -> None:
+    """Read what other tools measured into results, next to simulations of the same set-up."""
+    from dumbbell.exchange import keep
+
+    if experiment is None and settings:
+        raise Missing("import", "--as", "the experiment whose keys --set replaces")
+    if experiment is not None and (propose is not None or simulate or name is not None):
+        given = "--propose" if propose is not None else "--run" if simulate else "--name"
+        raise Conflict("import", "", f"--as and {given}", "one of them")
+    _check_output(output)
+    found = _all_read(files, experiment, settings, name, _seconds(interval))
+    drafts = _drafts(found, propose, simulate=simulate)
+    for path in drafts:
+        if path.exists():
+            raise Unwritable(str(path), "", "this file exists", "a name that is free: --propose")
+    added = keep.keep(output, found)
+    for path, text in drafts.items():
+        _write(path, text)
+    for one in found:
+        _say(one)
+    kept = f", {len(found) - len(added)} kept from before" if len(added) < len(found) else ""
+    print(f"{len(added)} files imported{kept}: {output}", file=sys.stderr)
+    print("\n".join(map(str, drafts)), end="\n" * bool(drafts))
+    if simulate:
+        from dumbbell.cli.run import carry_out
+        from dumbbell.experiment.file import load
+
+        carry_out([load(str(path)) for path in drafts], output)
+
+
+def _seconds(interval: str | None) -> float | None:
+    if interval is None:
+        return None
+    try:
+        length = units.parse("time", interval) / 1e9
+    except InputError as error:
+        raise error.moved("--interval", "") from None
+    if not 0.001 <= length <= 3600:
+        raise WrongValue("", "--interval", f'"{interval}"', "a time from 1ms to 1h")
+    return length
+
+
+def _check_output(output: str) -> None:
+    """Raise InputError for results that could not be kept, before files are read."""
+    from dumbbell.results.store import Store
+
+    path = Path(output)
+    if path.exists():
+        with Store.open(path, write=True):
+            pass
+    elif not path.absolute().parent.is_dir():
+        raise Unwritable(output, "", f"no folder {path.parent}", "a file in a folder that exists")
+
+
+def _all_read(
+    files: list[str], experiment: str | None, settings: list[str] | None, name: str | None, interval_s: float | None
+) -> list[Imported]:
+    from dumbbell.exchange import formats, keep
+    from dumbbell.experiment.file import load
+
+    chosen = None
+    if experiment is not None:
+        whole = load(experiment, settings)
+        if whole.matrix.size > 1:
+            axes = ", ".join(axis.text for axis in whole.matrix.axes if len(axis.values) > 1)
+            raise Missing(experiment, "--set", f"one value of each key of the matrix: {axes}")
+        chosen = whole.cell(0)
+    found, wrong = [], []
+    for file in dict.fromkeys(files):
+        path = Path(file)
+        try:
+            read = formats.read(path, interval_s)
+            if chosen is None:
+                found.append(keep.proposed(path, read, name or stem(path)))
+            else:
+                found.append(keep.described(path, read, chosen))
+        except InputError as error:
+            wrong.append(error if error.file.startswith(file) else error.within(file))
+    if wrong:
+        raise several(wrong)
+    return found
+
+
+def stem(path: Path) -> str:
+    """Return the name of a file without the endings of its format."""
+    name = path.name
+    for ending in (".gz", ".bz2", ".xz", ".flent", ".flnt", ".json", ".pcapng", ".pcap", ".sqlog", ".qlog", ".txt", ".log"):
+        if name.lower().endswith(ending) and len(name) > len(ending):
+            name = name[: -len(ending)]
+    return one_line(name)
+
+
+def _drafts(found: list[Imported], propose: str | None, *, simulate: bool) -> dict[Path, str]:
+    """Return the experiment files to write: one for each set-up."""
+    if propose is None and not simulate:
+        return {}
+    where = Path(propose or ".")
+    drafts: dict[Path, str] = {}
+    single = where.suffix == ".toml"
+    names = list(dict.fromkeys(one.name for one in found))
+    if single and len(names) > 1:
+        raise Conflict("import", "", f"--propose {propose} and {len(names)} set-ups", "a folder, or --name")
+    if not (where.parent if single else where).is_dir():
+        raise Unwritable(str(where), "", "no such folder", "a file ending in .toml, or a folder that exists")
+    for one in found:
+        path = where if single else where / f"{one.name}.toml"
+        drafts.setdefault(path, one.text)
+    return drafts
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Unwritable(str(path), "", (error.strerror or str(error)).lower(), "a place that can be written to") from None
+
+
+def _say(one: Imported) -> None:
+    flows = len(one.measured.flows)
+    about = f"{one.measured.source.get('format')}, {flows} flow{'s' * (flows > 1)}, {one.measured.duration_s:.3g} s"
+    lines = [f"{one.path}: {about}"]
+    lines += [f"  assumed: {text}" for text in one.assumed[:_MOST_SAID]]
+    if (more := len(one.assumed) - _MOST_SAID) > 0:
+        lines.append(f"  assumed: {more} keys more, as the file of --propose says")
+    lines += [f"  {note}" for note in one.measured.notes]
+    print("\n".join(map(one_line, lines)), file=sys.stderr)

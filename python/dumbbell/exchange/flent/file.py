@@ -1,0 +1,183 @@
+"""The container of a Flent data file: JSON, plain or compressed, and its checked parts."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import json
+import lzma
+import math
+import re
+import zlib
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dumbbell.errors import Unreadable, shown
+from dumbbell.exchange.measured import Floats
+
+ALLOWED = "a data file of Flent: .flent, .flent.gz or .flent.bz2"
+NEWEST = 4
+MOST_BYTES = 2**30  # of the text; the largest files in public are 1/30 of it
+_SHORT = 40
+
+
+@dataclass
+class Raw:
+    """Samples of one series: their times from the start of the test, s, and what was measured at each, by key."""
+
+    times: Floats
+    values: dict[str, Floats]
+
+
+@dataclass
+class Data:
+    """A data file. `results` are on `x`, s from the start; NaN is a gap."""
+
+    path: Path
+    version: int
+    x: Floats
+    results: dict[str, Floats]
+    raw: dict[str, Raw]
+    metadata: dict[str, Any]
+
+    @property
+    def series_meta(self) -> dict[str, dict[str, Any]]:
+        """What is said of each series."""
+        found = self.metadata.get("SERIES_META")
+        return {key: one for key, one in found.items() if isinstance(one, dict)} if isinstance(found, dict) else {}
+
+    def words(self, key: str) -> str:
+        """Return a text of the metadata; empty if it is none."""
+        found = self.metadata.get(key)
+        return found if isinstance(found, str) else ""
+
+
+def content(path: Path) -> bytes:
+    """Return the bytes of a file, uncompressed. Raises InputError."""
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise Unreadable(str(path), "", (error.strerror or str(error)).lower(), ALLOWED) from None
+    try:
+        if raw[:2] == b"\x1f\x8b":
+            raw = gzip.decompress(raw)
+        elif raw[:3] == b"BZh":
+            raw = bz2.decompress(raw)
+        elif raw[:6] == b"\xfd7zXZ\x00":
+            raw = lzma.decompress(raw)
+    except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError):
+        raise Unreadable(str(path), "", "this is a damaged compressed file", ALLOWED) from None
+    if len(raw) > MOST_BYTES:
+        raise Unreadable(str(path), "", f"it has more than {MOST_BYTES >> 20} MiB", ALLOWED)
+    return raw
+
+
+def parsed(path: Path, value: Any) -> Data:
+    """Return the parts of a data file that was read as JSON. Raises InputError."""
+    if not isinstance(value, dict):
+        raise Unreadable(str(path), "", f"this is {shown(value, _SHORT)}", ALLOWED)
+    version = value.get("version", 1)
+    if type(version) is not int or not 1 <= version <= NEWEST:
+        raise Unreadable(str(path), "version", f"this is {shown(version, _SHORT)}", f"1 to {NEWEST}")
+    for key, kind, words in (("x_values", list, "a list"), ("results", dict, "a table"), ("metadata", dict, "a table")):
+        if not isinstance(value.get(key), kind):
+            raise Unreadable(str(path), key, f"this is {shown(value.get(key), _SHORT)}", f"{words}, as Flent writes it")
+    x = _numbers(value["x_values"])
+    if x is None or not np.isfinite(x).all():
+        raise Unreadable(str(path), "x_values", "it has what is not a number", "times in seconds")
+    results: dict[str, Floats] = {}
+    for name, series in value["results"].items():
+        found = _numbers(series) if isinstance(series, list) else None
+        if found is None or len(found) != len(x):
+            raise Unreadable(
+                str(path), f"results: {_cut(name)}", f"this is {shown(series, _SHORT)}", f"a list of {len(x)} numbers"
+            )
+        results[name] = found
+    metadata = value["metadata"]
+    return Data(path, version, x, results, _raw(path, value.get("raw_values"), metadata), metadata)
+
+
+def _raw(path: Path, value: Any, metadata: dict[str, Any]) -> dict[str, Raw]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise Unreadable(str(path), "raw_values", f"this is {shown(value, _SHORT)}", "a table, as Flent writes it")
+    zero = started(metadata)
+    found: dict[str, dict[str, list[float]]] = {}
+    for name, samples in value.items():
+        if not isinstance(samples, list):
+            continue
+        columns: dict[str, list[float]] = {"t": []}
+        for sample in samples:
+            if not isinstance(sample, dict):
+                continue
+            time = _number(sample.get("t"))
+            if math.isnan(time):
+                continue
+            count = len(columns["t"])
+            columns["t"].append(time)
+            for key, one in sample.items():
+                if key != "t" and not math.isnan(number := _number(one)):
+                    column = columns.setdefault(key, [])
+                    column += [math.nan] * (count - len(column))
+                    column.append(number)
+        if columns["t"]:
+            found[name] = columns
+    if zero is None:
+        zero = min((columns["t"][0] for columns in found.values()), default=0.0)
+    made = {}
+    for name, columns in found.items():
+        count = len(columns["t"])
+        values = {key: np.array(c + [math.nan] * (count - len(c))) for key, c in columns.items() if key != "t"}
+        made[name] = Raw(np.array(columns["t"]) - zero, values)
+    return made
+
+
+def started(metadata: dict[str, Any], key: str = "T0") -> float | None:
+    """Return when a test began, s since 1970; None if the file does not say."""
+    text = metadata.get(key)
+    if not isinstance(text, str):
+        return None
+    try:
+        time = datetime.fromisoformat(text.replace("Z", "+00:00"))
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _numbers(values: list[Any]) -> Floats | None:
+    """Return numbers, null as NaN; None if anything else is there."""
+    if any(isinstance(one, bool) or not (one is None or isinstance(one, int | float)) for one in values):
+        return None
+    return np.array([_number(one) for one in values], dtype=np.float64)
+
+
+def _number(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    try:
+        return float(value) if math.isfinite(value) else math.nan
+    except OverflowError:
+        return math.nan
+
+
+def _cut(name: str) -> str:
+    return re.sub(r"\s+", " ", name)[:60]
+
+
+def is_flent(value: Any) -> bool:
+    """Whether a JSON value looks like a data file of Flent."""
+    return isinstance(value, dict) and "x_values" in value and "results" in value
+
+
+def load(path: Path) -> Data:
+    """Return a data file. Raises InputError."""
+    try:
+        value = json.loads(content(path).decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise Unreadable(str(path), "", "this is not JSON", ALLOWED) from None
+    return parsed(path, value)

@@ -1,0 +1,219 @@
+"""What the metadata of a Flent file say of the set-up: rates, queue disciplines, congestion controls, ECN, RTT."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from dumbbell import _native
+from dumbbell.errors import InputError
+from dumbbell.exchange import setup
+from dumbbell.exchange.flent.file import Data
+from dumbbell.exchange.measured import Fact, Measured
+from dumbbell.experiment import spelling, units
+from dumbbell.experiment.registry import registry
+
+OWN = "DUMBBELL"  # our part of the metadata of files that dumbbell wrote
+_RATE = re.compile(r"(?<![\w.])(?:\w+[=:])?(\d+(?:\.\d+)?)\s*([kmg])(?:bit(?:/?s|ps)?|bps)(?![a-z])", re.IGNORECASE)
+_RTT = re.compile(r"(?:\brtt|[_\W]rtt)[_=: ]*(\d+(?:\.\d+)?)\s*ms", re.IGNORECASE)
+_SIZES = {"k": 1e3, "m": 1e6, "g": 1e9}
+_SHAPERS = {"tbf": "rate", "cake": "bandwidth", "netem": "rate"}
+_LEAST_SHARE = 0.9  # of a rate that the title says: a flow that had more went the other way
+_CONTROL = re.compile(r"-K\s+([\w-]+)(?:,([\w-]+))?")
+
+
+def source(data: Data) -> dict[str, Any]:
+    """Return what is kept of a file's metadata with its run."""
+    found = {
+        "format": "Flent",
+        "test": data.words("NAME"),
+        "version": data.words("FLENT_VERSION"),
+        "started": data.words("T0") or data.words("TIME"),
+        "host": data.words("HOST"),
+    }
+    return {key: " ".join(text.split())[:200] for key, text in found.items() if text}
+
+
+def control(data: Data, name: str, *, up: bool) -> Fact:
+    """Return the congestion control of a series."""
+    known = [word for word in registry().cc if not word.startswith("constant")] + ["bbr", "westwood", "cdg", "ledbat"]
+    for word in re.split(r"[^\w-]+", name):
+        if word.lower() in known:
+            return setup.control(word, "the name of the series")
+    command = data.series_meta.get(name, {})
+    if found := _CONTROL.search(str(command.get("COMMAND", command.get("command", "")))):
+        return setup.control(found[1] if up or not found[2] else found[2], "netperf's option -K")
+    for said in (command.get("CONG_CONTROL"), _parameter(data, "tcp_cong_control", up=up)):
+        if isinstance(said, str) and said:
+            return setup.control(said, "the test's congestion control")
+    for host, tables in _hosts(data):
+        if (host == "") == up and isinstance(said := tables.get("SYSCTLS"), dict):
+            name_of = said.get("net.ipv4.tcp_congestion_control")
+            if isinstance(name_of, str):
+                where = "this host" if up else host
+                return setup.control(name_of, f"sysctl tcp_congestion_control of {where}")
+    return Fact("cubic", "the file does not say; Linux has CUBIC by default", known=False)
+
+
+def _parameter(data: Data, key: str, *, up: bool) -> str:
+    table = data.metadata.get("TEST_PARAMETERS")
+    said = table.get(key) if isinstance(table, dict) else None
+    parts = said.split(",") if isinstance(said, str) else []
+    return (parts[0] if up or len(parts) < 2 else parts[1]).strip() if parts else ""
+
+
+def _hosts(data: Data) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the metadata of each host: those of the one that measures have an empty name."""
+    yield "", data.metadata
+    remote = data.metadata.get("REMOTE_METADATA")
+    for host, table in (remote.items() if isinstance(remote, dict) else ()):
+        if isinstance(table, dict):
+            yield str(host), table
+
+
+def describe(data: Data, found: Measured) -> None:
+    """Add what the metadata say of the set-up."""
+    sections = {"EGRESS_INFO": "reverse", "INGRESS_INFO": "bottleneck"}
+    for host, table in _hosts(data):
+        for key, section in sections.items():
+            info = table.get(key)
+            if isinstance(info, dict) and f"{section}.rate" not in found.setup:
+                where = f"{host or 'the host that measures'}, {info.get('iface') or 'its interface'}"
+                found.setup |= _shaped(info, section, where)
+    _rates_of_title(data, found)
+    text = f"{data.words('TITLE')} {data.words('DATA_FILENAME')}"
+    if (match := _RTT.search(text)) and 0 < float(match[1]) < 10_000:
+        found.source["rtt"] = float(match[1])
+    sysctls = data.metadata.get("SYSCTLS")
+    ecn = sysctls.get("net.ipv4.tcp_ecn") if isinstance(sysctls, dict) else None
+    if str(ecn) in ("0", "1", "2"):
+        found.setup["hosts.ecn"] = Fact("true" if str(ecn) == "1" else "false", f"sysctl tcp_ecn = {ecn} where it was measured")
+
+
+def _shaped(info: dict[str, Any], section: str, where: str) -> dict[str, Fact]:
+    """Return rate and queue discipline of an interface that shapes; nothing of any other."""
+    qdiscs = [one for one in _list(info.get("qdiscs")) if isinstance(one.get("params", {}), dict)]
+    classes = [one for one in _list(info.get("classes")) if one.get("name") in ("htb", "hfsc")]
+    found: dict[str, Fact] = {}
+    rates = [rate for one in classes if (rate := _rate(_params(one).get("ceil") or _params(one).get("rate")))]
+    if rates:
+        found[f"{section}.rate"] = Fact(setup.rate(max(rates)), f"tc class of {where}")
+        found[f"{section}.shaper"] = Fact('"htb"', f"tc class of {where}")
+    for one in qdiscs:
+        key = _SHAPERS.get(str(one.get("name")))
+        if not rates and key and (rate := _rate(_params(one).get(key))):
+            found[f"{section}.rate"] = Fact(setup.rate(rate), f"tc qdisc {one['name']} of {where}")
+            rates.append(rate)
+    if not found:
+        return {}
+    leaves = [one for one in qdiscs if one.get("name") in registry().aqm or one.get("name") in ("pfifo_fast", "sfq", "fq")]
+    if leaves:
+        found[f"{section}.aqm"] = aqm(str(leaves[-1]["name"]), _params(leaves[-1]), f"tc qdisc of {where}")
+    return found
+
+
+def _list(value: Any) -> list[dict[str, Any]]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _params(one: dict[str, Any]) -> dict[str, Any]:
+    found = one.get("params")
+    return found if isinstance(found, dict) else {}
+
+
+def _rate(text: Any) -> float:
+    """Return a rate as tc writes it, bit/s; 0 if it is none."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kmgKMG]?)bit", text) if isinstance(text, str) else None
+    return float(match[1]) * _SIZES.get(match[2].lower(), 1.0) if match else 0.0
+
+
+def aqm(name: str, params: dict[str, Any], source: str) -> Fact:
+    """Return a queue discipline with tc's parameters as an experiment file has it."""
+    if name == "pfifo_fast":
+        return Fact('{ name = "pfifo", limit = 1000 }', f"{source}: pfifo_fast, whose length is that of the device")
+    if name not in registry().aqm:
+        return Fact('"pfifo"', f"{source}: {name} is not in dumbbell", known=False)
+    table = [f"name = {setup.quoted(name)}"]
+    for key, param in registry().aqm[name].params.items():
+        kind = spelling.unit_kind(param) or param.kind
+        if key in params and (text := _value(kind, str(params[key]))):
+            table.append(f"{key} = {text}")
+    return Fact(f"{{ {', '.join(table)} }}" if len(table) > 1 else setup.quoted(name), source)
+
+
+def _value(kind: str, text: str) -> str:
+    """Return a parameter of tc in TOML; empty if it is not understood."""
+    try:
+        if kind == "time":
+            units.parse("time", text)
+            return setup.quoted(text)
+    except InputError:
+        return ""
+    number = re.fullmatch(r"(\d+)(?:p|b|Kb)?", text)
+    if kind == "int" and number:
+        return number[1]
+    if kind == "size" and number:
+        return setup.quoted(f"{number[1]}B")
+    return ""
+
+
+def _rates_of_title(data: Data, found: Measured) -> None:
+    """Take rates from title or file name, where tc says none: `bandwidth:1Mbit/10Mbit`, `bw=20Mbit`.
+
+    Of two the larger one is that of downloads, as links to homes have it. A rate that is less than what was measured
+    is none of this link.
+    """
+    if "bottleneck.rate" in found.setup and "reverse.rate" in found.setup:
+        return
+    for place in ("TITLE", "DATA_FILENAME"):
+        rates = [float(number) * _SIZES[unit.lower()] for number, unit in _RATE.findall(data.words(place).replace("_", " "))]
+        rates = list(dict.fromkeys(rates))[:2]
+        if not rates:
+            continue
+        ways = {"bottleneck.rate": max(rates), "reverse.rate": min(rates)}
+        for key, rate in ways.items():
+            way = "down" if key == "bottleneck.rate" else "up"
+            carried = sum(flow.goodput_mbit for flow in found.flows if flow.direction == way) * 1e6
+            if key not in found.setup and rate > 0 and carried * _LEAST_SHARE <= rate:
+                where = "the title" if place == "TITLE" else "the name of the file"
+                found.setup[key] = Fact(setup.rate(rate), f"{where} says so")
+        return
+
+
+def restore(data: Data, found: Measured) -> None:
+    """Take configuration and figures of a run that dumbbell exported as they were."""
+    own = data.metadata.get(OWN)
+    if not isinstance(own, dict):
+        return
+    try:
+        config = own["config"]
+        tables = {name: own["tables"][name] for name in ("runs", "flows", "classes")}
+        _native.check(json.dumps(config))
+        flows = [one for kind in ("flows", "udp") for one in config[kind] for _ in range(one["count"])]
+        names = [str(one) for one in own["series"]]
+        if not all(isinstance(row, dict) for rows in tables.values() for row in rows):
+            raise ValueError("rows")
+        if len(names) != len(flows) or len(tables["flows"]) != len(flows) or len(tables["runs"]) != 1:
+            raise ValueError("flows")
+        seed = int(own["seed"])
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError, RecursionError) as error:
+        text = " ".join(str(error).split())[:80]
+        found.notes.append(f"what dumbbell had written of the run is damaged ({text}): the series alone are taken")
+        return
+    by_name = {flow.name: flow for flow in found.flows}
+    kept = []
+    for name, row, one in zip(names, tables["flows"], flows, strict=True):
+        flow = by_name.get(name)
+        if flow is None:  # without a point of the time series
+            from dumbbell.exchange.measured import Flow
+
+            kind = "flows" if "cc" in one else "ping" if one.get("echo") else "udp"
+            flow = Flow(name, kind)
+        flow.direction = str(row.get("direction") or "down")
+        kept.append(flow)
+    found.flows = kept
+    found.source["exact"] = True
+    found.exact = {"config": config, "seed": seed, "name": str(own.get("experiment", "")), "title": str(own.get("title", ""))}
+    found.exact |= {"tables": list(tables)} | tables

@@ -1,0 +1,268 @@
+"""A data file of Flent as flows: uploads and downloads of TCP, and pings."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dumbbell.errors import Nothing, listed
+from dumbbell.exchange import measured, setup
+from dumbbell.exchange.flent import file, metadata
+from dumbbell.exchange.flent.file import Data, Raw
+from dumbbell.exchange.measured import Fact, Floats, Flow, Measured
+
+FORMAT = "Flent"
+_COMPUTED = re.compile(r"\b(avg|sum|totals|fairness|all)$", re.IGNORECASE)
+_PART = re.compile(r"::[a-z]\w*$")  # a key of a series as a series of its own
+_QUEUE = re.compile(r"^qdisc_stats_.+|^qdisc-stats$")
+_STEP_S = 0.2  # Flent's own, if a file does not say
+_LEAST_STEP_S = 1e-4
+_TCP = {"srtt_ms": "tcp_rtt", "cwnd": "tcp_cwnd", "ssthresh": "tcp_ssthresh", "in_flight": "tcp_in_flight"}
+_WHOLE = ("cwnd", "ssthresh", "in_flight", "retransmissions")
+_NAMED = 8  # series that a note names
+
+
+def read(path: Path) -> Measured:
+    """Return what a data file of Flent measured. Raises InputError."""
+    return of_data(file.load(path))
+
+
+def of_data(data: Data) -> Measured:
+    """Return what a data file measured. Raises InputError."""
+    step, points = _points(data)
+    flows, left = [], []
+    for name in dict.fromkeys([*data.results, *data.raw]):
+        if _COMPUTED.search(name) or _PART.search(name):
+            continue
+        units = data.series_meta.get(name, {}).get("UNITS")
+        if name.startswith("Ping (ms)"):
+            flow = _ping(data, name, points)
+        elif units == "Mbits/s" or re.match(r"(TCP|UDP) .*(up|down)", name):
+            flow = _flow(data, name, points)
+        else:
+            if not _QUEUE.match(name):
+                left.append(name)
+            continue
+        if flow is not None:
+            flows.append(flow)
+    if not flows:
+        found = f"it has {listed(left, _NAMED)}" if left else "it has no series with a value"
+        raise Nothing(str(data.path), "", one(found), "uploads or downloads in Mbit/s, or pings")
+    notes = [f"left out, for want of a column: {one(listed(left, _NAMED))}"] if left else []
+    end = max([float(data.x[-1]) if len(data.x) else step, *(flow.end_s for flow in flows)])
+    found = Measured(
+        flows,
+        duration_s=max(end, step),
+        interval_s=step,
+        title=one(data.words("TITLE")) or one(f"Flent's {data.words('NAME')}".strip()),
+        source=metadata.source(data),
+        notes=notes,
+    )
+    found.queue = _queue(data, points, notes)
+    metadata.describe(data, found)
+    _base_rtts(found)
+    metadata.restore(data, found)
+    return found
+
+
+def one(text: str) -> str:
+    """Return text of a file on one line, cut where it is very long."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())[:200]
+
+
+def _points(data: Data) -> tuple[float, Floats]:
+    """Return the length of the intervals and their ends."""
+    said = data.metadata.get("STEP_SIZE")
+    gaps = np.diff(data.x)
+    step = float(np.median(gaps)) if len(gaps) else 0.0
+    if step < _LEAST_STEP_S:
+        step = float(said) if isinstance(said, int | float) and not isinstance(said, bool) else _STEP_S
+    step = step if math.isfinite(step) and step >= _LEAST_STEP_S else _STEP_S
+    ends = [raw.times[-1] for name, raw in data.raw.items() if not _QUEUE.match(name)]
+    end = max([float(data.x[-1]) if len(data.x) else 0.0, *map(float, ends)], default=0.0)
+    most = 1_000_000 * step  # a time that is no time of the test would make a series without end
+    if len(data.x) and np.allclose(gaps, step, rtol=1e-6, atol=1e-9) and end <= data.x[-1] + step:
+        first = data.x[0] if data.x[0] > step / 2 else step
+        return step, measured.grid(float(data.x[-1]), step) if abs(first - step) < step * 1e-6 else data.x[data.x > 0]
+    return step, measured.grid(min(max(end, step), most), step)
+
+
+def _samples(data: Data, name: str) -> Raw | None:
+    """Return the values of a series as they were measured, or where these are missing as they were plotted."""
+    raw = data.raw.get(name)
+    if raw is not None and "val" in raw.values and np.isfinite(raw.values["val"]).any():
+        keep = np.isfinite(raw.values["val"])
+        return Raw(raw.times[keep], {key: one[keep] for key, one in raw.values.items()})
+    series = data.results.get(name)
+    if series is None or not np.isfinite(series).any():
+        return None
+    keep = np.isfinite(series)
+    return Raw(data.x[keep], {"val": series[keep]})
+
+
+def _flow(data: Data, name: str, points: Floats) -> Flow | None:
+    samples = _samples(data, name)
+    if samples is None:
+        return None
+    rates, times = samples.values["val"], samples.times
+    gaps = np.diff(times, prepend=times[0] - (points[1] - points[0] if len(points) > 1 else points[0]))
+    spans = samples.values.get("dur", np.full(len(times), np.nan))
+    spans = np.where(np.isfinite(spans) & (spans > 0), spans, np.maximum(gaps, 0.0))
+    goodput = measured.rates(times, spans, rates, points)
+    order = np.argsort(times, kind="stable")
+    begins = np.maximum(times[order] - spans[order], np.concatenate(([-np.inf], times[order][:-1])))
+    start, end = max(0.0, float(begins[0])), float(times[order][-1])
+    length = np.sum(times[order] - begins)
+    figures: dict[str, float | int] = {}
+    if length > 0:
+        figures["goodput_mbit"] = float(np.sum(rates[order] * (times[order] - begins)) / length)
+    columns: dict[str, pl.Series] = {"goodput_mbit": measured.column(goodput)}
+    lasts = (points > start - 1e-9) & (points <= end + (points[0] if len(points) else 0.0) + 1e-9)
+    for ours, theirs in _TCP.items():
+        at, values = _part(data, name, theirs)
+        if not np.isfinite(values).any():
+            continue
+        columns[ours] = measured.column(np.where(lasts, measured.held(at, values, points), np.nan), whole=ours in _WHOLE)
+        if ours == "srtt_ms":
+            figures |= measured.of_smoothed(at, values, end)
+        if ours == "cwnd":
+            figures |= measured.of_window(at, values, end)
+    at, values = _part(data, name, "retransmissions")
+    if np.isfinite(values).any():
+        columns["retransmissions"] = measured.column(measured.held(at, values, points), whole=True)
+    series = pl.DataFrame({"time_s": points, **columns}).filter(pl.any_horizontal(pl.exclude("time_s").is_not_null()))
+    kind: measured.Kind = "udp" if name.startswith("UDP") else "flows"
+    is_up = bool(re.search(r"\bup", name)) or not re.search(r"\bdown", name)
+    return Flow(
+        one(name),
+        kind,
+        "up" if is_up else "down",
+        cc=metadata.control(data, name, up=is_up) if kind == "flows" else None,
+        start_s=start,
+        end_s=end,
+        figures=figures,
+        series=series,
+    )
+
+
+def _part(data: Data, name: str, key: str) -> tuple[Floats, Floats]:
+    """Return times and values of a key of a series: from its samples, or where these are missing as it was plotted."""
+    raw = data.raw.get(name)
+    if raw is not None and key in raw.values:
+        return raw.times, raw.values[key]
+    if f"{name}::{key}" in data.raw and "val" in data.raw[f"{name}::{key}"].values:
+        whole = data.raw[f"{name}::{key}"]
+        return whole.times, whole.values["val"]
+    return data.x, data.results.get(f"{name}::{key}", np.full(len(data.x), np.nan))
+
+
+def _ping(data: Data, name: str, points: Floats) -> Flow | None:
+    samples = _samples(data, name)
+    if samples is None:
+        return None
+    rtts = samples.values["val"]
+    if _is_frequency(data, name, rtts):
+        with np.errstate(divide="ignore"):
+            rtts = np.where(rtts > 0, 1000.0 / rtts, np.nan)
+    keep = np.isfinite(rtts) & (rtts >= 0)
+    times, rtts = samples.times[keep], rtts[keep]
+    if not len(rtts):
+        return None
+    end = float(times.max())
+    figures: dict[str, float | int] = measured.of_samples(rtts)
+    figures |= {"rtt_mean_ms": float(rtts.mean()), "rtt_max_ms": float(rtts.max()), "answers": len(rtts)}
+    series = pl.DataFrame({"time_s": points, "srtt_ms": measured.column(measured.held(times, rtts, points))})
+    series = series.drop_nulls("srtt_ms").filter(pl.col("time_s") <= end + 1.0)
+    return Flow(
+        one(name), "ping", "up", start_s=max(0.0, float(times.min())), end_s=end, figures=figures, series=series, rtts_ms=rtts
+    )
+
+
+def _is_frequency(data: Data, name: str, raw: Floats) -> bool:
+    """Whether the samples of a ping are round trips per second, as netperf counts them, and not ms.
+
+    What was plotted is always ms.
+    """
+    plotted = data.results.get(name)
+    if plotted is None or name not in data.raw or not np.isfinite(plotted).any():
+        return False
+    shown, found = float(np.nanmedian(plotted)), float(np.nanmedian(raw))
+    if shown <= 0 or found <= 0:
+        return False
+    return abs(math.log(1000.0 / found / shown)) < abs(math.log(found / shown))
+
+
+def _queue(data: Data, points: Floats, notes: list[str]) -> pl.DataFrame | None:
+    """Return what a queue discipline's counters said over time: of the first queue that there is."""
+    names = sorted({name.partition("::")[0] for name in [*data.raw, *data.results] if _QUEUE.match(name)})
+    if not names:
+        return None
+    if len(names) > 1:
+        notes.append(f"counters of {len(names)} queues: those of {one(names[0])} are taken")
+    name = names[0]
+    columns: dict[str, pl.Series] = {}
+    keys = {
+        "backlog_packets": "backlog_pkts",
+        "backlog_bytes": "backlog_bytes",
+        "sojourn_mean_ms": "delay",
+        "drops": "dropped",
+        "ce_marks": "ecn_mark",
+    }
+    for ours, theirs in keys.items():
+        times, values = _part(data, name, theirs)
+        keep = np.isfinite(values)
+        times, values = times[keep], values[keep]
+        if not len(values):
+            continue
+        if ours in ("drops", "ce_marks"):
+            columns[ours] = measured.column(_counted(data, name, theirs, times, values, points), whole=True)
+        else:
+            columns[ours] = measured.column(measured.held(times, values, points), whole=ours.startswith("backlog"))
+    if not columns:
+        return None
+    return pl.DataFrame({"time_s": points, **columns})
+
+
+def _counted(data: Data, name: str, key: str, times: Floats, values: Floats, points: Floats) -> Floats:
+    """Return how many there were in each interval, of counts: since the last sample, or before version 4 in all."""
+    if data.version < file.NEWEST and name in data.raw and key in data.raw[name].values:
+        total = values
+    else:
+        total = np.cumsum(values)
+        if len(times) and times[0] > 0:
+            times, total = np.concatenate(([0.0], times)), np.concatenate(([0.0], total))
+    at = measured.held(times, total, points)
+    steps: Floats = np.maximum(np.diff(at, prepend=total[0] if len(total) else 0.0), 0.0)
+    return steps
+
+
+def _base_rtts(found: Measured) -> None:
+    """Give flows the smallest RTT of the pings as base RTT: of the ping to the same host, if there are several."""
+    pings = [flow for flow in found.flows if flow.kind == "ping"]
+    said = found.source.pop("rtt", None)
+    whole: Fact | None = None
+    if said is not None:
+        whole = Fact(setup.milliseconds(said), "the title says so")
+    elif pings:
+        whole = Fact(setup.milliseconds(min(p.rtt_min_ms for p in pings)), "the smallest round trip of the pings")
+    hosts = {words[-1]: ping for ping in pings if len(words := ping.name.split()) > 3}
+    for flow in found.flows:
+        host = flow.name.split()[-1]
+        if flow.kind == "ping":
+            flow.base_rtt = whole if said is not None else Fact(setup.milliseconds(flow.rtt_min_ms), "its smallest RTT")
+        elif host in hosts and said is None:
+            flow.base_rtt = Fact(setup.milliseconds(hosts[host].rtt_min_ms), f"the smallest RTT of the pings to {one(host)}")
+        elif whole is not None:
+            flow.base_rtt = whole
+        elif not math.isnan(flow.rtt_min_ms):
+            flow.base_rtt = Fact(setup.milliseconds(flow.rtt_min_ms), "its smallest smoothed RTT", known=False)
+
+
+def described(data: Data) -> dict[str, Any]:
+    """Return the metadata of a file that say what it is of."""
+    return {key: data.metadata[key] for key in ("NAME", "TITLE", "HOST", "LOCAL_HOST", "TIME") if key in data.metadata}

@@ -1,0 +1,62 @@
+"""Which format a file is in, and its reader."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from dumbbell.errors import Nothing, Unreadable, shown
+from dumbbell.exchange import iperf3, ss
+from dumbbell.exchange.flent import file as flent_file
+from dumbbell.exchange.flent import read as flent
+from dumbbell.exchange.measured import Measured
+
+ALLOWED = "a file of Flent, iperf3 --json, ss -ti with times, pcap, pcapng or qlog"
+
+
+def read(path: Path, interval_s: float | None = None) -> Measured:
+    """Return what a file measured, in whatever format it is. Raises InputError.
+
+    `interval_s` is the length of the intervals of series that are made of packets or events, and the time between
+    rounds of ss without times.
+    """
+    from dumbbell.exchange import pcap, qlog
+
+    try:
+        if path.is_dir():
+            raise Unreadable(str(path), "", "this is a directory", ALLOWED)
+        raw = flent_file.content(path)
+    except Unreadable as error:
+        raise Unreadable(str(path), "", error.found, ALLOWED) from None
+    if not raw.strip():
+        raise Unreadable(str(path), "", "the file is empty", ALLOWED)
+    if pcap.is_capture(raw):
+        return pcap.read(path, raw, interval_s)
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Unreadable(str(path), "", f"it begins with the bytes {raw[:8].hex(' ')}", ALLOWED) from None
+    if qlog.looks_like(text):
+        return qlog.read(path, interval_s)
+    if text.lstrip()[:1] in "{[":
+        return _of_json(path, text)
+    if ss.looks_like(text):
+        return ss.read(path, text, interval_s)
+    raise Unreadable(str(path), "", f"it begins with {shown(text.strip()[:40])}", ALLOWED)
+
+
+def _of_json(path: Path, text: str) -> Measured:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        if (value := iperf3.of_lines(text)) is None:
+            raise Unreadable(str(path), "", "this is JSON that is cut off or damaged", ALLOWED) from None
+    if isinstance(value, dict) and value.keys() == {"event", "data"}:
+        value = iperf3.of_lines(text)
+    if flent_file.is_flent(value):
+        return flent.of_data(flent_file.parsed(path, value))
+    if iperf3.is_iperf3(value):
+        return iperf3.of_document(path, value)
+    if isinstance(value, dict) and set(value) == {"error"}:
+        raise Nothing(str(path), "", f"iperf3 says {shown(value['error'])}", "the JSON of a test that ran")
+    raise Unreadable(str(path), "", f"this is JSON of something else: {shown(value, 40)}", ALLOWED)

@@ -1,0 +1,138 @@
+"""Imported runs in a results file, with keys and configurations like those of engines."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+
+from dumbbell.errors import Unfit
+from dumbbell.exchange import setup, tables
+from dumbbell.exchange.measured import Measured
+from dumbbell.experiment.cell import Cell
+from dumbbell.results.store import Store
+
+_TYPES = {pl.Int64: pa.int64(), pl.Float64: pa.float64(), pl.String: pa.string()}
+
+
+@dataclass
+class Imported:
+    """A file that was read: what it measured, the experiment that it is taken for, and its name."""
+
+    path: Path
+    name: str
+    measured: Measured
+    cell: Cell
+    text: str = ""
+    """The proposed experiment file; empty where the user named one."""
+    known: list[str] = field(default_factory=list)
+    assumed: list[str] = field(default_factory=list)
+
+
+def proposed(path: Path, found: Measured, name: str) -> Imported:
+    """Return a file with the experiment that its own words make; raises InputError."""
+    made = setup.proposal(found, path.name, name)
+    cell = dataclasses.replace(made.cell, experiment=name)
+    return Imported(path, name, found, cell, made.text, made.known, made.assumed)
+
+
+def described(path: Path, found: Measured, cell: Cell, known: Sequence[str]) -> Imported:
+    """Return a file that measured a cell of an experiment; raises InputError if its flows are others."""
+    setup.proposal(found, path.name)  # the order of the flows
+    counted = setup.as_setup(cell)
+    flows = sum(flow.kind == "flows" for flow in found.flows)
+    there = {"flows": flows, "udp": len(found.flows) - flows}
+    for kind in ("udp", "flows"):
+        if there[kind] != counted[kind]:
+            what = {"flows": "flows of TCP or QUIC", "udp": "sources of UDP, pings included"}[kind]
+            says = f"{there[kind]} {what} are in the file, and {counted[kind]} in {cell.experiment}"
+            raise Unfit(str(path), "", says, "an experiment of these flows")
+    return Imported(path, cell.experiment, found, cell, known=list(known))
+
+
+def rows(one: Imported, seed: int, number: int) -> dict[str, pl.DataFrame]:
+    """Return the rows of an imported run in all tables, with its key."""
+    exact = one.measured.exact
+    config = exact["config"] | {"seed": seed} if exact else one.cell.groups | {"seed": seed}
+    made = tables.tables(one.measured, config)
+    content = hashlib.blake2b(one.path.read_bytes(), digest_size=16).hexdigest()
+    cell = dataclasses.replace(
+        one.cell, seed=seed, groups=config, engine=tables.VERSION, matrix={}, plan_of=lambda _: f"{content} {seed}"
+    )
+    source = {"file": one.path.name, "digest": content} | one.measured.source | {"notes": one.measured.notes}
+    described: dict[str, Any] = {
+        "key": cell.key,
+        "experiment": cell.experiment,
+        "title": cell.title,
+        "seed": seed,
+        "number": number,
+        "matrix": "{}",
+        "config": cell.config,
+        "engine_version": tables.VERSION,
+        "kernel": None,
+        "given": setup.given(one.known),
+        "cell": cell.cell_key,
+        "wall_s": 0.0,
+        "hash": tables.digest(made),
+        "imported": json.dumps(source, ensure_ascii=False),
+    }
+    kinds = dict.fromkeys(("seed", "number"), pl.Int64) | {"wall_s": pl.Float64}
+    columns = [pl.lit(value, dtype=kinds.get(name, pl.String)).alias(name) for name, value in described.items()]
+    made["runs"] = made["runs"].select(*columns, pl.all())
+    return {name: table if name == "runs" else table.select(columns[0], pl.all()) for name, table in made.items()}
+
+
+def keep(output: str | Path, imported: Sequence[Imported]) -> list[str]:
+    """Add files to a results file, all of them or none, and return the keys of their runs. Raises InputError.
+
+    A file that is there already is not added again. Files of one experiment and one set-up are its repetitions: their
+    seeds count from 1.
+    """
+    keys: list[str] = []
+    with Store.open(output, write=True) as store:
+        taken = _taken(store)
+        parts: dict[str, list[pl.DataFrame]] = {}
+        number = sum(map(len, taken.values()))
+        for one in imported:
+            place = (one.name, one.cell.cell_key if one.measured.exact is None else "")
+            seeds = taken.setdefault(place, {})
+            content = hashlib.blake2b(one.path.read_bytes(), digest_size=16).hexdigest()
+            if content in seeds.values():
+                continue
+            wanted = one.measured.exact["seed"] if one.measured.exact else 1
+            seed = next(seed for seed in range(wanted, wanted + len(seeds) + 1) if seed not in seeds)
+            seeds[seed] = content
+            made = rows(one, seed, number)
+            number += 1
+            keys.append(made["runs"]["key"][0])
+            for name, table in made.items():
+                parts.setdefault(name, []).append(table)
+        if keys:
+            store.write({name: _arrow(pl.concat(of_table)) for name, of_table in parts.items()})
+    return keys
+
+
+def _taken(store: Store) -> dict[tuple[str, str], dict[int, str]]:
+    """Return the imported runs of a file: by experiment and cell, their seeds with the digests of their files."""
+    taken: dict[tuple[str, str], dict[int, str]] = {}
+    if "imported" not in store.columns("runs"):
+        return taken
+    query = f"SELECT experiment, cell, seed, imported FROM runs WHERE engine_version = '{tables.VERSION}'"
+    for experiment, cell, seed, source in store.read(query).iter_rows():
+        said = json.loads(source or "{}")
+        place = (experiment, "" if said.get("exact") else cell)
+        taken.setdefault(place, {})[seed] = str(said.get("digest"))
+    return taken
+
+
+def _arrow(rows: pl.DataFrame) -> pa.Table:
+    """Return rows as Arrow with the types that the store knows."""
+    kinds = pa.schema([(name, _TYPES[type(kind) if not isinstance(kind, type) else kind]) for name, kind in rows.schema.items()])
+    return rows.to_arrow().cast(kinds)

@@ -1,0 +1,181 @@
+"""What a file of another tool measured, before it becomes tables: flows, their series, and what is known of the set-up.
+
+Times are seconds from the start of the measurement, rates Mbit/s, RTTs ms. What a file does not say is missing: it is
+never filled with a default.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+Floats = npt.NDArray[np.float64]
+Kind = Literal["flows", "udp", "ping"]
+SAMPLE_S = 0.2  # between samples of window and smoothed RTT, as engines take them
+PERCENTILES = {"rtt_p50_ms": 50.0, "rtt_p95_ms": 95.0, "rtt_p99_ms": 99.0}
+
+
+@dataclass
+class Fact:
+    """A key of the set-up: its value as an experiment file has it, and where it is from.
+
+    `known` is false of what had to be assumed.
+    """
+
+    text: str
+    source: str
+    known: bool = True
+
+
+@dataclass
+class Flow:
+    """One flow of a file.
+
+    `figures` are columns of table `flows`, `series` has `time_s` (ends of intervals) and columns of table `series`;
+    `rtts_ms` are single samples of the RTT.
+    """
+
+    name: str
+    kind: Kind = "flows"
+    direction: str = "down"
+    cc: Fact | None = None
+    base_rtt: Fact | None = None
+    start_s: float = 0.0
+    end_s: float = 0.0
+    figures: dict[str, float | int] = field(default_factory=dict)
+    series: pl.DataFrame = field(default_factory=lambda: pl.DataFrame({"time_s": []}, schema={"time_s": pl.Float64}))
+    rtts_ms: Floats | None = None
+    rate: Fact | None = None
+    """Of UDP: the rate at which it was sent."""
+    size: Fact | None = None
+    """Of UDP: bytes of a frame."""
+    ends: tuple[str, str] | None = None
+    """Address and port of sender and receiver."""
+    is_over: bool = False
+    """Whether the flow came to its end within the measurement."""
+
+    @property
+    def goodput_mbit(self) -> float:
+        """Its goodput; 0 where it is not known."""
+        return float(self.figures.get("goodput_mbit", 0.0))
+
+    @property
+    def rtt_min_ms(self) -> float:
+        """The smallest RTT that is known, smoothed or not; NaN if there is none."""
+        known = [self.figures[name] for name in ("rtt_min_ms",) if name in self.figures]
+        if "srtt_ms" in self.series.columns:
+            known += [value for value in [self.series["srtt_ms"].min()] if isinstance(value, float)]
+        return min(map(float, known), default=math.nan)
+
+
+@dataclass
+class Measured:
+    """What a file measured.
+
+    `setup` has facts of the set-up by key (`bottleneck.rate`, `reverse.aqm`, `hosts.ecn` …), `queue` columns of table
+    `queue_series`, `runs` those of table `runs`. `source` is said of the run as a whole: format, tool, time.
+    """
+
+    flows: list[Flow]
+    duration_s: float
+    interval_s: float
+    title: str = ""
+    setup: dict[str, Fact] = field(default_factory=dict)
+    queue: pl.DataFrame | None = None
+    runs: dict[str, float | int] = field(default_factory=dict)
+    source: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    exact: dict[str, Any] | None = None
+    """Of a file that dumbbell wrote: the run's configuration and its rows, as they were."""
+
+
+def grid(duration_s: float, interval_s: float) -> Floats:
+    """Return the ends of the intervals of a measurement; at least one."""
+    count = max(1, math.floor(duration_s / interval_s + 1e-6))
+    return np.arange(1, count + 1, dtype=np.float64) * interval_s
+
+
+def rates(ends: Floats, spans: Floats, values: Floats, points: Floats) -> Floats:
+    """Return the mean rate in each interval that ends at one of `points`, of rates over `spans` that end at `ends`.
+
+    An interval in which nothing was measured has NaN. All are 1-D; `points` are evenly spaced.
+    """
+    if not len(ends):
+        return np.full(len(points), np.nan)
+    order = np.argsort(ends, kind="stable")
+    ends, spans, values = ends[order], spans[order], values[order]
+    before = np.concatenate(([-np.inf], ends[:-1]))
+    starts = np.maximum(ends - spans, before)
+    total = np.concatenate(([0.0], np.cumsum(values * (ends - starts))))
+    times = np.empty(2 * len(ends))
+    amounts = np.empty(2 * len(ends))
+    times[0::2], times[1::2] = starts, ends
+    amounts[0::2], amounts[1::2] = total[:-1], total[1:]
+    step = points[1] - points[0] if len(points) > 1 else points[0]
+    lows, highs = points - step, points
+    found: Floats = (np.interp(highs, times, amounts) - np.interp(lows, times, amounts)) / step
+    found[(highs <= times[0] + 1e-9) | (lows >= times[-1] - 1e-9)] = np.nan
+    return found
+
+
+def held(times: Floats, values: Floats, points: Floats) -> Floats:
+    """Return the last value up to each of `points`; NaN before the first."""
+    known = ~np.isnan(values)
+    times, values = times[known], values[known]
+    if not len(times):
+        return np.full(len(points), np.nan)
+    order = np.argsort(times, kind="stable")
+    times, values = times[order], values[order]
+    place = np.searchsorted(times, points + 1e-9, side="right") - 1
+    return np.where(place >= 0, values[np.maximum(place, 0)], np.nan)
+
+
+def column(values: Floats, *, whole: bool = False) -> pl.Series:
+    """Return values as a column: NaN is null; `whole` makes integers of them."""
+    series = pl.Series(values, dtype=pl.Float64).fill_nan(None)
+    return series.round(0).cast(pl.Int64, strict=False) if whole else series
+
+
+def smoothed(times: Floats, rtts_ms: Floats) -> Floats:
+    """Return the smoothed RTT after each sample: RFC 6298, section 2, with alpha 1/8."""
+    found = np.empty(len(rtts_ms))
+    srtt = 0.0
+    for place, sample in enumerate(rtts_ms.tolist()):
+        srtt = sample if place == 0 else srtt + (sample - srtt) / 8
+        found[place] = srtt
+    return found
+
+
+def of_samples(rtts_ms: Floats) -> dict[str, float | int]:
+    """Return the columns that follow from single samples of the RTT: minimum and percentiles."""
+    if not len(rtts_ms):
+        return {}
+    found: dict[str, float | int] = {"rtt_min_ms": float(rtts_ms.min())}
+    at = np.percentile(rtts_ms, list(PERCENTILES.values()), method="inverted_cdf")
+    return found | dict(zip(PERCENTILES, map(float, at), strict=True))
+
+
+def of_smoothed(times: Floats, srtts_ms: Floats, end_s: float) -> dict[str, float | int]:
+    """Return mean and maximum of the smoothed RTT, sampled every 200 ms as engines do it."""
+    return _sampled(times, srtts_ms, end_s, "rtt_mean_ms", "rtt_max_ms")
+
+
+def of_window(times: Floats, segments: Floats, end_s: float) -> dict[str, float | int]:
+    """Return mean and maximum of the congestion window, sampled every 200 ms."""
+    found = _sampled(times, segments, end_s, "cwnd_mean", "cwnd_max")
+    return found | ({"cwnd_max": round(found["cwnd_max"])} if found else {})
+
+
+def _sampled(times: Floats, values: Floats, end_s: float, mean: str, most: str) -> dict[str, float | int]:
+    known = ~np.isnan(values)
+    if not known.any():
+        return {}
+    first = float(times[known].min())
+    points = np.arange(first, max(end_s, first) + 1e-9, SAMPLE_S)
+    at = held(times, values, points)
+    return {mean: float(np.nanmean(at)), most: float(np.nanmax(at))}

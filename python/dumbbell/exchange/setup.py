@@ -1,0 +1,338 @@
+"""The experiment that simulates what a file measured: what the file says, and in comments what it does not."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dumbbell.errors import InputError
+from dumbbell.exchange.measured import Fact, Flow, Measured
+from dumbbell.experiment import units
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import parse
+from dumbbell.experiment.registry import registry
+
+FRAME_BYTES, PAYLOAD_BYTES = 1514, 1448  # of a full segment with timestamps: Ethernet without FCS, and of it payload
+_FILLED = 98  # percentile of the total throughput that is taken for the rate of a link
+_ALIKE = 0.2  # base RTTs this close to the smallest of a group are one
+_ALIKE_MS, _TOGETHER_S = 1.0, 1.0
+_LEAST_RATE, _LEAST_LIMIT, _MOST_LIMIT = 8_000, 10, 1_000_000
+_LEAST_PING = 1_000  # bit/s
+_PING_BYTES = 98  # ICMP echo with 56 bytes of payload, as ping and fping send it
+_DEFAULT_RTT = Fact("20ms", "the file has no RTT", known=False)
+# what Linux and other tools call congestion controls, where dumbbell says it otherwise
+_CONTROLS = {"bbr": "bbr1", "newreno": "reno", "bbr_v1": "bbr1", "bbrv1": "bbr1", "bbrv2": "bbr2", "bbrv3": "bbr3"}
+
+
+@dataclass
+class Proposal:
+    """An experiment file: its text, its only cell, the keys that are known, and what was assumed, one line each."""
+
+    text: str
+    cell: Cell
+    known: list[str]
+    assumed: list[str]
+
+
+def control(name: str, source: str) -> Fact:
+    """Return a congestion control as dumbbell calls it; CUBIC, as an assumption, for one that is not here."""
+    plain = name.strip().lower()
+    plain = _CONTROLS.get(plain, plain)
+    if plain in registry().cc:
+        return Fact(plain, source)
+    return Fact("cubic", f"{name.strip()[:40] or 'nothing'} ({source}) is not in dumbbell", known=False)
+
+
+def proposal(found: Measured, file: str, name: str = "") -> Proposal:
+    """Return the experiment file that simulates the set-up of `file`, and put the flows into its order.
+
+    Raises InputError if there is no such experiment.
+    """
+    _turned(found)
+    groups = _groups(found.flows)
+    found.flows = [flow for group in groups for flow in group]
+    for reduced in (False, True):
+        facts = dict(found.setup)
+        if reduced:  # a queue discipline with parameters that are not allowed here
+            for key in ("bottleneck.aqm", "reverse.aqm"):
+                if key in facts:
+                    facts[key] = Fact('"pfifo"', f"{facts[key].text} is not possible here", known=False)
+        writer = _Writer()
+        text = writer.written(found, groups, facts, file)
+        try:
+            cell = parse(tomllib.loads(text), name or file).cell(0)
+        except InputError:
+            if reduced:
+                raise
+            continue
+        return Proposal(text, cell, writer.known, writer.assumed)
+    raise AssertionError
+
+
+def _turned(found: Measured) -> None:
+    """Let a measurement of uploads alone pass the bottleneck, as one of downloads does."""
+    senders = [flow for flow in found.flows if flow.kind != "ping"]
+    if senders and all(flow.direction == "up" for flow in senders):
+        for flow in found.flows:
+            flow.direction = "down"
+        found.setup = {
+            key.replace("reverse.", "bottleneck."): fact
+            for key, fact in found.setup.items()
+            if not key.startswith("bottleneck.")
+        }
+        found.source["uploads"] = True
+    elif senders and all(flow.direction == "down" for flow in senders):
+        for flow in found.flows:
+            flow.direction = "down"
+        found.setup = {key: fact for key, fact in found.setup.items() if not key.startswith("reverse.")}
+
+
+def _groups(flows: Iterable[Flow]) -> list[list[Flow]]:
+    """Return flows that are alike together: TCP first, as in configurations."""
+    groups: list[list[Flow]] = []
+    for flow in sorted(flows, key=lambda one: one.kind != "flows"):
+        group = next((one for one in groups if _alike(one[0], flow)), None)
+        if group is None:
+            groups.append([flow])
+        else:
+            group.append(flow)
+    return groups
+
+
+def _alike(first: Flow, flow: Flow) -> bool:
+    def text(fact: Fact | None) -> str:
+        return fact.text if fact else ""
+
+    if (first.kind, first.direction, text(first.cc)) != (flow.kind, flow.direction, text(flow.cc)):
+        return False
+    if (text(first.rate), text(first.size)) != (text(flow.rate), text(flow.size)):
+        return False
+    near = abs(first.start_s - flow.start_s) <= _TOGETHER_S and abs(first.end_s - flow.end_s) <= _TOGETHER_S
+    rtts = [_ms(one.base_rtt) for one in (first, flow)]
+    if None in rtts:
+        return near and rtts[0] == rtts[1]
+    low, high = sorted(float(one or 0.0) for one in rtts)
+    return near and high - low <= max(_ALIKE * low, _ALIKE_MS)
+
+
+def _ms(fact: Fact | None) -> float | None:
+    return None if fact is None else units.parse("time", fact.text) / 1e6
+
+
+def _number(value: float, digits: int) -> str:
+    """Return a number without an exponent, with at most so many digits after the point."""
+    text = f"{value:.{digits}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _three(value: float) -> float:
+    """Return a positive number with three digits that count."""
+    return round(value, 2 - math.floor(math.log10(value)))
+
+
+def seconds(value: float) -> str:
+    """Return a time in seconds as an experiment file has it, to the millisecond."""
+    return f"{_number(value, 3)}s"
+
+
+def milliseconds(value: float) -> str:
+    """Return a time in ms as an experiment file has it, to three digits."""
+    return f"{_number(_three(max(value, 0.001)), 6)}ms"
+
+
+def rate(value: float) -> str:
+    """Return a rate in bit/s as an experiment file has it, to three digits."""
+    value = _three(max(value, 1.0))
+    for unit, size in (("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3)):
+        if value >= size:
+            return f"{_number(value / size, 3)}{unit}"
+    return f"{value:.0f}bit"
+
+
+def quoted(text: str) -> str:
+    """Return text as a TOML string."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+class _Writer:
+    """Writes an experiment file, and remembers what of it is known."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.known: list[str] = []
+        self.assumed: list[str] = []
+
+    def written(self, found: Measured, groups: list[list[Flow]], facts: dict[str, Fact], file: str) -> str:
+        """Return the whole file."""
+        about = ", ".join(f"{key} {value}" for key, value in found.source.items() if isinstance(value, str))
+        self._comment(f"The set-up of {file} ({about}), to be simulated. What the file does not say is marked ASSUMED.")
+        self.lines.append(f"title = {quoted(found.title or file)}")
+        duration = max(found.duration_s, found.interval_s, 0.01)
+        self._key("duration", Fact(f'"{seconds(math.ceil(duration * 1000) / 1000)}"', "the length of the measurement"))
+        self.lines.append("seeds = [1]")
+        ways = ["down", "up"] if any(flow.direction == "up" for flow in found.flows) else ["down"]
+        for way in ways:
+            self._hop(way, found, facts)
+        if "hosts.ecn" in facts:
+            self._section("[hosts]", "hosts.")
+            self._key("ecn", facts["hosts.ecn"])
+        numbers = {"flows": 0, "udp": 0}
+        for group in groups:
+            section = "flows" if group[0].kind == "flows" else "udp"
+            self._section(f"[[{section}]]", f"{section}[{numbers[section]}].")
+            numbers[section] += 1
+            if section == "flows":
+                self._tcp(group, found)
+            else:
+                self._udp(group, found)
+        self._section("[record]", "record.")
+        self.lines.append(f'interval = "{_interval(found.interval_s)}"')
+        return "\n".join([*self.lines, ""])
+
+    def _comment(self, text: str) -> None:
+        self.lines.append(f"# {_plain(text)}")
+
+    def _section(self, head: str, prefix: str) -> None:
+        self.lines += ["", head]
+        self._prefix = prefix
+
+    def _key(self, key: str, fact: Fact) -> None:
+        whole = f"{getattr(self, '_prefix', '')}{key}"
+        why = _plain(fact.source)
+        if fact.known:
+            self.known.append(whole)
+        else:
+            self.assumed.append(f"{whole} = {fact.text}: {why}")
+            why = f"ASSUMED: {why}"
+        self.lines.append(f"{key} = {fact.text}" + f"{' ' * max(2, 30 - len(key) - 3 - len(fact.text))}# {why}" * bool(why))
+
+    def _hop(self, way: str, found: Measured, facts: dict[str, Fact]) -> None:
+        section = {"down": "bottleneck", "up": "reverse"}[way]
+        self._section(f"[{section}]", f"{section}.")
+        speed = facts.get(f"{section}.rate") or _filled(found.flows, way)
+        self._key("rate", replace(speed, text=f'"{speed.text}"'))
+        if shaper := facts.get(f"{section}.shaper"):
+            self._key("shaper", shaper)
+        aqm = facts.get(f"{section}.aqm")
+        self._key("aqm", aqm or _buffer(found.flows, way, units.parse("rate", speed.text)))
+
+    def _tcp(self, group: list[Flow], found: Measured) -> None:
+        first = group[0]
+        cc = first.cc or Fact("cubic", "the file does not say", known=False)
+        self._key("cc", replace(cc, text=f'"{cc.text}"'))
+        self._base_rtt(group)
+        if first.direction == "up":
+            self.lines.append('direction = "up"')
+        self._count(group)
+        self._times(group, found)
+
+    def _udp(self, group: list[Flow], found: Measured) -> None:
+        first = group[0]
+        is_ping = first.kind == "ping"
+        size = first.size or Fact(f"{_PING_BYTES if is_ping else FRAME_BYTES}B", "the file does not say", known=False)
+        speed = first.rate
+        if speed is None and is_ping:
+            gap = _gap(first, found.interval_s)
+            text = rate(max(units.parse("size", size.text) * 8 / gap, _LEAST_PING))
+            speed = Fact(text, f"one per {gap:.3g} s")
+        elif speed is None:
+            speed = Fact(rate(first.goodput_mbit * 1e6), "what was received", known=False)
+        self._key("rate", replace(speed, text=f'"{speed.text}"'))
+        self._key("size", replace(size, text=f'"{size.text}"'))
+        if is_ping:
+            self.lines.append("echo = true")
+            self._base_rtt(group)
+        if first.direction == "up":
+            self.lines.append('direction = "up"')
+        self._count(group)
+        self._times(group, found)
+
+    def _base_rtt(self, group: list[Flow]) -> None:
+        known = [flow.base_rtt for flow in group if flow.base_rtt is not None]
+        fact = min(known, key=lambda one: _ms(one) or 0.0) if known else _DEFAULT_RTT
+        self._key("base_rtt", replace(fact, text=f'"{fact.text}"'))
+
+    def _count(self, group: list[Flow]) -> None:
+        if len(group) > 1:
+            self.lines.append(f"count = {len(group)}")
+
+    def _times(self, group: list[Flow], found: Measured) -> None:
+        start = min(flow.start_s for flow in group)
+        end = max(flow.end_s for flow in group)
+        if start > max(found.interval_s, 0.05) and start < found.duration_s:
+            self._key("start", Fact(f'"{seconds(start)}"', "when the first of them began"))
+        else:
+            start = 0.0
+        if end > start + 0.001 and end < found.duration_s - max(2 * found.interval_s, 0.1):
+            self._key("stop", Fact(f'"{seconds(end)}"', "when the last of them ended"))
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _interval(value: float) -> str:
+    return seconds(value) if value >= 0.001 else "1ms"
+
+
+def _gap(flow: Flow, otherwise: float) -> float:
+    """Return the time between pings, s."""
+    times = flow.series["time_s"].to_list() if flow.series.height else []
+    sent = flow.figures.get("answers")
+    if sent and flow.end_s > flow.start_s:
+        return (flow.end_s - flow.start_s) / max(1, int(sent))
+    gaps = np.diff(times)
+    return float(statistics.median(gaps)) if len(gaps) else max(otherwise, 0.01)
+
+
+def _filled(flows: list[Flow], way: str) -> Fact:
+    """Return an estimate of a link's rate: what it carried in its best intervals, as frames."""
+    rows = [
+        flow.series.select("time_s", "goodput_mbit")
+        for flow in flows
+        if flow.direction == way and flow.kind != "ping" and "goodput_mbit" in flow.series.columns
+    ]
+    totals: list[float] = []
+    if rows:
+        whole = pl.concat(rows).group_by("time_s").agg(pl.col("goodput_mbit").sum())
+        totals = [value for value in whole["goodput_mbit"].to_list() if value]
+    if not totals:
+        total = sum(flow.goodput_mbit for flow in flows if flow.direction == way and flow.kind != "ping")
+        if total <= 0:
+            return Fact("100Mbit", "nothing was measured that fills the link", known=False)
+        totals = [total]
+    best = float(np.percentile(totals, _FILLED)) * FRAME_BYTES / PAYLOAD_BYTES
+    return Fact(rate(max(best * 1e6, _LEAST_RATE)), "what the flows together came to in their best intervals, as frames", known=False)
+
+
+def _buffer(flows: list[Flow], way: str, speed: float) -> Fact:
+    """Return a FIFO queue of which the longest time in queue is what the RTT rose by."""
+    rises = []
+    for flow in flows:
+        low = _ms(flow.base_rtt)
+        high = flow.figures.get("rtt_p99_ms", flow.figures.get("rtt_max_ms"))
+        if low is not None and high is not None and (flow.direction == way or flow.kind == "ping"):
+            rises.append(max(0.0, float(high) - low))
+    if not rises or max(rises) <= 0:
+        return Fact('"pfifo"', "the file does not say which queue it was", known=False)
+    limit = round(max(rises) / 1e3 * speed / 8 / FRAME_BYTES)
+    text = f'{{ name = "pfifo", limit = {min(max(limit, _LEAST_LIMIT), _MOST_LIMIT)} }}'
+    return Fact(text, f"the file does not say; the RTT rose by {max(rises):.3g} ms, which is this buffer", known=False)
+
+
+def given(facts: list[str]) -> str:
+    """Return the keys that a file tells, as column `given` of table `runs` has them."""
+    return json.dumps(sorted(facts))
+
+
+def as_setup(cell: Cell) -> dict[str, Any]:
+    """Return the traffic of a configuration: how many flows and sources of UDP it lists."""
+    return {kind: sum(one["count"] for one in cell.groups[kind]) for kind in ("flows", "udp")}

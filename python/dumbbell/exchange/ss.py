@@ -1,0 +1,247 @@
+"""Logs of `ss -ti`: what Linux says of its TCP senders, once or again and again.
+
+Each round of output needs its time: a line with nothing else (`date +%s.%N`, `date --iso-8601=ns`), or a time before
+every line, as `ts` writes it (`ts %.s`). Without times the rounds are as far apart as `interval_s` says.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from dumbbell.errors import Missing, Nothing, Unreadable, shown
+from dumbbell.exchange import measured, setup
+from dumbbell.exchange.measured import Fact, Flow, Measured
+
+ALLOWED = "the output of ss -ti, with times"
+_STATES = (
+    *("ESTAB", "SYN-SENT", "SYN-RECV", "FIN-WAIT-1", "FIN-WAIT-2", "TIME-WAIT", "UNCONN", "CLOSE-WAIT", "LAST-ACK"),
+    *("LISTEN", "CLOSING", "CLOSED"),
+)
+_EPOCH = re.compile(r"[\[(]?(\d{9,19}(?:\.\d+)?)[\])]?:?")
+_ISO = re.compile(r"[\[(]?(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?: ?(?:Z|[+-]\d{2}:?\d{2}))?)[\])]?:?")
+_SOCKET = re.compile(rf"(?:tcp\s+)?(?:{'|'.join(_STATES)})\s+\d+\s+\d+\s+(\S+)\s+(\S+)(.*)")
+_BARE = re.compile(r"(?:tcp\s+)?\d+\s+\d+\s+(\S+:\S+)\s+(\S+:\S+)(.*)")  # with a state that was asked for
+_RATE = re.compile(r"([\d.]+)([KMGT]?)bps")
+_SIZES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
+_LEAST_SENT = 10_000  # bytes: a connection that sends less is not listed if another sends more
+_CONTROL = re.compile(r"[a-z][a-z0-9_-]*")
+# words that stand alone and name no congestion control
+_FLAGS = {"ts", "sack", "ecn", "ecnseen", "fastopen", "app_limited", "cork", "reord_seen", "mptcp", "timer", "ino", "sk"}
+
+
+@dataclass
+class _Connection:
+    """What was said of a connection, round by round: times and, by word, numbers."""
+
+    times: list[float] = field(default_factory=list)
+    rows: list[dict[str, float]] = field(default_factory=list)
+    controls: Counter[str] = field(default_factory=Counter)
+    has_ecn: bool = False
+
+
+def looks_like(text: str) -> bool:
+    """Whether a text may be a log of ss."""
+    return bool(re.search(r"\bcwnd:\d+|\brto:\d+|\bESTAB\s+\d+\s+\d+\s", text[:1_000_000]))
+
+
+def read(path: Path, text: str, interval_s: float | None = None) -> Measured:
+    """Return what a log of ss says. Raises InputError."""
+    found = _parsed(path, text, interval_s)
+    flows = [flow for ends, one in found.items() if (flow := _flow(ends, one)) is not None]
+    flows = _worth(flows)
+    if not flows:
+        raise Nothing(str(path), "", "no TCP connection with a window", ALLOWED)
+    first = min(found[flow.ends].times[0] for flow in flows if flow.ends)
+    for flow in flows:
+        _move(flow, first)
+    gaps = np.diff(sorted({time for one in found.values() for time in one.times}))
+    step = float(np.median(gaps)) if len(gaps) else interval_s or 1.0
+    measured_ = Measured(
+        flows,
+        max(flow.end_s for flow in flows),
+        max(step, 1e-3),
+        title=f"ss -ti, {len(flows)} connection{'s' * (len(flows) > 1)}",
+        source={"format": "ss"},
+    )
+    if first > 1e8:
+        measured_.source["started"] = datetime.fromtimestamp(min(first, 4e9), UTC).isoformat()
+    if all(found[flow.ends].has_ecn for flow in flows if flow.ends):
+        measured_.setup["hosts.ecn"] = Fact("true", "the word ecn of ss")
+    return measured_
+
+
+def _time_of(line: str) -> tuple[float | None, str]:
+    """Return the time at the start of a line, s, and the rest of the line."""
+    if match := _EPOCH.match(line):
+        number = float(match[1])
+        digits = len(match[1].partition(".")[0])
+        scale = 1e9 if digits >= 18 else 1e6 if digits >= 15 else 1e3 if digits >= 12 else 1.0
+        return number / scale, line[match.end() :]
+    if match := _ISO.match(line):
+        text = re.sub(r"(\.\d{6})\d+", r"\1", match[1].replace(",", ".").replace(" +", "+").replace(" -", "-"))
+        try:
+            time = datetime.fromisoformat(text.strip())
+            return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp(), line[match.end() :]
+        except (ValueError, OverflowError):
+            return None, line
+    return None, line
+
+
+def _parsed(path: Path, text: str, interval_s: float | None) -> dict[tuple[str, str], _Connection]:
+    found: dict[tuple[str, str], _Connection] = {}
+    now: float | None = None
+    here: tuple[str, str] | None = None
+    round_: set[tuple[str, str]] = set()
+    rounds = 0
+    has_times = False
+    for number, whole in enumerate(text.splitlines(), 1):
+        time, line = _time_of(whole.strip())
+        if time is not None:
+            now, has_times = time, True
+        line = line.strip()
+        if not line or line.startswith(("State", "Netid", "Recv-Q")):
+            continue
+        match = _SOCKET.match(line) or _BARE.match(line)
+        if match:
+            here = match[1], match[2]
+            if here in round_ and not has_times:
+                round_, rounds = set(), rounds + 1
+            round_.add(here)
+            line = match[3].strip()
+        words = _words(line)
+        if here is None or not ({"cwnd", "rtt"} & words.keys()):
+            continue
+        if not has_times:
+            if interval_s is None:
+                what = "the time of each round"
+                raise Missing(f"{path}:{number}", what, "a line of date +%s.%N before each, or --interval", found="no time")
+            now = rounds * interval_s
+        assert now is not None
+        one = found.setdefault(here, _Connection())
+        if one.times and now <= one.times[-1]:
+            if now < one.times[-1]:
+                raise Unreadable(f"{path}:{number}", "", f"the time {shown(now)} is before the last one", "a log in order of time")
+            continue
+        one.times.append(now)
+        one.rows.append(words)
+        one.has_ecn = one.has_ecn or " ecn " in f" {line} "
+        if control := _control(line):
+            one.controls[control] += 1
+    return found
+
+
+def _words(line: str) -> dict[str, float]:
+    """Return the numbers of a line of ss by their words; times in ms, rates in bit/s."""
+    found: dict[str, float] = {}
+    parts = line.split()
+    for place, part in enumerate(parts):
+        name, colon, text = part.partition(":")
+        if colon:
+            value = text.split("/")
+            if name == "rtt":
+                found["rtt"] = _number(value[0])
+                continue
+            if name == "retrans" and len(value) == 2:
+                found["retrans"] = _number(value[1])
+                continue
+            number = _number(value[0].removesuffix("ms"))
+            if not math.isnan(number):
+                found[name] = number
+        elif place + 1 < len(parts) and name in ("pacing_rate", "delivery_rate", "send"):
+            if match := _RATE.fullmatch(parts[place + 1]):
+                found[name] = _number(match[1]) * _SIZES[match[2]]
+    return found
+
+
+def _control(line: str) -> str:
+    """Return the congestion control, which stands before the first word with a colon, after flags."""
+    for part in line.split():
+        if ":" in part:
+            return ""
+        if _CONTROL.fullmatch(part) and part not in _FLAGS:
+            return part
+    return ""
+
+
+def _number(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        return math.nan
+    return value if math.isfinite(value) else math.nan
+
+
+def _flow(ends: tuple[str, str], one: _Connection) -> Flow | None:
+    def of(name: str) -> measured.Floats:
+        return np.array([row.get(name, math.nan) for row in one.rows])
+
+    times = np.array(one.times)
+    window, srtt = of("cwnd"), of("rtt")
+    if not np.isfinite(window).any():
+        return None
+    acked = of("bytes_acked")
+    if not np.isfinite(acked).any():  # before Linux 4.1
+        acked = of("bytes_sent") - np.nan_to_num(of("bytes_retrans"))
+    columns = {"cwnd": measured.column(window, whole=True)}
+    figures: dict[str, float | int] = dict(measured.of_window(times, window, float(times[-1])))
+    if np.isfinite(srtt).any():
+        columns["srtt_ms"] = measured.column(srtt)
+        figures |= measured.of_smoothed(times, srtt, float(times[-1]))
+    if np.isfinite(of("minrtt")).any():
+        figures["rtt_min_ms"] = float(np.nanmin(of("minrtt")))
+    if np.isfinite(acked).any():
+        # a connection that began before the log has bytes from then
+        got = np.diff(np.nan_to_num(acked), prepend=np.nan)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            columns["goodput_mbit"] = measured.column(np.maximum(got, 0.0) * 8e-6 / np.diff(times, prepend=np.nan))
+        if len(times) > 1 and times[-1] > times[0]:
+            figures["goodput_mbit"] = float(np.nanmax(acked) - np.nanmin(acked)) * 8e-6 / float(times[-1] - times[0])
+    for ours, theirs in (("ssthresh", "ssthresh"), ("in_flight", "unacked")):
+        if np.isfinite(of(theirs)).any():
+            columns[ours] = measured.column(of(theirs), whole=True)
+    again = of("retrans")
+    if len(again):  # ss says nothing before the first one
+        total = np.maximum.accumulate(np.nan_to_num(again))
+        columns["retransmissions"] = measured.column(np.diff(total, prepend=total[0]), whole=True)
+        figures["retransmissions"] = round(float(total[-1] - total[0]))
+    if np.isfinite(sent := of("data_segs_out")).any():
+        first, last = np.nanmin(sent), np.nanmax(sent)
+        figures["sent"] = round(float(last - first if len(sent) > 1 else last))
+    name = one.controls.most_common(1)[0][0] if one.controls else ""
+    flow = Flow(
+        f"{ends[0]} > {ends[1]}",
+        direction="up",
+        cc=setup.control(name, "ss") if name else None,
+        start_s=float(times[0]),
+        end_s=float(times[-1]),
+        figures=figures,
+        series=pl.DataFrame({"time_s": times, **columns}),
+        ends=ends,
+    )
+    if (low := flow.rtt_min_ms) and math.isfinite(low):
+        flow.base_rtt = Fact(setup.milliseconds(low), "minrtt" if "rtt_min_ms" in figures else "its smallest smoothed RTT")
+    return flow
+
+
+def _worth(flows: list[Flow]) -> list[Flow]:
+    """Return the connections that send: those with nothing but a few answers are the other ends of some."""
+
+    def sent(flow: Flow) -> float:
+        return flow.goodput_mbit * max(flow.end_s - flow.start_s, 0.0) * 1e6 / 8
+
+    several = [flow for flow in flows if sent(flow) >= _LEAST_SENT]
+    return several or flows
+
+
+def _move(flow: Flow, first: float) -> None:
+    flow.start_s -= first
+    flow.end_s -= first
+    flow.series = flow.series.with_columns(pl.col("time_s") - first).filter(pl.col("time_s") > 0)

@@ -1,0 +1,221 @@
+"""The tables of a results file, made of what another tool measured."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dumbbell.exchange.measured import Flow, Measured, of_samples
+from dumbbell.results.columns import BINS, COLUMNS, LEAST_BIN
+
+VERSION = "import-1"
+"""The engine of imported runs; it counts up when the same file gives other tables."""
+TABLES = ("runs", "flows", "classes", "series", "queue_series", "rtt")
+# columns that are not real numbers
+_WHOLE = {
+    "runs": "packets ce_marks sce_marks drops_overflow drops_aqm drops retransmissions short_flows short_flows_kept events",
+    "flows": "flow class cwnd_max sent retransmissions timeouts probes ecn_reductions loss_reductions undone_reductions"
+    " ce_received sce_received acks duplicates answers packets drops_overflow drops_aqm drops ce_marks sce_marks",
+    "classes": "class flows",
+    "series": "flow cwnd ssthresh in_flight retransmissions",
+    "queue_series": "backlog_packets backlog_bytes ce_marks sce_marks drops",
+    "rtt": "class samples",
+}
+_WORDS = {
+    "runs": "aqm_counters",
+    "flows": "cc direction slow_start_exit closed source destination",
+    "classes": "kind cc direction",
+}
+# columns of sessions and of the real clock, which no file has
+_LEFT_OUT = {"flows_seen", "valid", "forwarder", "frames_lost", "ends_waited_ms"}
+_JAIN = 0.95  # from which index on shares are fair, as engines have it
+
+
+def schema(table: str) -> dict[str, Any]:
+    """Return the columns of an imported table without the key, and their types: those that engines give it."""
+    whole, words = _WHOLE.get(table, "").split(), _WORDS.get(table, "").split()
+    of_store = {"key", "experiment", "title", "seed", "number", "matrix", "config", "engine_version", "kernel", "given"}
+    of_store |= {"wall_s", "hash", "cell", "imported"}
+    names = [
+        name
+        for name, column in COLUMNS[table].items()
+        if name not in _LEFT_OUT
+        and not name.startswith("lateness")
+        and name not in of_store
+    ]
+    return {name: pl.Int64 if name in whole else pl.String if name in words else pl.Float64 for name in names}
+
+
+def frame(table: str, rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows with all columns of a table: those that are not known are null."""
+    wanted = schema(table)
+    return rows.select(
+        (pl.col(name) if name in rows.columns else pl.lit(None)).cast(kind, strict=False).alias(name)
+        for name, kind in wanted.items()
+    )
+
+
+def tables(found: Measured, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
+    """Return the tables of a run, without keys, in the order of the flows of `config`."""
+    flows = found.flows
+    classes = _classes(flows, config)
+    of_class = {number: place for place, members in enumerate(classes) for number in members}
+    total = sum(flow.goodput_mbit for flow in flows)
+    listed = [
+        {
+            "flow": number,
+            "class": of_class[number],
+            "cc": _cc(flow, number, config),
+            "direction": flow.direction,
+            "base_rtt_ms": _base_rtt(number, config),
+            "start_s": flow.start_s,
+            "share": flow.goodput_mbit / total if total > 0 and "goodput_mbit" in flow.figures else None,
+            "source": flow.ends[0] if flow.ends else None,
+            "destination": flow.ends[1] if flow.ends else None,
+        }
+        | ({"completion_s": flow.end_s - flow.start_s} if flow.is_over else {})
+        | {name: value for name, value in flow.figures.items() if not (isinstance(value, float) and math.isnan(value))}
+        for number, flow in enumerate(flows)
+    ]
+    made = {
+        "runs": pl.DataFrame([_run(found)], infer_schema_length=None),
+        "flows": pl.DataFrame(listed, infer_schema_length=None),
+        "classes": pl.DataFrame(
+            [_class(place, [flows[number] for number in members], members, config) for place, members in enumerate(classes)],
+            infer_schema_length=None,
+        ),
+        "series": _series(flows),
+        "queue_series": _queue(found),
+        "rtt": _histograms(flows, classes),
+    }
+    if found.exact:
+        made |= {name: pl.DataFrame(found.exact[name], infer_schema_length=None) for name in found.exact["tables"]}
+    return {name: frame(name, rows) for name, rows in made.items()}
+
+
+def digest(made: dict[str, pl.DataFrame]) -> str:
+    """Return a hash of what was measured."""
+    text = json.dumps({name: rows.to_dict(as_series=False) for name, rows in sorted(made.items())}, default=str)
+    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+def _groups(config: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return of each flow of a configuration its section and its entry."""
+    return [(kind, one) for kind in ("flows", "udp") for one in config[kind] for _ in range(one["count"])]
+
+
+def _cc(flow: Flow, number: int, config: dict[str, Any]) -> str:
+    if flow.kind != "flows":
+        return flow.kind
+    return str(_groups(config)[number][1]["cc"]["name"])
+
+
+def _base_rtt(number: int, config: dict[str, Any]) -> float:
+    return float(_groups(config)[number][1].get("base_rtt") or 0) / 1e6
+
+
+def _classes(flows: list[Flow], config: dict[str, Any]) -> list[list[int]]:
+    """Return the flows that are one class each: alike in kind, congestion control, base RTT and direction."""
+    found: dict[tuple[Any, ...], list[int]] = {}
+    groups = _groups(config)
+    for number, flow in enumerate(flows):
+        section, one = groups[number]
+        what = one.get("cc") or {"rate": one.get("rate"), "size": one.get("size"), "echo": one.get("echo")}
+        code = (section, json.dumps(what, sort_keys=True, default=str), one.get("base_rtt"), flow.direction)
+        found.setdefault(code, []).append(number)
+    return list(found.values())
+
+
+def _run(found: Measured) -> dict[str, Any]:
+    flows = [flow for flow in found.flows if "goodput_mbit" in flow.figures]
+    row: dict[str, Any] = {"goodput_total_mbit": sum(flow.goodput_mbit for flow in flows) if flows else None}
+    tcp = [flow for flow in flows if flow.kind == "flows"]
+    if tcp:
+        row["jain"] = _jain([flow.goodput_mbit for flow in tcp])
+        row |= _convergence(tcp)
+    counted = [flow.figures["retransmissions"] for flow in found.flows if "retransmissions" in flow.figures]
+    if counted and len(counted) == len([flow for flow in found.flows if flow.kind == "flows"]):
+        row["retransmissions"] = round(sum(counted))
+    if found.queue is not None and found.queue.height and "sojourn_mean_ms" in found.queue.columns:
+        row["sojourn_mean_ms"] = found.queue["sojourn_mean_ms"].mean()
+    return row | found.runs
+
+
+def _jain(goodputs: list[float]) -> float | None:
+    squares = len(goodputs) * sum(value * value for value in goodputs)
+    return sum(goodputs) ** 2 / squares if squares > 0 else None
+
+
+def _convergence(flows: list[Flow]) -> dict[str, float]:
+    """Return the time from the last start until the shares of one interval were first fair."""
+    last = max(flow.start_s for flow in flows)
+    rows = [flow.series.select("time_s", "goodput_mbit") for flow in flows if "goodput_mbit" in flow.series.columns]
+    if len(rows) < len(flows):
+        return {}
+    shares = pl.concat(rows).filter(pl.col("time_s") > last).group_by("time_s", maintain_order=True).agg("goodput_mbit")
+    for time, values in shares.sort("time_s").iter_rows():
+        if len(values) == len(flows) and None not in values and (_jain(values) or 0.0) >= _JAIN:
+            return {"convergence_s": time - last}
+    return {}
+
+
+def _class(place: int, members: list[Flow], numbers: list[int], config: dict[str, Any]) -> dict[str, Any]:
+    first = members[0]
+
+    def mean(name: str) -> float | None:
+        values = [float(flow.figures[name]) for flow in members if name in flow.figures]
+        values = [value for value in values if not math.isnan(value)]
+        return sum(values) / len(values) if values else None
+
+    row: dict[str, Any] = {
+        "class": place,
+        "kind": "flows" if first.kind == "flows" else "udp",
+        "cc": _cc(first, numbers[0], config),
+        "direction": first.direction,
+        "base_rtt_ms": _base_rtt(numbers[0], config) if first.kind == "flows" else 0.0,
+        "flows": len(members),
+    }
+    row |= {name: mean(name) for name in ("throughput_mbit", "goodput_mbit", "rtt_mean_ms")}
+    samples = [flow.rtts_ms for flow in members if flow.rtts_ms is not None and len(flow.rtts_ms)]
+    if samples:
+        row |= {name: value for name, value in of_samples(np.concatenate(samples)).items() if name != "rtt_min_ms"}
+    return row
+
+
+def _series(flows: list[Flow]) -> pl.DataFrame:
+    rows = [flow.series.with_columns(pl.lit(number).alias("flow")) for number, flow in enumerate(flows)]
+    rows = [one for one in rows if one.height]
+    if not rows:
+        return pl.DataFrame(schema=schema("series"))
+    return pl.concat(rows, how="diagonal_relaxed").sort("time_s", "flow", maintain_order=True)
+
+
+def _queue(found: Measured) -> pl.DataFrame:
+    """Return what is known of the queue over time; without that, the points alone: figures over time need them."""
+    if found.queue is not None and found.queue.height:
+        return found.queue
+    times = [flow.series["time_s"] for flow in found.flows if flow.series.height]
+    if not times:
+        return pl.DataFrame(schema=schema("queue_series"))
+    return pl.DataFrame({"time_s": pl.concat(times).unique().sort()})
+
+
+def _histograms(flows: list[Flow], classes: list[list[int]]) -> pl.DataFrame:
+    """Return the histogram of RTT samples by class, with the bins of the engines."""
+    rows = []
+    for place, members in enumerate(classes):
+        samples = [flows[number].rtts_ms for number in members if flows[number].kind == "flows"]
+        kept = [one for one in samples if one is not None and len(one)]
+        if not kept:
+            continue
+        values = np.concatenate(kept)
+        doublings = np.maximum(0, np.floor(np.log2(np.maximum(values, 1e-9) / LEAST_BIN)) - int(math.log2(BINS)))
+        width = LEAST_BIN * 2.0**doublings
+        starts, counts = np.unique(np.floor(values / width) * width, return_counts=True)
+        rows.append(pl.DataFrame({"class": [place] * len(starts), "from_ms": starts, "samples": counts}))
+    return pl.concat(rows) if rows else pl.DataFrame(schema=schema("rtt"))
