@@ -113,16 +113,18 @@ def _all_read(
             raise Missing(experiment, "--set", f"one value of each key of the matrix: {axes}")
         chosen = whole.cell(0)
     found, wrong = [], []
-    for file in dict.fromkeys(files):
-        path = Path(file)
+    paths = [Path(file) for file in dict.fromkeys(files)]
+    names = [stem(path) for path in paths]
+    for path, plain in zip(paths, names, strict=True):
+        own = plain if names.count(plain) == 1 else one_line(path.name)
         try:
             read = formats.read(path, interval_s)
             if chosen is None:
-                found.append(keep.proposed(path, read, name or stem(path)))
+                found.append(keep.proposed(path, read, name or own))
             else:
                 found.append(keep.described(path, read, chosen))
         except InputError as error:
-            wrong.append(error if error.file.startswith(file) else error.within(file))
+            wrong.append(error if error.file.startswith(str(path)) else error.within(str(path)))
     if wrong:
         raise several(wrong)
     return found

@@ -16,6 +16,7 @@ from dumbbell.exchange import measured, setup
 from dumbbell.exchange.measured import Fact, Flow, Measured
 
 ALLOWED = "what iperf3 --json writes"
+_ALIGNED = 0.1  # of an interval
 _HEADERS = 52  # IPv4, TCP and timestamps: what an MTU has more than a segment
 
 
@@ -95,7 +96,17 @@ class _File:
             for side in [self._table(stream, "sender"), self._table(stream, "udp")]
             if isinstance((one := side).get("socket"), int)
         }
+        self._align(list(rows.values()))
         return [self._flow(key, of_stream, *ends.get(key, ({}, {}))) for key, of_stream in rows.items()]
+
+    def _align(self, streams: list[list[dict[str, float]]]) -> None:
+        """Let intervals of all streams that ended together, but for some microseconds, end at one time."""
+        spans = [row["seconds"] for of_stream in streams for row in of_stream]
+        step = float(np.median(spans)) if spans else 1.0
+        step = float(f"{step:.2g}")
+        for row in (row for of_stream in streams for row in of_stream):
+            whole = round(row["end"] / step) * step
+            row["end"] = round(whole if abs(row["end"] - whole) < _ALIGNED * step else row["end"], 6)
 
     def _flow(
         self, key: tuple[int, bool], rows: list[dict[str, float]], sent: dict[str, Any], received: dict[str, Any]

@@ -21,7 +21,8 @@ from dumbbell.experiment.file import parse
 from dumbbell.experiment.registry import registry
 
 FRAME_BYTES, PAYLOAD_BYTES = 1514, 1448  # of a full segment with timestamps: Ethernet without FCS, and of it payload
-_FILLED = 98  # percentile of the total throughput that is taken for the rate of a link
+_FILLED = 95  # percentile of the total throughput, over a second each, that is taken for the rate of a link
+_WINDOW_S = 1.0
 _ALIKE = 0.2  # base RTTs this close to the smallest of a group are one
 _ALIKE_MS, _TOGETHER_S = 1.0, 1.0
 _LEAST_RATE, _LEAST_LIMIT, _MOST_LIMIT = 8_000, 10, 1_000_000
@@ -302,8 +303,11 @@ def _filled(flows: list[Flow], way: str) -> Fact:
     ]
     totals: list[float] = []
     if rows:
-        whole = pl.concat(rows).group_by("time_s").agg(pl.col("goodput_mbit").sum())
-        totals = [value for value in whole["goodput_mbit"].to_list() if value]
+        whole = pl.concat(rows).drop_nulls().group_by("time_s").agg(pl.col("goodput_mbit").sum()).sort("time_s")
+        gap = whole["time_s"].diff().median()
+        together = max(1, round(_WINDOW_S / gap)) if isinstance(gap, float) and gap > 0 else 1
+        totals = whole["goodput_mbit"].rolling_mean(min(together, max(1, whole.height // 4))).drop_nulls().to_list()
+        totals = [value for value in totals if value > 0]
     if not totals:
         total = sum(flow.goodput_mbit for flow in flows if flow.direction == way and flow.kind != "ping")
         if total <= 0:

@@ -48,6 +48,8 @@ def value_text(path: matrix.Path, value: Any) -> str:
     if isinstance(value, list) and path[-1] == "rate_changes":
         texts = [[value_text((*path, i, key), one[key]) for key in ("rate", "at")] for i, one in enumerate(value)]
         return " + ".join(f"{rate} at {at}" for rate, at in texts) or "none"
+    if isinstance(value, dict) and "aqm" in value:  # a hop as a whole, where others have none
+        return f"{value_text((*path, 'rate'), value['rate'])} {value_text((*path, 'aqm'), value['aqm'])}"
     if isinstance(value, list) and path[-1] == "hop":
         return " + ".join(one["name"] for one in value) or "none"
     if isinstance(value, list) and path[-1] in schema.SENDERS:
@@ -298,5 +300,7 @@ def _unlike_anywhere(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) ->
     """Return the paths at which cells of one experiment differ."""
     paths: dict[matrix.Path, None] = {}
     for (_,), own in cells.group_by("experiment", maintain_order=True):
-        paths |= dict.fromkeys(unlike((), [seedless(configs[cell]) for cell in own["cell"]]))
+        whole = [seedless(configs[cell]) for cell in own["cell"]]
+        keys = dict.fromkeys(key for config in whole for key in config)  # a section that some have not
+        paths |= dict.fromkeys(unlike((), [dict.fromkeys(keys) | config for config in whole]))
     return list(paths)

@@ -1,10 +1,10 @@
-"""Captures: pcap and pcapng."""
-from pathlib import Path
-from dumbbell.exchange.measured import Measured
+"""Captures: pcap and pcapng of TCP, UDP and pings.
 
+`records` reads the container, `packets` the headers, `connection` works out what one TCP connection did, `read` makes
+flows of all of them.
+"""
 
-def is_capture(raw: bytes) -> bool:
-    return False
+from dumbbell.exchange.pcap.read import read
+from dumbbell.exchange.pcap.records import is_capture
 
-def read(path: Path, raw: bytes, interval_s: float | None) -> Measured:
-    raise AssertionError
+__all__ = ["is_capture", "read"]

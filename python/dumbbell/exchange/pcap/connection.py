@@ -1,0 +1,289 @@
+"""One TCP connection as a capture saw it: what got through, what was sent again, how long round trips took.
+
+A capture is near the sender, near the receiver, or between. From where it was taken, a round trip has two parts: to the
+receiver and back (data until its ACK) and to the sender and back (an ACK until data that echo its timestamp).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dumbbell.exchange.measured import Floats
+from dumbbell.exchange.pcap.packets import ACK, AE, CE, CWR, ECE, ECT1, FIN, RST, SYN, Packets
+from dumbbell.exchange.pcap.records import Int64s
+
+Side = Literal["sender", "receiver", "between"]
+_NEAR = 0.2  # of the round trip: what is as close as that is at the end itself
+_NEAR_MS = 0.5  # and any round trip up to this within a machine
+_REORDERED = 0.3  # of the smallest RTT: a hole that is filled earlier was no loss
+_REORDERED_S = 0.003  # the same where no RTT is known
+_OLDEST_S = 10.0  # a part of a round trip that is held longer says nothing of now
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass
+class Connection:
+    """What a connection did in the direction of its data. Times are s from the start of the capture.
+
+    `got_at` and `got_bytes`: payload that was acknowledged so far. `rtts_at` and `rtts_ms`: samples of the RTT;
+    `shortest_ms` is known from the handshake too.
+    """
+
+    source: int
+    target: int
+    start_s: float
+    end_s: float
+    is_over: bool
+    side: Side | None
+    got_at: Floats
+    got_bytes: Floats
+    rtts_at: Floats
+    rtts_ms: Floats
+    shortest_ms: float | None
+    data_at: Floats
+    data_frames: Floats
+    """Bytes of frames of data, each at its time."""
+    sent: int
+    again_at: Floats
+    """When data were sent again, once for each packet."""
+    duplicates: int
+    ce: int
+    ect1: int
+    acks: int
+    has_ecn: bool | None
+    """Whether both ends agreed on ECN; None without a handshake."""
+    notes: list[str] = field(default_factory=list)
+
+
+def of_packets(packets: Packets, order: Int64s, start_ns: int) -> Connection | None:
+    """Return what the packets of a connection, in order of time, say; None if it carried no data."""
+    source = packets.source[order]
+    payload = packets.payload[order]
+    here = int(source[0])
+    forward = source == here
+    if int(payload[forward].sum()) < int(payload[~forward].sum()):
+        forward = ~forward
+    data = forward & (payload > 0)
+    if not data.any():
+        return None
+    whole = _Whole(packets, order, forward, data, start_ns)
+    return whole.connection()
+
+
+def unwrapped(values: Int64s, base: int) -> Int64s:
+    """Return numbers of 32 bits as numbers without an end, relative to `base`."""
+    if not len(values):
+        return values
+    first = (int(values[0]) - base + 2**31) % 2**32 - 2**31
+    steps = (np.diff(values) + 2**31) % 2**32 - 2**31
+    return first + np.concatenate(([0], np.cumsum(steps)))
+
+
+class _Whole:
+    def __init__(self, packets: Packets, order: Int64s, forward: Bools, data: Bools, start_ns: int) -> None:
+        self.time = (packets.time_ns[order] - start_ns) / 1e9
+        self.flags = packets.flags[order]
+        self.forward, self.data = forward, data
+        self.packets, self.order = packets, order
+        segments = packets.segment[order]
+        said = [int(segments[way & (segments > 0)].min()) for way in (forward, ~forward) if (segments[way] > 0).any()]
+        has_stamps = bool((packets.stamp[order][data] >= 0).any())
+        self.segment = max(1, min(said) - 12 * has_stamps) if said else 0
+        sequence = packets.sequence[order]
+        self.base = int(sequence[np.flatnonzero(data)[0]])
+        self.begins = unwrapped(sequence[data], self.base)
+        self.length = packets.payload[order][data]
+        self.ends = self.begins + self.length
+        self.data_time = self.time[data]
+        self.ceiling = np.concatenate(([np.iinfo(np.int64).min], np.maximum.accumulate(self.ends)[:-1]))
+        probes = (self.length <= 1) & (self.ends <= self.ceiling)  # keep-alives
+        self.again = (self.begins < self.ceiling) & ~probes
+        acks = ~forward & (self.flags & ACK > 0) & (self.flags & RST == 0)
+        self.ack_place = np.flatnonzero(acks)
+        self.ack = unwrapped(packets.acknowledged[order][acks], self.base)
+        self.ack_time = self.time[acks]
+
+    def connection(self) -> Connection:
+        got_at, got = self._got()
+        far_at, far = self._far()
+        near_at, near = self._near()
+        shaken_far, shaken_near = self._handshake()
+        side = self._side(far, near, shaken_far, shaken_near)
+        rtts_at, rtts = _whole_trips(side, (far_at, far), (near_at, near), shaken_near)
+        shaken = shaken_far + shaken_near if shaken_far is not None and shaken_near is not None else None
+        known = [float(rtts.min())] * bool(len(rtts)) + [shaken] * (shaken is not None)
+        shortest = min([one for one in known if one is not None], default=None)
+        pieces = np.ceil(self.length / self.segment) if self.segment else np.ones(len(self.length))
+        again, duplicates = self._sent_again(side, shortest)
+        frame = self.packets.frame[self.order][self.data].astype(np.float64)
+        if self.segment:  # each piece of what the card cut has headers of its own
+            frame += (pieces - 1) * (frame - self.length)
+        ecn = self.packets.ecn[self.order][self.forward]
+        over = self._over()
+        notes = []
+        if (pieces > 1).any():
+            notes.append("some packets are larger than a segment: captured before the card cut them, and counted as cut")
+        pure = ~self.forward & (self.packets.payload[self.order] == 0) & (self.flags & (SYN | FIN | RST) == 0)
+        return Connection(
+            source=int(self.packets.source[self.order][self.data][0]),
+            target=int(self.packets.target[self.order][self.data][0]),
+            start_s=float(self.time[0]),
+            end_s=float(self.time[-1]),
+            is_over=over,
+            side=side,
+            got_at=got_at,
+            got_bytes=got,
+            rtts_at=rtts_at,
+            rtts_ms=rtts,
+            shortest_ms=shortest,
+            data_at=self.data_time,
+            data_frames=frame,
+            sent=int(pieces.sum()),
+            again_at=np.repeat(self.data_time[again], pieces[again].astype(np.int64)),
+            duplicates=duplicates,
+            ce=int((ecn == CE).sum()),
+            ect1=int((ecn == ECT1).sum()),
+            acks=int(pure.sum()),
+            has_ecn=self._ecn(),
+            notes=notes,
+        )
+
+    def _got(self) -> tuple[Floats, Floats]:
+        """Return when how much was acknowledged; without ACKs in the capture, when how much new data passed."""
+        if len(self.ack):
+            most = np.maximum.accumulate(np.clip(self.ack, 0, int(self.ends.max())))
+            return self.ack_time, most.astype(np.float64)
+        fresh = np.maximum(self.ends - np.maximum(self.begins, self.ceiling), 0)
+        return self.data_time, np.cumsum(fresh).astype(np.float64)
+
+    def _far(self) -> tuple[Floats, Floats]:
+        """Return RTTs from here to the receiver and back, at the ACKs that say them, ms.
+
+        As Karn has it, what was sent again says nothing, nor do ACKs that close a hole.
+        """
+        first = ~self.again
+        ends, begins, times = self.ends[first], self.begins[first], self.data_time[first]
+        if not len(ends) or not len(self.ack):
+            return np.zeros(0), np.zeros(0)
+        most = np.maximum.accumulate(self.ack)
+        before = np.concatenate(([0], most[:-1]))
+        fresh = (self.ack > before) & (self.ack <= ends[-1])
+        at, ack, low = self.ack_time[fresh], self.ack[fresh], before[fresh]
+        place = np.searchsorted(ends, ack, side="left")
+        place = np.minimum(place, len(ends) - 1)
+        sent = times[place]
+        # first transmissions of which any byte was sent again
+        repaired = np.zeros(len(ends) + 1, dtype=np.int64)
+        np.add.at(repaired, np.searchsorted(ends, self.begins[self.again], side="right"), 1)
+        np.add.at(repaired, np.searchsorted(begins, self.ends[self.again], side="left"), -1)
+        dirty = np.concatenate(([0], np.cumsum(np.cumsum(repaired)[:-1] > 0)))
+        first_new = np.minimum(np.searchsorted(ends, low, side="right"), place)
+        good = (dirty[place + 1] - dirty[first_new] == 0) & (at > sent)
+        return at[good], (at[good] - sent[good]) * 1e3
+
+    def _near(self) -> tuple[Floats, Floats]:
+        """Return RTTs from here to the sender and back, at the data that echo an ACK's timestamp first, ms."""
+        stamps = self.packets.stamp[self.order]
+        echoes = self.packets.echo[self.order]
+        acks = np.flatnonzero(~self.forward & (stamps >= 0))
+        data = np.flatnonzero(self.data & (echoes >= 0))
+        if not len(acks) or not len(data):
+            return np.zeros(0), np.zeros(0)
+        values, firsts = np.unique(stamps[acks], return_index=True)
+        said, first_data = np.unique(echoes[data], return_index=True)
+        _, ours, theirs = np.intersect1d(values, said, assume_unique=True, return_indices=True)
+        left, came = self.time[acks[firsts[ours]]], self.time[data[first_data[theirs]]]
+        order = np.argsort(came, kind="stable")
+        left, came = left[order], came[order]
+        good = (came > left) & (came - left < _OLDEST_S)
+        return came[good], (came[good] - left[good]) * 1e3
+
+    def _handshake(self) -> tuple[float | None, float | None]:
+        """Return from the handshake the RTTs from here to the receiver and to the sender of data, ms."""
+        syn = self.flags & SYN > 0
+        asked = np.flatnonzero(syn & (self.flags & ACK == 0))
+        answered = np.flatnonzero(syn & (self.flags & ACK > 0))
+        if len(asked) != 1 or len(answered) != 1 or answered[0] < asked[0]:
+            return None, None
+        opener = self.forward[asked[0]]
+        done = np.flatnonzero((self.forward == opener) & (self.flags & ACK > 0) & (self.flags & SYN == 0))
+        done = done[done > answered[0]]
+        if not len(done) or self.forward[answered[0]] == opener:
+            return None, None
+        times = self.time[[asked[0], answered[0], done[0]]]
+        answerer, opener_rtt = float(times[1] - times[0]) * 1e3, float(times[2] - times[1]) * 1e3
+        return (answerer, opener_rtt) if opener else (opener_rtt, answerer)
+
+    @staticmethod
+    def _side(far: Floats, near: Floats, shaken_far: float | None, shaken_near: float | None) -> Side | None:
+        """Return where the capture was taken; None if that does not show."""
+        low_far = min([*([float(far.min())] if len(far) else []), *([shaken_far] if shaken_far is not None else [])], default=None)
+        low_near = min(
+            [*([float(near.min())] if len(near) else []), *([shaken_near] if shaken_near is not None else [])], default=None
+        )
+        if low_far is None or low_near is None:
+            return None
+        whole = low_far + low_near
+        if low_near <= max(_NEAR * whole, min(_NEAR_MS, whole / 2)) and low_near <= low_far:
+            return "sender"
+        return "receiver" if low_far <= max(_NEAR * whole, min(_NEAR_MS, whole / 2)) else "between"
+
+    def _sent_again(self, side: Side | None, shortest_ms: float | None) -> tuple[Bools, int]:
+        """Return which data were sent again, and how many packets had passed here before.
+
+        At the sender that is all that was seen before. Behind a loss it is what fills a hole later than reordering
+        would.
+        """
+        _, firsts, inverse = np.unique(self.begins, return_index=True, return_inverse=True)
+        before = firsts[inverse] < np.arange(len(self.begins))
+        duplicates = int((self.again & before).sum())
+        if side == "sender":
+            return self.again, duplicates
+        limit = _REORDERED * shortest_ms / 1e3 if shortest_ms is not None else _REORDERED_S
+        # the first packet beyond the hole came when its end was first passed
+        highs = np.maximum.accumulate(self.ends)
+        place = np.searchsorted(highs, self.ends, side="right")
+        passed = self.data_time[np.minimum(place, len(highs) - 1)]
+        late = self.data_time - passed > limit
+        return self.again & (before | late), duplicates
+
+    def _over(self) -> bool:
+        """Whether the sender closed, and that was acknowledged, or either end reset the connection."""
+        if (self.flags & RST > 0).any():
+            return True
+        ends = np.flatnonzero(self.forward & (self.flags & FIN > 0))
+        return bool(len(ends)) and bool(len(self.ack)) and int(self.ack.max()) > int(self.ends.max())
+
+    def _ecn(self) -> bool | None:
+        syn = self.flags & SYN > 0
+        asked, answered = syn & (self.flags & ACK == 0), syn & (self.flags & ACK > 0)
+        if not asked.any() or not answered.any():
+            return None
+        wants = (self.flags[asked] & (ECE | CWR)) == (ECE | CWR)
+        return bool(wants.any() and (self.flags[answered] & (ECE | CWR | AE) > 0).any())
+
+
+def _whole_trips(
+    side: Side | None, far: tuple[Floats, Floats], near: tuple[Floats, Floats], shaken_near: float | None
+) -> tuple[Floats, Floats]:
+    """Return samples of the whole RTT, of what was seen of its two parts."""
+    if side in (None, "sender") and len(far[1]):
+        return far if side == "sender" or not len(near[1]) else _sum(far, near)
+    if len(near[1]) and len(far[1]):
+        return _sum(near, far)
+    if side == "between" and len(far[1]) and shaken_near is not None:  # no timestamps: that part as it was at the start
+        return np.zeros(0), np.zeros(0)
+    return np.zeros(0), np.zeros(0)
+
+
+def _sum(at: tuple[Floats, Floats], other: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
+    """Return samples at the times of the first, each with the last of the other part by then."""
+    place = np.searchsorted(other[0], at[0], side="right") - 1
+    age = at[0] - other[0][np.maximum(place, 0)]
+    good = (place >= 0) & (age < _OLDEST_S)
+    return at[0][good], at[1][good] + other[1][np.maximum(place, 0)][good]

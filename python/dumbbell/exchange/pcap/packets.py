@@ -1,0 +1,238 @@
+"""The headers of captured packets, all at once: addresses, ports, sequence numbers, ECN, timestamps."""
+
+from __future__ import annotations
+
+import ipaddress
+import struct
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from dumbbell.exchange.pcap.records import Int64s, Records
+
+TCP, UDP, ICMP, ICMPV6 = 6, 17, 1, 58
+SYN, FIN, RST, ACK, ECE, CWR, AE = 0x02, 0x01, 0x04, 0x10, 0x40, 0x80, 0x100
+CE, ECT1 = 3, 1
+_ETHERNET_HEADER = 14
+# link type (LINKTYPE_ of tcpdump.org) → bytes before the type of the network header, and where that type is; of raw IP none
+_TYPED = {1: (14, 12), 113: (16, 14), 276: (20, 0)}
+_RAW = {12: 0, 14: 0, 101: 0, 228: 0, 229: 0, 0: 4, 108: 4}
+_IPV4, _IPV6, _VLAN = 0x0800, 0x86DD, (0x8100, 0x88A8, 0x9100)
+_EXTENSIONS = (0, 43, 60)  # headers of IPv6 that are passed over: hop-by-hop, routing, destination
+_FEW_OPTIONS = 64  # of headers that are looked at one by one, in thousands
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass
+class Packets:
+    """What was captured of TCP, UDP and pings, in order of time. All columns have one value per packet.
+
+    `source` and `target` are numbers of addresses with ports, of `ends`; `frame` is the length as an Ethernet frame;
+    `stamp` and `echo` are TCP's timestamps, -1 without.
+    """
+
+    time_ns: Int64s
+    protocol: Int64s
+    source: Int64s
+    target: Int64s
+    frame: Int64s
+    payload: Int64s
+    ecn: Int64s
+    sequence: Int64s
+    acknowledged: Int64s
+    flags: Int64s
+    stamp: Int64s
+    echo: Int64s
+    segment: Int64s
+    """The MSS that a SYN announces; 0 of others."""
+    ends: list[str]
+    notes: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.time_ns)
+
+
+class _Bytes:
+    """Bytes at places of a file, with nothing beyond what was captured of each packet."""
+
+    def __init__(self, records: Records, keep: Int64s) -> None:
+        self.data = records.data
+        self.at = records.at[keep]
+        self.end = self.at + records.captured[keep]
+
+    def one(self, offset: Int64s | int) -> Int64s:
+        place = self.at + offset
+        inside = place < self.end
+        return np.where(inside, self.data[np.where(inside, place, 0)], 0).astype(np.int64)
+
+    def two(self, offset: Int64s | int) -> Int64s:
+        return (self.one(offset) << 8) | self.one(offset + 1)
+
+    def four(self, offset: Int64s | int) -> Int64s:
+        return (self.two(offset) << 16) | self.two(offset + 2)
+
+    def kept(self, keep: Bools) -> None:
+        self.at, self.end = self.at[keep], self.end[keep]
+
+
+def _network(records: Records, keep: Int64s, link: int) -> tuple[Int64s, Int64s]:
+    """Return where the network header begins in each packet, and its type."""
+    read = _Bytes(records, keep)
+    if link in _RAW:
+        offset = np.full(len(keep), _RAW[link], dtype=np.int64)
+        version = read.one(offset) >> 4
+        return offset, np.where(version == 4, _IPV4, np.where(version == 6, _IPV6, 0))
+    length, place = _TYPED[link]
+    offset = np.full(len(keep), length, dtype=np.int64)
+    kind = read.two(place)
+    for _ in range(2):
+        tagged = np.isin(kind, _VLAN)
+        kind = np.where(tagged, read.two(offset + 2), kind)
+        offset = np.where(tagged, offset + 4, offset)
+    return offset, kind
+
+
+def read(records: Records) -> Packets:
+    """Return the headers of the packets of one interface: the one with most of them."""
+    numbers, counts = np.unique(records.interface, return_counts=True)
+    known = [link for link in (*_TYPED, *_RAW)]
+    fit = [(count, number) for number, count in zip(numbers, counts, strict=True) if records.interfaces[number].link in known]
+    notes = list(records.notes)
+    if not fit:
+        return _none([*notes, f"link type {records.interfaces[numbers[0]].link} is not known"])
+    chosen = max(fit)[1]
+    if len(numbers) > 1:
+        named = records.interfaces[chosen].name or f"number {chosen}"
+        notes.append(f"{len(numbers)} interfaces: the packets of {named}, which has most, are taken")
+    keep = np.flatnonzero(records.interface == chosen)
+    keep = keep[np.argsort(records.time_ns[keep], kind="stable")]
+    offset, kind = _network(records, keep, records.interfaces[chosen].link)
+    is_ethernet = records.interfaces[chosen].link == 1
+    return _headers(records, keep, offset, kind, notes, is_ethernet=is_ethernet)
+
+
+def _none(notes: list[str]) -> Packets:
+    empty = np.zeros(0, dtype=np.int64)
+    return Packets(*([empty] * 13), ends=[], notes=notes)
+
+
+def _headers(
+    records: Records, keep: Int64s, offset: Int64s, kind: Int64s, notes: list[str], *, is_ethernet: bool
+) -> Packets:
+    bytes_ = _Bytes(records, keep)
+    is_4, is_6 = kind == _IPV4, kind == _IPV6
+    first = bytes_.one(offset)
+    header = np.where(is_4, (first & 15) * 4, 40)
+    left = records.length[keep] - offset
+    total = np.where(is_4, bytes_.two(offset + 2), bytes_.two(offset + 4) + 40)
+    # segments that the card is to cut have no length, or one that is too long for the field
+    total = np.where((total == np.where(is_4, 0, 40)) | (left > 65_600), left, np.minimum(total, left))
+    service = np.where(is_4, bytes_.one(offset + 1), ((first & 15) << 4) | (bytes_.one(offset + 1) >> 4))
+    protocol = np.where(is_4, bytes_.one(offset + 9), bytes_.one(offset + 6))
+    is_first = np.where(is_4, (bytes_.two(offset + 6) & 0x1FFF) == 0, True)
+    upper = offset + header
+    for _ in range(3):
+        extended = is_6 & np.isin(protocol, _EXTENSIONS)
+        following = bytes_.one(upper)
+        upper = np.where(extended, upper + (bytes_.one(upper + 1) + 1) * 8, upper)
+        protocol = np.where(extended, following, protocol)
+    whole = records.captured[keep] >= upper + np.where(protocol == TCP, 20, 8)
+    good = (is_4 | is_6) & is_first & np.isin(protocol, (TCP, UDP, ICMP, ICMPV6)) & whole & (header >= 20)
+    sources, targets = _addresses(bytes_, offset, is_4)
+    frame = records.length[keep] if is_ethernet else total + _ETHERNET_HEADER
+    columns = [keep, upper, protocol, service & 3, frame, offset + total, is_4, *sources, *targets]
+    keep, upper, protocol, ecn, frame, end, is_4, *addresses = (column[good] for column in columns)
+    bytes_.kept(good)
+    return _transport(records, bytes_, keep, upper, protocol, ecn, frame, end, is_4, addresses, notes)
+
+
+def _addresses(bytes_: _Bytes, offset: Int64s, is_4: Bools) -> tuple[list[Int64s], list[Int64s]]:
+    """Return source and destination as four words of 32 bits each; IPv4 is in the last."""
+
+    def words(of_4: int, of_6: int) -> list[Int64s]:
+        found = [np.where(is_4, 0, bytes_.four(offset + of_6 + 4 * word)) for word in range(3)]
+        return [*found, bytes_.four(offset + np.where(is_4, of_4, of_6 + 12))]
+
+    return words(12, 8), words(16, 24)
+
+
+def _transport(
+    records: Records, bytes_: _Bytes, keep: Int64s, upper: Int64s, protocol: Int64s, ecn: Int64s, frame: Int64s,
+    end: Int64s, is_4: Bools, addresses: list[Int64s], notes: list[str],
+) -> Packets:  # fmt: skip
+    tcp, icmp = protocol == TCP, np.isin(protocol, (ICMP, ICMPV6))
+    ports = [np.where(icmp, 0, bytes_.two(upper + place)) for place in (0, 2)]
+    header = np.where(tcp, np.maximum((bytes_.one(upper + 12) >> 4) * 4, 20), 8)
+    payload = np.maximum(end - upper - header, 0)
+    flags = np.where(tcp, bytes_.two(upper + 12) & 0x1FF, 0)
+    # of pings: type, and the identifier with the number
+    flags = np.where(icmp, bytes_.one(upper), flags)
+    sequence = np.where(tcp | icmp, bytes_.four(upper + 4), 0)
+    stamp, echo = _stamps(bytes_, upper, header, tcp)
+    segment = np.zeros(len(keep), dtype=np.int64)
+    for place in np.flatnonzero(tcp & (flags & SYN > 0))[: _FEW_OPTIONS * 1000]:
+        segment[place], *rest = _options(bytes_, int(place), int(upper[place]) + 20, int(upper[place] + header[place]))
+        stamp[place], echo[place] = rest
+    ends, numbers = _ends(addresses, ports, is_4)
+    return Packets(
+        records.time_ns[keep], protocol, numbers[0], numbers[1], frame, payload, ecn, sequence,
+        np.where(tcp, bytes_.four(upper + 8), 0), flags, stamp, echo, segment, ends, notes,
+    )  # fmt: skip
+
+
+def _stamps(bytes_: _Bytes, upper: Int64s, header: Int64s, tcp: Bools) -> tuple[Int64s, Int64s]:
+    """Return TCP's timestamps: nearly all stacks write them first, after two fillers; the rest is read one by one."""
+    usual = tcp & (header >= 32) & (bytes_.four(upper + 20) == 0x0101080A)
+    stamp = np.where(usual, bytes_.four(upper + 24), -1)
+    echo = np.where(usual, bytes_.four(upper + 28), -1)
+    for place in np.flatnonzero(tcp & ~usual & (header >= 30))[: _FEW_OPTIONS * 1000]:
+        _, stamp[place], echo[place] = _options(
+            bytes_, int(place), int(upper[place]) + 20, int(upper[place] + header[place])
+        )
+    return stamp, echo
+
+
+def _options(bytes_: _Bytes, number: int, place: int, end: int) -> tuple[int, int, int]:
+    """Return MSS, timestamp and its echo of a TCP header; 0, -1 and -1 where they are missing."""
+    at = int(bytes_.at[number])
+    raw = bytes_.data[at + place : min(at + end, int(bytes_.end[number]))].tobytes()
+    segment, stamp, echo, here = 0, -1, -1, 0
+    while here < len(raw) and raw[here]:
+        if raw[here] == 1:
+            here += 1
+            continue
+        length = raw[here + 1] if here + 1 < len(raw) else 0
+        if length < 2 or here + length > len(raw):
+            break
+        if (raw[here], length) == (2, 4):
+            segment = int.from_bytes(raw[here + 2 : here + 4])
+        elif (raw[here], length) == (8, 10):
+            stamp, echo = struct.unpack_from(">II", raw, here + 2)
+        here += length
+    return segment, stamp, echo
+
+
+def _ends(addresses: list[Int64s], ports: list[Int64s], is_4: Bools) -> tuple[list[str], list[Int64s]]:
+    """Return addresses with ports as text, and for source and destination their numbers."""
+    words = [np.concatenate((addresses[word], addresses[4 + word])) for word in range(4)]
+    port, four = np.concatenate(ports), np.concatenate((is_4, is_4))
+    code = np.zeros(len(port), dtype=np.int64)
+    if four.all():
+        columns = [(words[3] << 16) | port]
+    else:  # exact: numbers of what there is, column by column
+        columns = [(words[0] << 32) | words[1], (words[2] << 32) | words[3], (port << 1) | four]
+    for column in columns:
+        _, inverse = np.unique(column, return_inverse=True)
+        _, firsts, code = np.unique(
+            code * (int(inverse.max(initial=0)) + 1) + inverse, return_index=True, return_inverse=True
+        )
+    texts = []
+    for first in firsts.tolist():
+        parts = [int(word[first]) for word in words]
+        number = parts[3] if four[first] else parts[0] << 96 | parts[1] << 64 | parts[2] << 32 | parts[3]
+        address = ipaddress.IPv4Address(number) if four[first] else ipaddress.IPv6Address(number)
+        texts.append(f"{address}:{port[first]}" if four[first] else f"[{address}]:{port[first]}")
+    half = len(port) // 2
+    return texts, [code[:half].astype(np.int64), code[half:].astype(np.int64)]

@@ -1,0 +1,275 @@
+"""A capture as flows: TCP, UDP and pings."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from dumbbell.errors import Nothing
+from dumbbell.exchange import measured, setup
+from dumbbell.exchange.measured import Fact, Floats, Flow, Measured
+from dumbbell.exchange.pcap import packets as headers
+from dumbbell.exchange.pcap import records
+from dumbbell.exchange.pcap.connection import Connection, of_packets
+from dumbbell.exchange.pcap.packets import CE, ICMP, ICMPV6, TCP, UDP, Packets
+from dumbbell.exchange.pcap.records import Int64s
+
+MOST_FLOWS = 100  # that are listed
+_LEAST_SHARE = 0.001  # of the payload of a capture, of a flow that is listed
+_LONG_S = 600.0  # captures from which on a point per second is enough
+_STEPS_S = (0.2, 1.0)
+_ASKED, _ANSWERED = (8, 128), (0, 129)  # types of ICMP's echo
+_MOST_PINGS_S = 60.0
+
+
+def read(path: Path, raw: bytes, interval_s: float | None = None) -> Measured:
+    """Return what a capture says. Raises InputError."""
+    found = headers.read(records.read(path, raw))
+    if not len(found):
+        why = f" ({'; '.join(found.notes)})" * bool(found.notes)
+        raise Nothing(str(path), "", f"no packet of TCP, UDP or ping{why}", "a capture of IP")
+    return _Capture(path, found, interval_s).measured()
+
+
+class _Capture:
+    def __init__(self, path: Path, found: Packets, interval_s: float | None) -> None:
+        self.path, self.packets = path, found
+        self.start_ns, end_ns = int(found.time_ns[0]), int(found.time_ns[-1])
+        self.length_s = max((end_ns - self.start_ns) / 1e9, 1e-3)
+        self.step = interval_s or _STEPS_S[self.length_s > _LONG_S]
+        self.points = measured.grid(max(self.length_s, self.step), min(self.step, max(self.length_s, self.step)))
+        self.notes = list(dict.fromkeys(found.notes))
+        self.sides: set[str | None] = set()
+        self.ecn: set[bool | None] = set()
+
+    def measured(self) -> Measured:
+        flows, hosts = [], []
+        total = max(1, int(self.packets.payload.sum()))
+        groups = sorted(self._groups(), key=lambda group: -int(self.packets.payload[group].sum()))
+        left, left_bytes = 0, 0
+        for group in groups:
+            payload = int(self.packets.payload[group].sum())
+            if flows and (len(flows) >= MOST_FLOWS or payload < _LEAST_SHARE * total):
+                left, left_bytes = left + 1, left_bytes + payload
+                continue
+            if (flow := self._flow(group)) is not None:
+                flows.append(flow)
+                hosts.append((self._host(flow.ends, 0), self._host(flow.ends, 1)))
+        if left:
+            share = f"{100 * left_bytes / total:.2g} %"
+            self.notes.append(f"{left} flows with the least payload ({share} of it) are left out")
+        _directions(flows, hosts)
+        flows += self._pings()
+        if not flows:
+            raise Nothing(str(self.path), "", "no flow with data", "a capture of TCP or UDP with payload, or of pings")
+        flows.sort(key=lambda flow: flow.start_s)
+        result = Measured(
+            flows,
+            self.length_s,
+            self.step,
+            title=f"capture of {len(flows)} flow{'s' * (len(flows) > 1)}",
+            source={"format": "capture", "started": datetime.fromtimestamp(min(self.start_ns / 1e9, 4e9), UTC).isoformat()},
+            notes=self.notes,
+        )
+        self._describe(result)
+        return result
+
+    def _describe(self, result: Measured) -> None:
+        """Add what all connections together say: ECN, where the capture was taken, what passed it."""
+        if self.ecn and None not in self.ecn and len(self.ecn) == 1:
+            agreed = self.ecn == {True}
+            result.setup["hosts.ecn"] = Fact("true" if agreed else "false", "the handshakes")
+        sides = {side for side in self.sides if side}
+        if len(sides) == 1 and None not in self.sides:
+            result.source["taken"] = {"sender": "near the sender", "receiver": "near the receiver"}.get(
+                side := next(iter(sides)), "between the ends"
+            )
+            if side == "sender":
+                result.notes.append("taken near the sender: what reached the receiver, its CE marks too, does not show")
+        downs = [flow for flow in result.flows if flow.direction == "down" and flow.kind != "ping"]
+        if downs and sides and "sender" not in self.sides and None not in self.sides:
+            frames = np.zeros(len(self.points))
+            for flow in downs:
+                frames += np.nan_to_num(self._frames[id(flow)])
+            mbit = frames * 8e-6 / self.step
+            result.queue = pl.DataFrame({"time_s": self.points, "throughput_mbit": mbit})
+            result.runs["throughput_mbit"] = float(frames.sum() * 8e-6 / self.length_s)
+
+    _frames: dict[int, Floats]
+
+    def _groups(self) -> Iterator[Int64s]:
+        """Yield the packets of each connection or flow of UDP, in order of time."""
+        self._frames = {}
+        low = np.minimum(self.packets.source, self.packets.target)
+        high = np.maximum(self.packets.source, self.packets.target)
+        code = (low * (len(self.packets.ends) + 1) + high) * 2 + (self.packets.protocol == UDP)
+        order = np.argsort(code, kind="stable")
+        keep = np.isin(self.packets.protocol[order], (TCP, UDP))
+        order = order[keep]
+        cuts = np.flatnonzero(np.diff(code[order])) + 1
+        for group in np.split(order, cuts):
+            if len(group):
+                yield from self._lives(group)
+
+    def _lives(self, group: Int64s) -> Iterator[Int64s]:
+        """Yield connections that one pair of ports had after each other: each begins with a SYN of another number."""
+        flags = self.packets.flags[group]
+        opens = np.flatnonzero((flags & headers.SYN > 0) & (flags & headers.ACK == 0))
+        if self.packets.protocol[group[0]] != TCP or len(opens) < 2:
+            yield group
+            return
+        numbers = self.packets.sequence[group[opens]]
+        fresh = opens[np.concatenate(([True], np.diff(numbers) != 0))]
+        yield from (one for one in np.split(group, fresh[fresh > 0]) if len(one))
+
+    def _host(self, ends: tuple[str, str] | None, which: int) -> str:
+        return ends[which].rpartition(":")[0] if ends else ""
+
+    def _flow(self, group: Int64s) -> Flow | None:
+        if self.packets.protocol[group[0]] == UDP:
+            return self._udp(group)
+        one = of_packets(self.packets, group, self.start_ns)
+        if one is None:
+            return None
+        self.sides.add(one.side)
+        self.ecn.add(one.has_ecn)
+        self.notes += [note for note in one.notes if note not in self.notes]
+        return self._tcp(one)
+
+    def _tcp(self, one: Connection) -> Flow:
+        end = one.end_s if one.is_over else self.length_s
+        last = min(end, float(one.got_at[-1])) if one.is_over and len(one.got_at) else end
+        seconds = max(last - one.start_s, 1e-9)
+        lives = (self.points > one.start_s) & (self.points - self.step < end)
+        got = np.nan_to_num(measured.held(one.got_at, one.got_bytes, self.points))
+        goodput = np.where(lives, np.diff(got, prepend=0.0) * 8e-6 / self.step, np.nan)
+        columns = {"goodput_mbit": measured.column(goodput)}
+        figures: dict[str, float | int] = {"goodput_mbit": float(one.got_bytes[-1]) * 8e-6 / seconds}
+        if len(one.rtts_ms):
+            srtt = measured.smoothed(one.rtts_at, one.rtts_ms)
+            columns["srtt_ms"] = measured.column(np.where(lives, measured.held(one.rtts_at, srtt, self.points), np.nan))
+            figures |= measured.of_samples(one.rtts_ms) | measured.of_smoothed(one.rtts_at, srtt, min(end, self.length_s))
+        if one.shortest_ms is not None:
+            figures["rtt_min_ms"] = one.shortest_ms
+        figures["retransmissions"] = len(one.again_at)
+        again = self._counted(one.again_at, np.ones(len(one.again_at)))
+        columns["retransmissions"] = measured.column(np.where(lives, again, np.nan), whole=True)
+        if one.side == "sender":
+            figures["sent"] = one.sent
+        elif one.side is not None:
+            figures |= {
+                "throughput_mbit": float(one.data_frames.sum()) * 8e-6 / seconds,
+                "packets": one.sent,
+                "ce_received": one.ce,
+                "sce_received": one.ect1,
+            }
+            if one.side == "receiver":
+                figures |= {"acks": one.acks, "duplicates": one.duplicates}
+        ends = (self.packets.ends[one.source], self.packets.ends[one.target])
+        flow = Flow(
+            f"{ends[0]} > {ends[1]}",
+            start_s=one.start_s,
+            end_s=last if one.is_over else end,
+            figures=figures,
+            series=pl.DataFrame({"time_s": self.points, **columns}).filter(pl.Series(lives)),
+            rtts_ms=one.rtts_ms if len(one.rtts_ms) else None,
+            ends=ends,
+            is_over=one.is_over,
+        )
+        if one.shortest_ms is not None:
+            flow.base_rtt = Fact(setup.milliseconds(one.shortest_ms), "its smallest RTT")
+        self._frames[id(flow)] = self._counted(one.data_at, one.data_frames)
+        return flow
+
+    def _counted(self, times: Floats, amounts: Floats) -> Floats:
+        """Return the sum in each interval."""
+        place = np.minimum(np.searchsorted(self.points, times - 1e-9, side="left"), len(self.points) - 1)
+        return np.bincount(place, weights=amounts, minlength=len(self.points)).astype(np.float64)
+
+    def _udp(self, group: Int64s) -> Flow | None:
+        """Return a flow of UDP in the direction with more payload."""
+        ours = self.packets.source[group] == self.packets.source[group[0]]
+        payload = self.packets.payload[group]
+        if int(payload[ours].sum()) < int(payload[~ours].sum()):
+            ours = ~ours
+        group, payload = group[ours], payload[ours].astype(np.float64)
+        if not payload.sum():
+            return None
+        times = (self.packets.time_ns[group] - self.start_ns) / 1e9
+        frames = self.packets.frame[group].astype(np.float64)
+        start, end = float(times[0]), float(times[-1])
+        seconds = end - start + (end - start) / max(1, len(times) - 1)  # the last one takes as long as the others
+        lives = (self.points > start) & (self.points - self.step < end)
+        goodput = self._counted(times, payload) * 8e-6 / self.step
+        series = pl.DataFrame({"time_s": self.points, "goodput_mbit": measured.column(np.where(lives, goodput, np.nan))})
+        figures: dict[str, float | int] = {}
+        rate = None
+        if seconds > 0:
+            figures["goodput_mbit"] = float(payload.sum()) * 8e-6 / seconds
+            rate = Fact(setup.rate(max(float(frames.sum()) * 8 / seconds, 1000.0)), "what was captured of it", known=False)
+        ends = (self.packets.ends[int(self.packets.source[group[0]])], self.packets.ends[int(self.packets.target[group[0]])])
+        size = int(np.median(frames))
+        flow = Flow(
+            f"{ends[0]} > {ends[1]}", "udp", start_s=start, end_s=end, figures=figures, series=series.filter(pl.Series(lives)),
+            rate=rate, size=Fact(f"{max(64, min(size, 9000))}B", "the median of its frames"), ends=ends,
+        )  # fmt: skip
+        figures |= {"ce_received": int((self.packets.ecn[group] == CE).sum())} if rate else {}
+        self._frames[id(flow)] = self._counted(times, frames)
+        return flow
+
+    def _pings(self) -> list[Flow]:
+        """Return pings of ICMP that were answered."""
+        echoes = np.flatnonzero(np.isin(self.packets.protocol, (ICMP, ICMPV6)))
+        asked: dict[tuple[int, int, int], int] = {}
+        found: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+        p = self.packets
+        for place in echoes.tolist():
+            source, target, number = int(p.source[place]), int(p.target[place]), int(p.sequence[place])
+            if p.flags[place] in _ASKED:
+                asked.setdefault((source, target, number), int(p.time_ns[place]))
+            elif p.flags[place] in _ANSWERED and (left := asked.pop((target, source, number), None)) is not None:
+                took = (int(p.time_ns[place]) - left) / 1e6
+                if 0 <= took <= _MOST_PINGS_S * 1e3:
+                    found[target, source].append(((int(p.time_ns[place]) - self.start_ns) / 1e9, took))
+        flows = []
+        for (source, target), samples in found.items():
+            times, rtts = (np.array(column) for column in zip(*samples, strict=True))
+            if float(np.median(rtts)) < 0.01 and len(found) > 1:
+                continue  # the other end's view of the same pings
+            figures = measured.of_samples(rtts)
+            figures |= {"rtt_mean_ms": float(rtts.mean()), "rtt_max_ms": float(rtts.max()), "answers": len(rtts)}
+            held = measured.column(measured.held(times, rtts, self.points))
+            names = [p.ends[one].rpartition(":")[0].strip("[]") for one in (source, target)]
+            flow = Flow(
+                f"ping {names[1]}", "ping", "up", start_s=float(times[0]), end_s=float(times[-1]), figures=figures,
+                series=pl.DataFrame({"time_s": self.points, "srtt_ms": held}).drop_nulls(), rtts_ms=rtts,
+                base_rtt=Fact(setup.milliseconds(float(rtts.min())), "its smallest RTT"),
+                ends=(names[0], names[1]),
+            )  # fmt: skip
+            flows.append(flow)
+        return flows
+
+
+def _directions(flows: list[Flow], hosts: list[tuple[str, str]]) -> None:
+    """Say which way flows go: down is that of the flow with most payload, from its sender's side to the other."""
+    side: dict[str, bool] = {}
+    pending = list(range(len(flows)))
+    while pending:
+        known = next((n for n in pending if hosts[n][0] in side or hosts[n][1] in side), pending[0])
+        source, target = hosts[known]
+        if source not in side:
+            side[source] = not side[target] if target in side else True
+        side.setdefault(target, not side[source])
+        flows[known].direction = "down" if side[source] else "up"
+        pending.remove(known)
+
+
+def is_number(value: float | None) -> bool:
+    """Whether a value is known."""
+    return value is not None and math.isfinite(value)
