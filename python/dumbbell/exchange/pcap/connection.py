@@ -116,8 +116,8 @@ class _Whole:
         side = self._side(far, near, shaken_far, shaken_near)
         rtts_at, rtts = _whole_trips(side, (far_at, far), (near_at, near), shaken_near)
         shaken = shaken_far + shaken_near if shaken_far is not None and shaken_near is not None else None
-        known = [float(rtts.min())] * bool(len(rtts)) + [shaken] * (shaken is not None)
-        shortest = min([one for one in known if one is not None], default=None)
+        known = [shaken] if shaken is not None else []
+        shortest = min([*known, *([float(rtts.min())] if len(rtts) else [])], default=None)
         pieces = np.ceil(self.length / self.segment) if self.segment else np.ones(len(self.length))
         again, duplicates = self._sent_again(side, shortest)
         frame = self.packets.frame[self.order][self.data].astype(np.float64)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ipaddress
 import struct
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dumbbell.exchange.pcap.records import Int64s, Records
+from dumbbell.exchange.pcap.records import Int64s, Records, words
 
 TCP, UDP, ICMP, ICMPV6 = 6, 17, 1, 58
 SYN, FIN, RST, ACK, ECE, CWR, AE = 0x02, 0x01, 0x04, 0x10, 0x40, 0x80, 0x100
@@ -61,17 +62,28 @@ class _Bytes:
         self.data = records.data
         self.at = records.at[keep]
         self.end = self.at + records.captured[keep]
+        self._two, self._four = words(records.raw, ">u2"), words(records.raw, ">u4")
 
     def one(self, offset: Int64s | int) -> Int64s:
-        place = self.at + offset
-        inside = place < self.end
-        return np.where(inside, self.data[np.where(inside, place, 0)], 0).astype(np.int64)
+        """Return bytes."""
+        return self._taken(self.data, self.at + offset, 1)
 
     def two(self, offset: Int64s | int) -> Int64s:
-        return (self.one(offset) << 8) | self.one(offset + 1)
+        """Return numbers of 16 bits."""
+        return self._taken(self._two, self.at + offset, 2)
 
     def four(self, offset: Int64s | int) -> Int64s:
-        return (self.two(offset) << 16) | self.two(offset + 2)
+        """Return numbers of 32 bits."""
+        return self._taken(self._four, self.at + offset, 4)
+
+    def _taken(self, numbers: npt.NDArray[Any], place: Int64s, size: int) -> Int64s:
+        """Return numbers at places; 0 beyond what was captured."""
+        inside = place + size <= self.end
+        if inside.all():
+            return numbers[place].astype(np.int64)
+        found = np.zeros(len(place), dtype=np.int64)
+        found[inside] = numbers[place[inside]]
+        return found
 
     def kept(self, keep: Bools) -> None:
         self.at, self.end = self.at[keep], self.end[keep]

@@ -6,6 +6,7 @@ import struct
 from array import array
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,7 @@ class Interface:
 class Records:
     """The packets of a file, in its order: place and length of what was captured, length on the wire, time in ns."""
 
+    raw: bytes
     data: npt.NDArray[np.uint8]
     at: Int64s
     captured: Int64s
@@ -56,12 +58,26 @@ def is_capture(raw: bytes) -> bool:
 
 
 class _Columns:
+    """Columns of packets, section by section."""
+
     def __init__(self) -> None:
-        self.at, self.captured, self.length, self.time, self.interface = (array("q") for _ in range(5))
+        self._parts: list[tuple[Int64s, ...]] = []
+        self.count = 0
+
+    def add(self, *columns: Int64s) -> None:
+        """Add packets: place, captured length, length, time, interface."""
+        self._parts.append(columns)
+        self.count += len(columns[0])
 
     def records(self, raw: bytes, interfaces: list[Interface], notes: list[str]) -> Records:
-        columns = (self.at, self.captured, self.length, self.time, self.interface)
-        return Records(np.frombuffer(raw, np.uint8), *(np.array(one, dtype=np.int64) for one in columns), interfaces, notes)
+        columns = zip(*self._parts, strict=True) if self._parts else [[np.zeros(0, dtype=np.int64)]] * 5
+        return Records(raw, np.frombuffer(raw, np.uint8), *(np.concatenate(one) for one in columns), interfaces, notes)
+
+
+def words(raw: bytes, kind: str) -> npt.NDArray[Any]:
+    """Return the numbers of a kind, `>u4`, that begin at every byte: an index is a place."""
+    size = np.dtype(kind).itemsize
+    return np.ndarray((max(0, len(raw) - size + 1),), kind, buffer=raw, strides=(1,))
 
 
 def read(path: Path, raw: bytes) -> Records:
@@ -77,25 +93,24 @@ def _pcap(path: Path, raw: bytes) -> Records:
         raise Unreadable(str(path), "", "the capture is cut off in its header", ALLOWED)
     order, per_second = _PCAP[raw[:4]]
     (link,) = struct.unpack_from(f"{order}I", raw, 20)
-    unpack = struct.Struct(f"{order}IIII").unpack_from
-    columns, notes = _Columns(), []
-    place, end, scale = 24, len(raw), 10**9 // per_second
-    at, captured, length, time = (one.append for one in (columns.at, columns.captured, columns.length, columns.time))
+    unpack = struct.Struct(f"{order}I").unpack_from
+    notes, found = [], array("q")
+    place, end, append = 24, len(raw), found.append
     while place + 16 <= end:
-        seconds, fraction, kept, whole = unpack(raw, place)
-        place += 16
+        (kept,) = unpack(raw, place + 8)
         if kept > _MOST_CAPTURED:
-            notes.append(f"damaged after packet {len(columns.at)}: read up to there")
+            notes.append(f"damaged after packet {len(found)}: read up to there")
             break
-        if place + kept > end:
-            notes.append(f"cut off after packet {len(columns.at)}: read up to there")
+        if place + 16 + kept > end:
+            notes.append(f"cut off after packet {len(found)}: read up to there")
             break
-        at(place)
-        captured(kept)
-        length(whole)
-        time(seconds * 10**9 + fraction * scale)
-        place += kept
-    columns.interface = array("q", bytes(8 * len(columns.at)))
+        append(place)
+        place += 16 + kept
+    at, number = np.array(found, dtype=np.int64), words(raw, f"{order}u4")
+    columns = _Columns()
+    if len(at):
+        seconds, fraction, kept_, whole = (number[at + 4 * one].astype(np.int64) for one in range(4))
+        columns.add(at + 16, kept_, whole, seconds * 10**9 + fraction * (10**9 // per_second), np.zeros_like(at))
     return columns.records(raw, [Interface(link & 0xFFFF, per_second=per_second)], notes)
 
 
@@ -103,42 +118,70 @@ def _pcapng(path: Path, raw: bytes) -> Records:
     columns, notes = _Columns(), []
     interfaces: list[Interface] = []
     first, order, place, end = 0, "<", 0, len(raw)  # first: number of the first interface of the section
-    timeless = 0
+    timeless, found, old = 0, array("q"), array("q")
+    unpack = struct.Struct("<II").unpack_from
     while place + 12 <= end:
-        kind = struct.unpack_from("<I", raw, place)[0]
+        kind, size = unpack(raw, place)
         if kind == _SECTION:
             magic = raw[place + 8 : place + 12]
             if magic not in (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"):
                 raise Unreadable(str(path), f"byte {place}", "this is not the head of a section", ALLOWED)
+            _section(columns, raw, (found, old), order, interfaces, first)
+            found, old = array("q"), array("q")
             order, first = (">" if magic[0] == 0x1A else "<"), len(interfaces)
-        kind, size = struct.unpack_from(f"{order}II", raw, place)
+            unpack = struct.Struct(f"{order}II").unpack_from
+            kind, size = unpack(raw, place)
         if size < 12 or size % 4 or place + size > end:
             what = "cut off" if size >= 12 and not size % 4 else "damaged"
-            notes.append(f"{what} after packet {len(columns.at)}: read up to there")
+            notes.append(f"{what} after packet {columns.count + len(found) + len(old)}: read up to there")
             break
-        body, last = place + 8, place + size - 4
-        if kind == _INTERFACE and size >= 20:
-            interfaces.append(_interface(raw, body, last, order))
-        elif kind in (_ENHANCED, _OLD) and size >= 32:
-            if kind == _ENHANCED:
-                number, high, low, kept, whole = struct.unpack_from(f"{order}IIIII", raw, body)
-            else:
-                number, _, high, low, kept, whole = struct.unpack_from(f"{order}HHIIII", raw, body)
-            number += first
-            if number < len(interfaces) and body + 20 + kept <= last:
-                one = interfaces[number]
-                ticks = (high << 32) | low
-                columns.at.append(body + 20)
-                columns.captured.append(kept)
-                columns.length.append(whole)
-                columns.time.append(min(ticks * 10**9 // one.per_second + one.offset_s * 10**9, 2**62))
-                columns.interface.append(number)
+        if kind == _ENHANCED and size >= 32:
+            found.append(place)
+        elif kind == _OLD and size >= 32:
+            old.append(place)
+        elif kind == _INTERFACE and size >= 20:
+            interfaces.append(_interface(raw, place + 8, place + size - 4, order))
         elif kind == _SIMPLE:
             timeless += 1
         place += size
+    _section(columns, raw, (found, old), order, interfaces, first)
     if timeless:
         notes.append(f"{timeless} packets without a time are left out")
     return columns.records(raw, interfaces, notes)
+
+
+def _section(
+    columns: _Columns, raw: bytes, blocks: tuple[array[int], array[int]], order: str, interfaces: list[Interface], first: int
+) -> None:
+    """Add the packets of a section: places of blocks of the usual kind, and of the old one."""
+    own = interfaces[first:]
+    if not own:
+        return
+    number, short = words(raw, f"{order}u4"), words(raw, f"{order}u2")
+    per_second = np.array([one.per_second for one in own], dtype=object)
+    for is_old, places in enumerate(blocks):
+        at = np.array(places, dtype=np.int64)
+        if not len(at):
+            continue
+        interface = (short[at + 8] if is_old else number[at + 8]).astype(np.int64)
+        size, high, low, kept, whole = (number[at + place].astype(np.int64) for place in (4, 12, 16, 20, 24))
+        good = (interface < len(own)) & (kept <= size - 32)
+        at, interface, high, low, kept, whole = (one[good] for one in (at, interface, high, low, kept, whole))
+        time = np.zeros(len(at), dtype=np.int64)
+        for one in np.unique(interface).tolist():
+            mine = interface == one
+            ticks = (high[mine] << 32) | low[mine]
+            time[mine] = _nanoseconds(ticks, int(per_second[one])) + own[one].offset_s * 10**9
+        columns.add(at + 28, kept, whole, time, interface + first)
+
+
+def _nanoseconds(ticks: Int64s, per_second: int) -> Int64s:
+    ticks = np.clip(ticks, 0, 2**62)
+    if 10**9 % per_second == 0:
+        return np.clip(ticks, 0, 2**62 // (10**9 // per_second)) * (10**9 // per_second)
+    if per_second % 10**9 == 0:
+        return ticks // (per_second // 10**9)
+    return np.array([min(int(one) * 10**9 // per_second, 2**62) for one in ticks.tolist()], dtype=np.int64)
 
 
 def _interface(raw: bytes, body: int, last: int, order: str) -> Interface:
