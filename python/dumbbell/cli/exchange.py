@@ -23,23 +23,29 @@ def import_(
         list[str],
         typer.Argument(metavar="FILE...", help="Files of Flent, iperf3 --json, ss -ti with times, pcap, pcapng, qlog."),
     ],
-    output: Annotated[str, Option("-o", "--output", help="Results file; files that it has are skipped.")] = "results.duckdb",
+    output: Annotated[
+        str, Option("-o", "--output", help="Results file; files that it has are skipped.")
+    ] = "results.duckdb",
     propose: Annotated[
         str | None,
         Option("--propose", metavar="FILE.toml|DIR", help="Write the experiment that simulates the same set-up."),
     ] = None,
     simulate: Annotated[
-        bool, Option("--run", help="Write that experiment, here unless --propose says where, and run it into the results.")
+        bool,
+        Option("--run", help="Write that experiment, here unless --propose says where, and run it into the results."),
     ] = False,
     experiment: Annotated[
         str | None,
-        Option("--as", metavar="EXPERIMENT", help="The files measured this experiment of one cell; nothing is proposed."),
+        Option(
+            "--as", metavar="EXPERIMENT", help="The files measured this experiment of one cell; nothing is proposed."
+        ),
     ] = None,
     settings: Annotated[
         list[str] | None, Option("--set", metavar="KEY=VALUE", help="Replaces a key of the experiment of --as.")
     ] = None,
     name: Annotated[
-        str | None, Option("--name", metavar="NAME", help="Name of the experiment; files with one set-up are its seeds.")
+        str | None,
+        Option("--name", metavar="NAME", help="Name of the experiment; files with one set-up are its seeds."),
     ] = None,
     interval: Annotated[
         str | None,
@@ -133,7 +139,20 @@ def _all_read(
 def stem(path: Path) -> str:
     """Return the name of a file without the endings of its format."""
     name = path.name
-    for ending in (".gz", ".bz2", ".xz", ".flent", ".flnt", ".json", ".pcapng", ".pcap", ".sqlog", ".qlog", ".txt", ".log"):
+    for ending in (
+        ".gz",
+        ".bz2",
+        ".xz",
+        ".flent",
+        ".flnt",
+        ".json",
+        ".pcapng",
+        ".pcap",
+        ".sqlog",
+        ".qlog",
+        ".txt",
+        ".log",
+    ):
         if name.lower().endswith(ending) and len(name) > len(ending):
             name = name[: -len(ending)]
     return one_line(name)
@@ -161,7 +180,9 @@ def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise Unwritable(str(path), "", (error.strerror or str(error)).lower(), "a place that can be written to") from None
+        raise Unwritable(
+            str(path), "", (error.strerror or str(error)).lower(), "a place that can be written to"
+        ) from None
 
 
 def _say(one: Imported) -> None:

@@ -484,17 +484,30 @@ def diff(
 
 def export(
     results: File,
-    output: Annotated[str, typer.Option("-o", "--output", help="Folder for one file per table.")] = ".",
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="Folder for one file per table, or per run for Flent; NAME.flent.gz.")
+    ] = ".",
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV (the default).")] = False,
     as_parquet: Annotated[bool, typer.Option("--parquet", help="Parquet.")] = False,
+    as_flent: Annotated[
+        bool, typer.Option("--flent", help="Data files of Flent, one per run; so is -o NAME.flent.gz, for one run.")
+    ] = False,
     where: Where = None,
     engine: Annotated[
         str, typer.Option("--engine", metavar="ENGINE", help="Runs of this engine, as for table.")
     ] = "all",
 ) -> None:
-    """Write every table of the results as CSV or Parquet; files that exist are not written over."""
-    if as_csv and as_parquet:
-        raise Conflict("export", "", "--csv and --parquet", "one of them")
+    """Write every table of the results as CSV or Parquet, or runs for Flent; files that exist are not written over."""
+    from dumbbell.exchange.flent import write as flent
+
+    formats = {"--csv": as_csv, "--parquet": as_parquet, "--flent": as_flent or flent.is_file(output)}
+    if sum(formats.values()) > 1:
+        raise Conflict("export", "", " and ".join(name for name, given in formats.items() if given), "one of them")
+    if formats["--flent"]:
+        found = _results(results, where, engine)
+        found.require_whole_runs("export writes whole runs", _KEYS_OF_RUNS)
+        print("\n".join(map(str, flent.export(found, output))))
+        return
     folder, ending = Path(output), "parquet" if as_parquet else "csv"
     keys = None
     if where or engine != "all":

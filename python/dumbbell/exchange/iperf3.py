@@ -154,7 +154,9 @@ class _File:
         if not is_udp:
             name = self.end.get("sender_tcp_congestion")
             cc = setup.control(name, "sender_tcp_congestion") if isinstance(name, str) and name else None
-        series = pl.DataFrame({"time_s": ends, **columns}).sort("time_s").unique("time_s", keep="last", maintain_order=True)
+        series = (
+            pl.DataFrame({"time_s": ends, **columns}).sort("time_s").unique("time_s", keep="last", maintain_order=True)
+        )
         flow = Flow(
             f"stream {key[0]} {'up' if up else 'down'}",
             "udp" if is_udp else "flows",
@@ -170,7 +172,9 @@ class _File:
         )
         low = flow.rtt_min_ms
         if math.isfinite(low):
-            flow.base_rtt = Fact(setup.milliseconds(low), "its smallest smoothed RTT; the path's may be less", known=False)
+            flow.base_rtt = Fact(
+                setup.milliseconds(low), "its smallest smoothed RTT; the path's may be less", known=False
+            )
         return flow
 
     def _of_udp(

@@ -38,8 +38,13 @@ class Imported:
 
 def proposed(path: Path, found: Measured, name: str) -> Imported:
     """Return a file with the experiment that its own words make; raises InputError."""
+    flows = list(found.flows)
     made = setup.proposal(found, path.name, name)
     cell = dataclasses.replace(made.cell, experiment=name)
+    if found.exact:
+        found.flows = flows  # as they are in its configuration
+        name = found.exact["name"] or name
+        cell = dataclasses.replace(cell, experiment=name, title=found.exact["title"] or cell.title)
     return Imported(path, name, found, cell, made.text, made.known, made.assumed)
 
 
@@ -57,16 +62,23 @@ def described(path: Path, found: Measured, cell: Cell, known: Sequence[str]) -> 
     return Imported(path, cell.experiment, found, cell, known=list(known))
 
 
+def _cell(one: Imported, seed: int, content: str = "") -> Cell:
+    """Return the run that a file is: its configuration, with a seed and a key of its own."""
+    exact = one.measured.exact
+    groups = (exact["config"] if exact else one.cell.groups) | {"seed": seed}
+    return dataclasses.replace(
+        one.cell, seed=seed, groups=groups, engine=tables.VERSION, matrix={}, plan_of=lambda _: f"{content} {seed}"
+    )
+
+
 def rows(one: Imported, seed: int, number: int) -> dict[str, pl.DataFrame]:
     """Return the rows of an imported run in all tables, with its key."""
-    exact = one.measured.exact
-    config = exact["config"] | {"seed": seed} if exact else one.cell.groups | {"seed": seed}
-    made = tables.tables(one.measured, config)
     content = hashlib.blake2b(one.path.read_bytes(), digest_size=16).hexdigest()
-    cell = dataclasses.replace(
-        one.cell, seed=seed, groups=config, engine=tables.VERSION, matrix={}, plan_of=lambda _: f"{content} {seed}"
-    )
+    cell = _cell(one, seed, content)
+    made = tables.tables(one.measured, cell.groups)
     source = {"file": one.path.name, "digest": content} | one.measured.source | {"notes": one.measured.notes}
+    if source.get("format") == "Flent":
+        source["series"] = [flow.name for flow in one.measured.flows]
     described: dict[str, Any] = {
         "key": cell.key,
         "experiment": cell.experiment,
@@ -101,7 +113,7 @@ def keep(output: str | Path, imported: Sequence[Imported]) -> list[str]:
         parts: dict[str, list[pl.DataFrame]] = {}
         number = sum(map(len, taken.values()))
         for one in imported:
-            place = (one.name, one.cell.cell_key if one.measured.exact is None else "")
+            place = (one.name, _cell(one, 1).cell_key)
             seeds = taken.setdefault(place, {})
             content = hashlib.blake2b(one.path.read_bytes(), digest_size=16).hexdigest()
             if content in seeds.values():
@@ -126,13 +138,13 @@ def _taken(store: Store) -> dict[tuple[str, str], dict[int, str]]:
         return taken
     query = f"SELECT experiment, cell, seed, imported FROM runs WHERE engine_version = '{tables.VERSION}'"
     for experiment, cell, seed, source in store.read(query).iter_rows():
-        said = json.loads(source or "{}")
-        place = (experiment, "" if said.get("exact") else cell)
-        taken.setdefault(place, {})[seed] = str(said.get("digest"))
+        taken.setdefault((experiment, cell), {})[seed] = str(json.loads(source or "{}").get("digest"))
     return taken
 
 
 def _arrow(rows: pl.DataFrame) -> pa.Table:
     """Return rows as Arrow with the types that the store knows."""
-    kinds = pa.schema([(name, _TYPES[type(kind) if not isinstance(kind, type) else kind]) for name, kind in rows.schema.items()])
+    kinds = pa.schema(
+        [(name, _TYPES[type(kind) if not isinstance(kind, type) else kind]) for name, kind in rows.schema.items()]
+    )
     return rows.to_arrow().cast(kinds)

@@ -16,6 +16,7 @@ import polars as pl
 
 Floats = npt.NDArray[np.float64]
 Kind = Literal["flows", "udp", "ping"]
+SAME_S = 2e-6  # times of the calendar, s since 1970, are known to a quarter of a microsecond
 SAMPLE_S = 0.2  # between samples of window and smoothed RTT, as engines take them
 PERCENTILES = {"rtt_p50_ms": 50.0, "rtt_p95_ms": 95.0, "rtt_p99_ms": 99.0}
 
@@ -78,7 +79,7 @@ class Measured:
     """What a file measured.
 
     `setup` has facts of the set-up by key (`bottleneck.rate`, `reverse.aqm`, `hosts.ecn` …), `queue` columns of table
-    `queue_series`, `runs` those of table `runs`. `source` is said of the run as a whole: format, tool, time.
+    `queue_series`, `hops` those of `hop_series` by hop, `runs` those of table `runs`. `source` is said of the run as a whole: format, tool, time.
     """
 
     flows: list[Flow]
@@ -87,6 +88,7 @@ class Measured:
     title: str = ""
     setup: dict[str, Fact] = field(default_factory=dict)
     queue: pl.DataFrame | None = None
+    hops: dict[str, pl.DataFrame] = field(default_factory=dict)
     runs: dict[str, float | int] = field(default_factory=dict)
     source: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -131,7 +133,7 @@ def held(times: Floats, values: Floats, points: Floats) -> Floats:
         return np.full(len(points), np.nan)
     order = np.argsort(times, kind="stable")
     times, values = times[order], values[order]
-    place = np.searchsorted(times, points + 1e-9, side="right") - 1
+    place = np.searchsorted(times, points + SAME_S, side="right") - 1
     return np.where(place >= 0, values[np.maximum(place, 0)], np.nan)
 
 

@@ -213,7 +213,9 @@ class _Writer:
         else:
             self.assumed.append(f"{whole} = {fact.text}: {why}")
             why = f"ASSUMED: {why}"
-        self.lines.append(f"{key} = {fact.text}" + f"{' ' * max(2, 30 - len(key) - 3 - len(fact.text))}# {why}" * bool(why))
+        self.lines.append(
+            f"{key} = {fact.text}" + f"{' ' * max(2, 30 - len(key) - 3 - len(fact.text))}# {why}" * bool(why)
+        )
 
     def _hop(self, way: str, found: Measured, facts: dict[str, Fact]) -> None:
         section = {"down": "bottleneck", "up": "reverse"}[way]
@@ -314,7 +316,11 @@ def _filled(flows: list[Flow], way: str) -> Fact:
             return Fact("100Mbit", "nothing was measured that fills the link", known=False)
         totals = [total]
     best = float(np.percentile(totals, _FILLED)) * FRAME_BYTES / PAYLOAD_BYTES
-    return Fact(rate(max(best * 1e6, _LEAST_RATE)), "what the flows together came to in their best intervals, as frames", known=False)
+    return Fact(
+        rate(max(best * 1e6, _LEAST_RATE)),
+        "what the flows together came to in their best intervals, as frames",
+        known=False,
+    )
 
 
 def _buffer(flows: list[Flow], way: str, speed: float) -> Fact:

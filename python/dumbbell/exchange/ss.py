@@ -34,7 +34,20 @@ _SIZES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _LEAST_SENT = 10_000  # bytes: a connection that sends less is not listed if another sends more
 _CONTROL = re.compile(r"[a-z][a-z0-9_-]*")
 # words that stand alone and name no congestion control
-_FLAGS = {"ts", "sack", "ecn", "ecnseen", "fastopen", "app_limited", "cork", "reord_seen", "mptcp", "timer", "ino", "sk"}
+_FLAGS = {
+    "ts",
+    "sack",
+    "ecn",
+    "ecnseen",
+    "fastopen",
+    "app_limited",
+    "cork",
+    "reord_seen",
+    "mptcp",
+    "timer",
+    "ino",
+    "sk",
+}
 
 
 @dataclass
@@ -122,13 +135,17 @@ def _parsed(path: Path, text: str, interval_s: float | None) -> dict[tuple[str, 
         if not has_times:
             if interval_s is None:
                 what = "the time of each round"
-                raise Missing(f"{path}:{number}", what, "a line of date +%s.%N before each, or --interval", found="no time")
+                raise Missing(
+                    f"{path}:{number}", what, "a line of date +%s.%N before each, or --interval", found="no time"
+                )
             now = rounds * interval_s
         assert now is not None
         one = found.setdefault(here, _Connection())
         if one.times and now <= one.times[-1]:
             if now < one.times[-1]:
-                raise Unreadable(f"{path}:{number}", "", f"the time {shown(now)} is before the last one", "a log in order of time")
+                raise Unreadable(
+                    f"{path}:{number}", "", f"the time {shown(now)} is before the last one", "a log in order of time"
+                )
             continue
         one.times.append(now)
         one.rows.append(words)
@@ -227,7 +244,9 @@ def _flow(ends: tuple[str, str], one: _Connection) -> Flow | None:
         ends=ends,
     )
     if (low := flow.rtt_min_ms) and math.isfinite(low):
-        flow.base_rtt = Fact(setup.milliseconds(low), "minrtt" if "rtt_min_ms" in figures else "its smallest smoothed RTT")
+        flow.base_rtt = Fact(
+            setup.milliseconds(low), "minrtt" if "rtt_min_ms" in figures else "its smallest smoothed RTT"
+        )
     return flow
 
 

@@ -15,7 +15,6 @@ from dumbbell.results.columns import BINS, COLUMNS, LEAST_BIN
 
 VERSION = "import-1"
 """The engine of imported runs; it counts up when the same file gives other tables."""
-TABLES = ("runs", "flows", "classes", "series", "queue_series", "rtt")
 # columns that are not real numbers
 _WHOLE = {
     "runs": "packets ce_marks sce_marks drops_overflow drops_aqm drops retransmissions short_flows short_flows_kept events",
@@ -24,12 +23,15 @@ _WHOLE = {
     "classes": "class flows",
     "series": "flow cwnd ssthresh in_flight retransmissions",
     "queue_series": "backlog_packets backlog_bytes ce_marks sce_marks drops",
+    "hop_series": "backlog_packets backlog_bytes ack_packets ce_marks sce_marks drops ack_drops",
     "rtt": "class samples",
+    "sojourn": "class packets",
 }
 _WORDS = {
     "runs": "aqm_counters",
     "flows": "cc direction slow_start_exit closed source destination",
     "classes": "kind cc direction",
+    "hop_series": "hop",
 }
 # columns of sessions and of the real clock, which no file has
 _LEFT_OUT = {"flows_seen", "valid", "forwarder", "frames_lost", "ends_waited_ms"}
@@ -44,9 +46,7 @@ def schema(table: str) -> dict[str, Any]:
     names = [
         name
         for name, column in COLUMNS[table].items()
-        if name not in _LEFT_OUT
-        and not name.startswith("lateness")
-        and name not in of_store
+        if name not in _LEFT_OUT and not name.startswith("lateness") and name not in of_store
     ]
     return {name: pl.Int64 if name in whole else pl.String if name in words else pl.Float64 for name in names}
 
@@ -86,15 +86,23 @@ def tables(found: Measured, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
         "runs": pl.DataFrame([_run(found)], infer_schema_length=None),
         "flows": pl.DataFrame(listed, infer_schema_length=None),
         "classes": pl.DataFrame(
-            [_class(place, [flows[number] for number in members], members, config) for place, members in enumerate(classes)],
+            [
+                _class(place, [flows[number] for number in members], members, config)
+                for place, members in enumerate(classes)
+            ],
             infer_schema_length=None,
         ),
         "series": _series(flows),
         "queue_series": _queue(found),
         "rtt": _histograms(flows, classes),
     }
+    if found.hops:
+        rows = [one.with_columns(pl.lit(hop).alias("hop")) for hop, one in found.hops.items()]
+        made["hop_series"] = pl.concat(rows).sort("time_s", maintain_order=True)
     if found.exact:
-        made |= {name: pl.DataFrame(found.exact[name], infer_schema_length=None) for name in found.exact["tables"]}
+        for name in found.exact["tables"]:
+            rows = pl.DataFrame(found.exact[name], infer_schema_length=None, strict=False)
+            made[name] = rows if rows.width else pl.DataFrame(schema=schema(name))
     return {name: frame(name, rows) for name, rows in made.items()}
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dumbbell.errors import Unreadable, shown
-from dumbbell.exchange.measured import Floats
+from dumbbell.exchange.measured import SAME_S, Floats
 
 ALLOWED = "a data file of Flent: .flent, .flent.gz or .flent.bz2"
 NEWEST = 4
@@ -98,10 +98,21 @@ def parsed(path: Path, value: Any) -> Data:
             )
         results[name] = found
     metadata = value["metadata"]
-    return Data(path, version, x, results, _raw(path, value.get("raw_values"), metadata), metadata)
+    return Data(path, version, x, results, _raw(path, value.get("raw_values"), metadata, x), metadata)
 
 
-def _raw(path: Path, value: Any, metadata: dict[str, Any]) -> dict[str, Raw]:
+def _snapped(times: Floats, x: Floats) -> Floats:
+    """Return times of which those that are the same as one of `x`, but for the resolution of the calendar, are it."""
+    if not len(x):
+        return times
+    place = np.clip(np.searchsorted(x, times), 1, max(len(x) - 1, 1)) - (len(x) == 1)
+    near = np.where(
+        np.abs(x[place] - times) < np.abs(x[np.maximum(place - 1, 0)] - times), place, np.maximum(place - 1, 0)
+    )
+    return np.where(np.abs(x[near] - times) < SAME_S, x[near], times)
+
+
+def _raw(path: Path, value: Any, metadata: dict[str, Any], x: Floats) -> dict[str, Raw]:
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -133,7 +144,7 @@ def _raw(path: Path, value: Any, metadata: dict[str, Any]) -> dict[str, Raw]:
     for name, columns in found.items():
         count = len(columns["t"])
         values = {key: np.array(c + [math.nan] * (count - len(c))) for key, c in columns.items() if key != "t"}
-        made[name] = Raw(np.array(columns["t"]) - zero, values)
+        made[name] = Raw(_snapped(np.array(columns["t"]) - zero, x), values)
     return made
 
 

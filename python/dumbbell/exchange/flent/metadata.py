@@ -11,7 +11,7 @@ from dumbbell import _native
 from dumbbell.errors import InputError
 from dumbbell.exchange import setup
 from dumbbell.exchange.flent.file import Data
-from dumbbell.exchange.measured import Fact, Measured
+from dumbbell.exchange.measured import Fact, Flow, Measured
 from dumbbell.experiment import spelling, units
 from dumbbell.experiment.registry import registry
 
@@ -20,6 +20,7 @@ _RATE = re.compile(r"(?<![\w.])(?:\w+[=:])?(\d+(?:\.\d+)?)\s*([kmg])(?:bit(?:/?s
 _RTT = re.compile(r"(?:\brtt|[_\W]rtt)[_=: ]*(\d+(?:\.\d+)?)\s*ms", re.IGNORECASE)
 _SIZES = {"k": 1e3, "m": 1e6, "g": 1e9}
 _SHAPERS = {"tbf": "rate", "cake": "bandwidth", "netem": "rate"}
+_TABLES = ("runs", "flows", "classes", "rtt", "sojourn")  # of our own files
 _LEAST_SHARE = 0.9  # of a rate that the title says: a flow that had more went the other way
 _CONTROL = re.compile(r"-K\s+([\w-]+)(?:,([\w-]+))?")
 
@@ -33,7 +34,11 @@ def source(data: Data) -> dict[str, Any]:
         "started": data.words("T0") or data.words("TIME"),
         "host": data.words("HOST"),
     }
-    return {key: " ".join(text.split())[:200] for key, text in found.items() if text}
+    kept: dict[str, Any] = {key: " ".join(text.split())[:200] for key, text in found.items() if text}
+    for key, name in (("parameters", "TEST_PARAMETERS"), ("hosts", "HOSTS")):
+        if data.metadata.get(name):
+            kept[key] = data.metadata[name]
+    return kept
 
 
 def control(data: Data, name: str, *, up: bool) -> Fact:
@@ -68,7 +73,7 @@ def _hosts(data: Data) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the metadata of each host: those of the one that measures have an empty name."""
     yield "", data.metadata
     remote = data.metadata.get("REMOTE_METADATA")
-    for host, table in (remote.items() if isinstance(remote, dict) else ()):
+    for host, table in remote.items() if isinstance(remote, dict) else ():
         if isinstance(table, dict):
             yield str(host), table
 
@@ -89,7 +94,9 @@ def describe(data: Data, found: Measured) -> None:
     sysctls = data.metadata.get("SYSCTLS")
     ecn = sysctls.get("net.ipv4.tcp_ecn") if isinstance(sysctls, dict) else None
     if str(ecn) in ("0", "1", "2"):
-        found.setup["hosts.ecn"] = Fact("true" if str(ecn) == "1" else "false", f"sysctl tcp_ecn = {ecn} where it was measured")
+        found.setup["hosts.ecn"] = Fact(
+            "true" if str(ecn) == "1" else "false", f"sysctl tcp_ecn = {ecn} where it was measured"
+        )
 
 
 def _shaped(info: dict[str, Any], section: str, where: str) -> dict[str, Fact]:
@@ -108,7 +115,9 @@ def _shaped(info: dict[str, Any], section: str, where: str) -> dict[str, Fact]:
             rates.append(rate)
     if not found:
         return {}
-    leaves = [one for one in qdiscs if one.get("name") in registry().aqm or one.get("name") in ("pfifo_fast", "sfq", "fq")]
+    leaves = [
+        one for one in qdiscs if one.get("name") in registry().aqm or one.get("name") in ("pfifo_fast", "sfq", "fq")
+    ]
     if leaves:
         found[f"{section}.aqm"] = aqm(str(leaves[-1]["name"]), _params(leaves[-1]), f"tc qdisc of {where}")
     return found
@@ -168,7 +177,9 @@ def _rates_of_title(data: Data, found: Measured) -> None:
     if "bottleneck.rate" in found.setup and "reverse.rate" in found.setup:
         return
     for place in ("TITLE", "DATA_FILENAME"):
-        rates = [float(number) * _SIZES[unit.lower()] for number, unit in _RATE.findall(data.words(place).replace("_", " "))]
+        rates = [
+            float(number) * _SIZES[unit.lower()] for number, unit in _RATE.findall(data.words(place).replace("_", " "))
+        ]
         rates = list(dict.fromkeys(rates))[:2]
         if not rates:
             continue
@@ -189,7 +200,7 @@ def restore(data: Data, found: Measured) -> None:
         return
     try:
         config = own["config"]
-        tables = {name: own["tables"][name] for name in ("runs", "flows", "classes")}
+        tables = {name: own["tables"][name] for name in _TABLES}
         _native.check(json.dumps(config))
         flows = [one for kind in ("flows", "udp") for one in config[kind] for _ in range(one["count"])]
         names = [str(one) for one in own["series"]]
@@ -207,13 +218,21 @@ def restore(data: Data, found: Measured) -> None:
     for name, row, one in zip(names, tables["flows"], flows, strict=True):
         flow = by_name.get(name)
         if flow is None:  # without a point of the time series
-            from dumbbell.exchange.measured import Flow
-
-            kind = "flows" if "cc" in one else "ping" if one.get("echo") else "udp"
-            flow = Flow(name, kind)
+            flow = Flow(name, "flows" if "cc" in one else "ping" if one.get("echo") else "udp")
         flow.direction = str(row.get("direction") or "down")
+        if "cc" in one:
+            flow.cc = setup.control(str(one["cc"]["name"]), "the experiment")
+        if one.get("base_rtt"):
+            flow.base_rtt = Fact(setup.milliseconds(one["base_rtt"] / 1e6), "the experiment")
         kept.append(flow)
     found.flows = kept
+    if not config.get("reverse"):  # the way of the data, which the host that measures sends
+        found.setup = {key.replace("reverse.", "bottleneck."): fact for key, fact in found.setup.items()}
     found.source["exact"] = True
-    found.exact = {"config": config, "seed": seed, "name": str(own.get("experiment", "")), "title": str(own.get("title", ""))}
+    found.exact = {
+        "config": config,
+        "seed": seed,
+        "name": str(own.get("experiment", "")),
+        "title": str(own.get("title", "")),
+    }
     found.exact |= {"tables": list(tables)} | tables

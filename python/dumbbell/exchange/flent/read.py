@@ -63,7 +63,7 @@ def of_data(data: Data) -> Measured:
         source=metadata.source(data),
         notes=notes,
     )
-    found.queue = _queue(data, points, notes)
+    _queues(data, points, found)
     metadata.describe(data, found)
     _base_rtts(found)
     metadata.restore(data, found)
@@ -87,8 +87,7 @@ def _points(data: Data) -> tuple[float, Floats]:
     end = max([float(data.x[-1]) if len(data.x) else 0.0, *map(float, ends)], default=0.0)
     most = 1_000_000 * step  # a time that is no time of the test would make a series without end
     if len(data.x) and np.allclose(gaps, step, rtol=1e-6, atol=1e-9) and end <= data.x[-1] + step:
-        first = data.x[0] if data.x[0] > step / 2 else step
-        return step, measured.grid(float(data.x[-1]), step) if abs(first - step) < step * 1e-6 else data.x[data.x > 0]
+        return step, data.x[data.x > min(step / 2, data.x[-1] / 2)]
     return step, measured.grid(min(max(end, step), most), step)
 
 
@@ -127,7 +126,9 @@ def _flow(data: Data, name: str, points: Floats) -> Flow | None:
         at, values = _part(data, name, theirs)
         if not np.isfinite(values).any():
             continue
-        columns[ours] = measured.column(np.where(lasts, measured.held(at, values, points), np.nan), whole=ours in _WHOLE)
+        columns[ours] = measured.column(
+            np.where(lasts, measured.held(at, values, points), np.nan), whole=ours in _WHOLE
+        )
         if ours == "srtt_ms":
             figures |= measured.of_smoothed(at, values, end)
         if ours == "cwnd":
@@ -179,7 +180,14 @@ def _ping(data: Data, name: str, points: Floats) -> Flow | None:
     series = pl.DataFrame({"time_s": points, "srtt_ms": measured.column(measured.held(times, rtts, points))})
     series = series.drop_nulls("srtt_ms").filter(pl.col("time_s") <= end + 1.0)
     return Flow(
-        one(name), "ping", "up", start_s=max(0.0, float(times.min())), end_s=end, figures=figures, series=series, rtts_ms=rtts
+        one(name),
+        "ping",
+        "up",
+        start_s=max(0.0, float(times.min())),
+        end_s=end,
+        figures=figures,
+        series=series,
+        rtts_ms=rtts,
     )
 
 
@@ -197,14 +205,21 @@ def _is_frequency(data: Data, name: str, raw: Floats) -> bool:
     return abs(math.log(1000.0 / found / shown)) < abs(math.log(found / shown))
 
 
-def _queue(data: Data, points: Floats, notes: list[str]) -> pl.DataFrame | None:
-    """Return what a queue discipline's counters said over time: of the first queue that there is."""
+def _queues(data: Data, points: Floats, found: Measured) -> None:
+    """Add what queue disciplines counted over time: of the only queue, or of those that are called as ours."""
     names = sorted({name.partition("::")[0] for name in [*data.raw, *data.results] if _QUEUE.match(name)})
-    if not names:
-        return None
-    if len(names) > 1:
-        notes.append(f"counters of {len(names)} queues: those of {one(names[0])} are taken")
-    name = names[0]
+    frames = {name.partition("_stats_")[2]: one for name in names if (one := _queue(data, name, points)) is not None}
+    if frames.keys() == {"bottleneck", "reverse"}:
+        found.queue, found.hops = frames["bottleneck"], frames
+    elif len(frames) == 1:
+        found.queue = next(iter(frames.values()))
+    elif frames:
+        found.notes.append(
+            f"left out: counters of {len(frames)} queues, of which the file does not say which way they are"
+        )
+
+
+def _queue(data: Data, name: str, points: Floats) -> pl.DataFrame | None:
     columns: dict[str, pl.Series] = {}
     keys = {
         "backlog_packets": "backlog_pkts",
@@ -212,6 +227,7 @@ def _queue(data: Data, points: Floats, notes: list[str]) -> pl.DataFrame | None:
         "sojourn_mean_ms": "delay",
         "drops": "dropped",
         "ce_marks": "ecn_mark",
+        "throughput_mbit": "sent_bytes",
     }
     for ours, theirs in keys.items():
         times, values = _part(data, name, theirs)
@@ -219,13 +235,15 @@ def _queue(data: Data, points: Floats, notes: list[str]) -> pl.DataFrame | None:
         times, values = times[keep], values[keep]
         if not len(values):
             continue
-        if ours in ("drops", "ce_marks"):
+        if ours == "throughput_mbit":  # bytes in all
+            steps = np.diff(measured.held(times, values, points), prepend=np.nan)
+            steps[0] = values[0] if len(points) and abs(times[0] - points[0]) < measured.SAME_S else np.nan
+            columns[ours] = measured.column(np.where(steps >= 0, steps * 8e-6, np.nan) / np.diff(points, prepend=0.0))
+        elif ours in ("drops", "ce_marks"):
             columns[ours] = measured.column(_counted(data, name, theirs, times, values, points), whole=True)
         else:
             columns[ours] = measured.column(measured.held(times, values, points), whole=ours.startswith("backlog"))
-    if not columns:
-        return None
-    return pl.DataFrame({"time_s": points, **columns})
+    return pl.DataFrame({"time_s": points, **columns}) if columns else None
 
 
 def _counted(data: Data, name: str, key: str, times: Floats, values: Floats, points: Floats) -> Floats:
@@ -256,7 +274,9 @@ def _base_rtts(found: Measured) -> None:
         if flow.kind == "ping":
             flow.base_rtt = whole if said is not None else Fact(setup.milliseconds(flow.rtt_min_ms), "its smallest RTT")
         elif host in hosts and said is None:
-            flow.base_rtt = Fact(setup.milliseconds(hosts[host].rtt_min_ms), f"the smallest RTT of the pings to {one(host)}")
+            flow.base_rtt = Fact(
+                setup.milliseconds(hosts[host].rtt_min_ms), f"the smallest RTT of the pings to {one(host)}"
+            )
         elif whole is not None:
             flow.base_rtt = whole
         elif not math.isnan(flow.rtt_min_ms):

@@ -127,7 +127,9 @@ class _Whole:
         over = self._over()
         notes = []
         if (pieces > 1).any():
-            notes.append("some packets are larger than a segment: captured before the card cut them, and counted as cut")
+            notes.append(
+                "some packets are larger than a segment: captured before the card cut them, and counted as cut"
+            )
         pure = ~self.forward & (self.packets.payload[self.order] == 0) & (self.flags & (SYN | FIN | RST) == 0)
         return Connection(
             source=int(self.packets.source[self.order][self.data][0]),
@@ -222,9 +224,12 @@ class _Whole:
     @staticmethod
     def _side(far: Floats, near: Floats, shaken_far: float | None, shaken_near: float | None) -> Side | None:
         """Return where the capture was taken; None if that does not show."""
-        low_far = min([*([float(far.min())] if len(far) else []), *([shaken_far] if shaken_far is not None else [])], default=None)
+        low_far = min(
+            [*([float(far.min())] if len(far) else []), *([shaken_far] if shaken_far is not None else [])], default=None
+        )
         low_near = min(
-            [*([float(near.min())] if len(near) else []), *([shaken_near] if shaken_near is not None else [])], default=None
+            [*([float(near.min())] if len(near) else []), *([shaken_near] if shaken_near is not None else [])],
+            default=None,
         )
         if low_far is None or low_near is None:
             return None

@@ -110,7 +110,11 @@ def read(records: Records) -> Packets:
     """Return the headers of the packets of one interface: the one with most of them."""
     numbers, counts = np.unique(records.interface, return_counts=True)
     known = [link for link in (*_TYPED, *_RAW)]
-    fit = [(count, number) for number, count in zip(numbers, counts, strict=True) if records.interfaces[number].link in known]
+    fit = [
+        (count, number)
+        for number, count in zip(numbers, counts, strict=True)
+        if records.interfaces[number].link in known
+    ]
     notes = list(records.notes)
     if not fit:
         return _none([*notes, f"link type {records.interfaces[numbers[0]].link} is not known"])

@@ -74,7 +74,10 @@ class _Capture:
             self.length_s,
             self.step,
             title=f"capture of {len(flows)} flow{'s' * (len(flows) > 1)}",
-            source={"format": "capture", "started": datetime.fromtimestamp(min(self.start_ns / 1e9, 4e9), UTC).isoformat()},
+            source={
+                "format": "capture",
+                "started": datetime.fromtimestamp(min(self.start_ns / 1e9, 4e9), UTC).isoformat(),
+            },
             notes=self.notes,
         )
         self._describe(result)
@@ -154,7 +157,9 @@ class _Capture:
         if len(one.rtts_ms):
             srtt = measured.smoothed(one.rtts_at, one.rtts_ms)
             columns["srtt_ms"] = measured.column(np.where(lives, measured.held(one.rtts_at, srtt, self.points), np.nan))
-            figures |= measured.of_samples(one.rtts_ms) | measured.of_smoothed(one.rtts_at, srtt, min(end, self.length_s))
+            figures |= measured.of_samples(one.rtts_ms) | measured.of_smoothed(
+                one.rtts_at, srtt, min(end, self.length_s)
+            )
         if one.shortest_ms is not None:
             figures["rtt_min_ms"] = one.shortest_ms
         figures["retransmissions"] = len(one.again_at)
@@ -207,13 +212,20 @@ class _Capture:
         seconds = end - start + (end - start) / max(1, len(times) - 1)  # the last one takes as long as the others
         lives = (self.points > start) & (self.points - self.step < end)
         goodput = self._counted(times, payload) * 8e-6 / self.step
-        series = pl.DataFrame({"time_s": self.points, "goodput_mbit": measured.column(np.where(lives, goodput, np.nan))})
+        series = pl.DataFrame(
+            {"time_s": self.points, "goodput_mbit": measured.column(np.where(lives, goodput, np.nan))}
+        )
         figures: dict[str, float | int] = {}
         rate = None
         if seconds > 0:
             figures["goodput_mbit"] = float(payload.sum()) * 8e-6 / seconds
-            rate = Fact(setup.rate(max(float(frames.sum()) * 8 / seconds, 1000.0)), "what was captured of it", known=False)
-        ends = (self.packets.ends[int(self.packets.source[group[0]])], self.packets.ends[int(self.packets.target[group[0]])])
+            rate = Fact(
+                setup.rate(max(float(frames.sum()) * 8 / seconds, 1000.0)), "what was captured of it", known=False
+            )
+        ends = (
+            self.packets.ends[int(self.packets.source[group[0]])],
+            self.packets.ends[int(self.packets.target[group[0]])],
+        )
         size = int(np.median(frames))
         flow = Flow(
             f"{ends[0]} > {ends[1]}", "udp", start_s=start, end_s=end, figures=figures, series=series.filter(pl.Series(lives)),

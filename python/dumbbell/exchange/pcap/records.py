@@ -84,7 +84,9 @@ def read(path: Path, raw: bytes) -> Records:
     """Return the packets of a capture. A file that is cut off is read up to there. Raises InputError."""
     found = _pcap(path, raw) if raw[:4] in _PCAP else _pcapng(path, raw)
     if not len(found.at):
-        raise Nothing(str(path), "", "no packet" + f" ({'; '.join(found.notes)})" * bool(found.notes), "a capture of traffic")
+        raise Nothing(
+            str(path), "", "no packet" + f" ({'; '.join(found.notes)})" * bool(found.notes), "a capture of traffic"
+        )
     return found
 
 
@@ -151,7 +153,12 @@ def _pcapng(path: Path, raw: bytes) -> Records:
 
 
 def _section(
-    columns: _Columns, raw: bytes, blocks: tuple[array[int], array[int]], order: str, interfaces: list[Interface], first: int
+    columns: _Columns,
+    raw: bytes,
+    blocks: tuple[array[int], array[int]],
+    order: str,
+    interfaces: list[Interface],
+    first: int,
 ) -> None:
     """Add the packets of a section: places of blocks of the usual kind, and of the old one."""
     own = interfaces[first:]
