@@ -13,7 +13,7 @@ LONG = {
 # a room may import those before it
 ROOMS = [
     *("errors", "lazy", "scratch", "programs", "experiment", "results", "engines", "stacks", "figures", "published"),
-    *("claims", "check", "qlog", "plotting", "pages", "shell", "notebook", "api", "cli", "__main__"),
+    *("claims", "check", "qlog", "exchange", "plotting", "pages", "shell", "notebook", "api", "cli", "__main__"),
 ]
 
 

@@ -122,8 +122,8 @@ class _File:
         start, end = float((ends - spans).min()), float(ends.max())
         figures: dict[str, float | int] = {}
         total = float(np.nansum(of("bytes")))
-        if (got := _number(received.get("bytes"))) > 0 and (time := _number(received.get("seconds"))) > 0:
-            figures["goodput_mbit"] = got * 8e-6 / time
+        if (got := _number(received.get("bits_per_second"))) > 0:
+            figures["goodput_mbit"] = got * 1e-6
         elif end > start and not is_udp:
             figures["goodput_mbit"] = total * 8e-6 / (end - start)
         srtt = of("rtt", 1e-3)
@@ -233,6 +233,7 @@ class _File:
             title=f"iperf3, {len(flows)} stream{'s' * (len(flows) > 1)}",
             source={key: text for key, text in source.items() if text},
             notes=notes,
+            filled=50.0,  # what is given to a socket fills its buffer first
         )
 
 

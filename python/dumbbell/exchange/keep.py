@@ -19,7 +19,7 @@ from dumbbell.exchange.measured import Measured
 from dumbbell.experiment.cell import Cell
 from dumbbell.results.store import Store
 
-_TYPES = {pl.Int64: pa.int64(), pl.Float64: pa.float64(), pl.String: pa.string()}
+_TYPES = {"Int64": pa.int64(), "Float64": pa.float64(), "String": pa.string()}
 
 
 @dataclass
@@ -48,7 +48,7 @@ def proposed(path: Path, found: Measured, name: str) -> Imported:
     return Imported(path, name, found, cell, made.text, made.known, made.assumed)
 
 
-def described(path: Path, found: Measured, cell: Cell, known: Sequence[str]) -> Imported:
+def described(path: Path, found: Measured, cell: Cell) -> Imported:
     """Return a file that measured a cell of an experiment; raises InputError if its flows are others."""
     setup.proposal(found, path.name)  # the order of the flows
     counted = setup.as_setup(cell)
@@ -59,7 +59,7 @@ def described(path: Path, found: Measured, cell: Cell, known: Sequence[str]) -> 
             what = {"flows": "flows of TCP or QUIC", "udp": "sources of UDP, pings included"}[kind]
             says = f"{there[kind]} {what} are in the file, and {counted[kind]} in {cell.experiment}"
             raise Unfit(str(path), "", says, "an experiment of these flows")
-    return Imported(path, cell.experiment, found, cell, known=list(known))
+    return Imported(path, cell.experiment, found, cell, known=setup.paths(cell.given))
 
 
 def _cell(one: Imported, seed: int, content: str = "") -> Cell:
@@ -144,7 +144,5 @@ def _taken(store: Store) -> dict[tuple[str, str], dict[int, str]]:
 
 def _arrow(rows: pl.DataFrame) -> pa.Table:
     """Return rows as Arrow with the types that the store knows."""
-    kinds = pa.schema(
-        [(name, _TYPES[type(kind) if not isinstance(kind, type) else kind]) for name, kind in rows.schema.items()]
-    )
+    kinds = pa.schema([(name, _TYPES[str(kind)]) for name, kind in rows.schema.items()])
     return rows.to_arrow().cast(kinds)

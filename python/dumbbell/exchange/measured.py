@@ -49,7 +49,7 @@ class Flow:
     start_s: float = 0.0
     end_s: float = 0.0
     figures: dict[str, float | int] = field(default_factory=dict)
-    series: pl.DataFrame = field(default_factory=lambda: pl.DataFrame({"time_s": []}, schema={"time_s": pl.Float64}))
+    series: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={"time_s": pl.Float64}))
     rtts_ms: Floats | None = None
     rate: Fact | None = None
     """Of UDP: the rate at which it was sent."""
@@ -79,7 +79,8 @@ class Measured:
     """What a file measured.
 
     `setup` has facts of the set-up by key (`bottleneck.rate`, `reverse.aqm`, `hosts.ecn` …), `queue` columns of table
-    `queue_series`, `hops` those of `hop_series` by hop, `runs` those of table `runs`. `source` is said of the run as a whole: format, tool, time.
+    `queue_series`, `hops` those of `hop_series` by hop, `runs` those of table `runs`. `source` is said of the run as a
+    whole: format, tool, time.
     """
 
     flows: list[Flow]
@@ -92,6 +93,8 @@ class Measured:
     runs: dict[str, float | int] = field(default_factory=dict)
     source: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    filled: float = 95.0
+    """Percentile of the total throughput, over a second each, that is taken for the rate of a link that nobody says."""
     exact: dict[str, Any] | None = None
     """Of a file that dumbbell wrote: the run's configuration and its rows, as they were."""
 
@@ -143,7 +146,7 @@ def column(values: Floats, *, whole: bool = False) -> pl.Series:
     return series.round(0).cast(pl.Int64, strict=False) if whole else series
 
 
-def smoothed(times: Floats, rtts_ms: Floats) -> Floats:
+def smoothed(rtts_ms: Floats) -> Floats:
     """Return the smoothed RTT after each sample: RFC 6298, section 2, with alpha 1/8."""
     found = np.empty(len(rtts_ms))
     srtt = 0.0

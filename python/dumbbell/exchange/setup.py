@@ -21,14 +21,13 @@ from dumbbell.experiment.file import parse
 from dumbbell.experiment.registry import registry
 
 FRAME_BYTES, PAYLOAD_BYTES = 1514, 1448  # of a full segment with timestamps: Ethernet without FCS, and of it payload
-_FILLED = 95  # percentile of the total throughput, over a second each, that is taken for the rate of a link
 _WINDOW_S = 1.0
 _ALIKE = 0.2  # base RTTs this close to the smallest of a group are one
 _ALIKE_MS, _TOGETHER_S = 1.0, 1.0
 _LEAST_RATE, _LEAST_LIMIT, _MOST_LIMIT = 8_000, 10, 1_000_000
 _LEAST_PING = 1_000  # bit/s
 _PING_BYTES = 98  # ICMP echo with 56 bytes of payload, as ping and fping send it
-_DEFAULT_RTT = Fact("20ms", "the file has no RTT", known=False)
+_NO_RTT = Fact("20ms", "the file has no RTT", known=False)
 # what Linux and other tools call congestion controls, where dumbbell says it otherwise
 _CONTROLS = {"bbr": "bbr1", "newreno": "reno", "bbr_v1": "bbr1", "bbrv1": "bbr1", "bbrv2": "bbr2", "bbrv3": "bbr3"}
 
@@ -220,7 +219,7 @@ class _Writer:
     def _hop(self, way: str, found: Measured, facts: dict[str, Fact]) -> None:
         section = {"down": "bottleneck", "up": "reverse"}[way]
         self._section(f"[{section}]", f"{section}.")
-        speed = facts.get(f"{section}.rate") or _filled(found.flows, way)
+        speed = facts.get(f"{section}.rate") or _filled(found.flows, way, found.filled)
         self._key("rate", replace(speed, text=f'"{speed.text}"'))
         if shaper := facts.get(f"{section}.shaper"):
             self._key("shaper", shaper)
@@ -260,7 +259,7 @@ class _Writer:
 
     def _base_rtt(self, group: list[Flow]) -> None:
         known = [flow.base_rtt for flow in group if flow.base_rtt is not None]
-        fact = min(known, key=lambda one: _ms(one) or 0.0) if known else _DEFAULT_RTT
+        fact = min(known, key=lambda one: _ms(one) or 0.0) if known else _NO_RTT
         self._key("base_rtt", replace(fact, text=f'"{fact.text}"'))
 
     def _count(self, group: list[Flow]) -> None:
@@ -296,7 +295,7 @@ def _gap(flow: Flow, otherwise: float) -> float:
     return float(statistics.median(gaps)) if len(gaps) else max(otherwise, 0.01)
 
 
-def _filled(flows: list[Flow], way: str) -> Fact:
+def _filled(flows: list[Flow], way: str, percentile: float) -> Fact:
     """Return an estimate of a link's rate: what it carried in its best intervals, as frames."""
     rows = [
         flow.series.select("time_s", "goodput_mbit")
@@ -315,7 +314,7 @@ def _filled(flows: list[Flow], way: str) -> Fact:
         if total <= 0:
             return Fact("100Mbit", "nothing was measured that fills the link", known=False)
         totals = [total]
-    best = float(np.percentile(totals, _FILLED)) * FRAME_BYTES / PAYLOAD_BYTES
+    best = float(np.percentile(totals, percentile)) * FRAME_BYTES / PAYLOAD_BYTES
     return Fact(
         rate(max(best * 1e6, _LEAST_RATE)),
         "what the flows together came to in their best intervals, as frames",
@@ -341,6 +340,15 @@ def _buffer(flows: list[Flow], way: str, speed: float) -> Fact:
 def given(facts: list[str]) -> str:
     """Return the keys that a file tells, as column `given` of table `runs` has them."""
     return json.dumps(sorted(facts))
+
+
+def paths(table: Any, place: str = "") -> list[str]:
+    """Return the keys of a table of tables and lists."""
+    if isinstance(table, dict):
+        return [path for key, one in table.items() for path in paths(one, f"{place}.{key}" if place else str(key))]
+    if isinstance(table, list):
+        return [path for number, one in enumerate(table) for path in paths(one, f"{place}[{number}]")]
+    return [place]
 
 
 def as_setup(cell: Cell) -> dict[str, Any]:

@@ -30,6 +30,7 @@ _ISO = re.compile(r"[\[(]?(\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}:\d{2}(?:[.,]\d+)?(?:
 _SOCKET = re.compile(rf"(?:tcp\s+)?(?:{'|'.join(_STATES)})\s+\d+\s+\d+\s+(\S+)\s+(\S+)(.*)")
 _BARE = re.compile(r"(?:tcp\s+)?\d+\s+\d+\s+(\S+:\S+)\s+(\S+:\S+)(.*)")  # with a state that was asked for
 _RATE = re.compile(r"([\d.]+)([KMGT]?)bps")
+_RATES = ("pacing_rate", "delivery_rate", "send")
 _SIZES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _LEAST_SENT = 10_000  # bytes: a connection that sends less is not listed if another sends more
 _CONTROL = re.compile(r"[a-z][a-z0-9_-]*")
@@ -172,9 +173,8 @@ def _words(line: str) -> dict[str, float]:
             number = _number(value[0].removesuffix("ms"))
             if not math.isnan(number):
                 found[name] = number
-        elif place + 1 < len(parts) and name in ("pacing_rate", "delivery_rate", "send"):
-            if match := _RATE.fullmatch(parts[place + 1]):
-                found[name] = _number(match[1]) * _SIZES[match[2]]
+        elif place + 1 < len(parts) and name in _RATES and (match := _RATE.fullmatch(parts[place + 1])):
+            found[name] = _number(match[1]) * _SIZES[match[2]]
     return found
 
 

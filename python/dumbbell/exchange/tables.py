@@ -17,7 +17,8 @@ VERSION = "import-1"
 """The engine of imported runs; it counts up when the same file gives other tables."""
 # columns that are not real numbers
 _WHOLE = {
-    "runs": "packets ce_marks sce_marks drops_overflow drops_aqm drops retransmissions short_flows short_flows_kept events",
+    "runs": "packets ce_marks sce_marks drops_overflow drops_aqm drops retransmissions short_flows short_flows_kept"
+    " events",
     "flows": "flow class cwnd_max sent retransmissions timeouts probes ecn_reductions loss_reductions undone_reductions"
     " ce_received sce_received acks duplicates answers packets drops_overflow drops_aqm drops ce_marks sce_marks",
     "classes": "class flows",
@@ -97,8 +98,8 @@ def tables(found: Measured, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
         "rtt": _histograms(flows, classes),
     }
     if found.hops:
-        rows = [one.with_columns(pl.lit(hop).alias("hop")) for hop, one in found.hops.items()]
-        made["hop_series"] = pl.concat(rows).sort("time_s", maintain_order=True)
+        of_hops = [one.with_columns(pl.lit(hop).alias("hop")) for hop, one in found.hops.items()]
+        made["hop_series"] = pl.concat(of_hops).sort("time_s", maintain_order=True)
     if found.exact:
         for name in found.exact["tables"]:
             rows = pl.DataFrame(found.exact[name], infer_schema_length=None, strict=False)

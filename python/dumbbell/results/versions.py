@@ -1,4 +1,5 @@
 """Versions of engines. Each begins with what the engine is: `linux-…`, `live-…`; that of the simulator is a number.
+
 `import-…` are files of other tools, which no engine of ours made.
 
 Kernels have names, too, those that `dumbbell linux build` was given. A name may mean another kernel tomorrow;

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -51,8 +50,8 @@ def of_data(data: Data) -> Measured:
         if flow is not None:
             flows.append(flow)
     if not flows:
-        found = f"it has {listed(left, _NAMED)}" if left else "it has no series with a value"
-        raise Nothing(str(data.path), "", one(found), "uploads or downloads in Mbit/s, or pings")
+        says = f"it has {listed(left, _NAMED)}" if left else "it has no series with a value"
+        raise Nothing(str(data.path), "", one(says), "uploads or downloads in Mbit/s, or pings")
     notes = [f"left out, for want of a column: {one(listed(left, _NAMED))}"] if left else []
     end = max([float(data.x[-1]) if len(data.x) else step, *(flow.end_s for flow in flows)])
     found = Measured(
@@ -281,8 +280,3 @@ def _base_rtts(found: Measured) -> None:
             flow.base_rtt = whole
         elif not math.isnan(flow.rtt_min_ms):
             flow.base_rtt = Fact(setup.milliseconds(flow.rtt_min_ms), "its smallest smoothed RTT", known=False)
-
-
-def described(data: Data) -> dict[str, Any]:
-    """Return the metadata of a file that say what it is of."""
-    return {key: data.metadata[key] for key in ("NAME", "TITLE", "HOST", "LOCAL_HOST", "TIME") if key in data.metadata}

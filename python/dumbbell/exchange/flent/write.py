@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import itertools
 import json
 import math
 import re
@@ -120,7 +121,7 @@ def document(run: _Run) -> dict[str, Any]:
     senders = [_sender(flow) for flow in run.flows]
     test = tests.imported(said, len(senders)) or tests.chosen(senders)
     times = sorted(set(run.series["time_s"].to_list()))
-    step = min((b - a for a, b in zip(times, times[1:], strict=False)), default=times[0] if times else 0.2)
+    step = min((b - a for a, b in itertools.pairwise(times)), default=times[0] if times else 0.2)
     zero = started({"T0": said.get("started")})
     began = _DATE if zero is None else datetime.fromtimestamp(zero, UTC)
     file = _File(times, began.timestamp(), max(round(step, 9), 1e-4))
@@ -160,7 +161,7 @@ def _estimate(run: _Run, flow: dict[str, Any], rows: pl.DataFrame) -> dict[float
     """
     if rows.height and "srtt_ms" in rows.columns and (rows["srtt_ms"].fill_nan(None).drop_nulls() > 0).any():
         return {}
-    hops = [one for one in ("bottleneck", "reverse") if one in run.config and run.config[one]]
+    hops = [one for one in ("bottleneck", "reverse") if run.config.get(one)]
     if any(run.config[hop]["aqm"]["name"] not in _ONE_QUEUE for hop in hops) or run.config.get("hop"):
         return {}
     found: dict[float, float] = {}

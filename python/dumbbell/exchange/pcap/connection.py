@@ -21,6 +21,7 @@ _NEAR = 0.2  # of the round trip: what is as close as that is at the end itself
 _NEAR_MS = 0.5  # and any round trip up to this within a machine
 _REORDERED = 0.3  # of the smallest RTT: a hole that is filled earlier was no loss
 _REORDERED_S = 0.003  # the same where no RTT is known
+_IDLE = 3.0  # smallest round trips without any ACK: the sender was idle
 _OLDEST_S = 10.0  # a part of a round trip that is held longer says nothing of now
 
 Bools = npt.NDArray[np.bool_]
@@ -202,7 +203,12 @@ class _Whole:
         left, came = self.time[acks[firsts[ours]]], self.time[data[first_data[theirs]]]
         order = np.argsort(came, kind="stable")
         left, came = left[order], came[order]
-        good = (came > left) & (came - left < _OLDEST_S)
+        trips = came - left
+        # a sender without anything to send says nothing: no other ACK went out meanwhile, and it took far too long
+        times = self.time[acks]
+        alone = np.searchsorted(times, came, side="left") - np.searchsorted(times, left, side="right") <= 0
+        shortest = trips[trips > 0].min(initial=np.inf)
+        good = (trips > 0) & (trips < _OLDEST_S) & ~(alone & (trips > _IDLE * shortest))
         return came[good], (came[good] - left[good]) * 1e3
 
     def _handshake(self) -> tuple[float | None, float | None]:

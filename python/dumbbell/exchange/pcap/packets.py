@@ -16,7 +16,7 @@ TCP, UDP, ICMP, ICMPV6 = 6, 17, 1, 58
 SYN, FIN, RST, ACK, ECE, CWR, AE = 0x02, 0x01, 0x04, 0x10, 0x40, 0x80, 0x100
 CE, ECT1 = 3, 1
 _ETHERNET_HEADER = 14
-# link type (LINKTYPE_ of tcpdump.org) → bytes before the type of the network header, and where that type is; of raw IP none
+# link type (LINKTYPE_ of tcpdump.org) → where the network header begins, and where its type is; raw IP has no type
 _TYPED = {1: (14, 12), 113: (16, 14), 276: (20, 0)}
 _RAW = {12: 0, 14: 0, 101: 0, 228: 0, 229: 0, 0: 4, 108: 4}
 _IPV4, _IPV6, _VLAN = 0x0800, 0x86DD, (0x8100, 0x88A8, 0x9100)
@@ -109,7 +109,7 @@ def _network(records: Records, keep: Int64s, link: int) -> tuple[Int64s, Int64s]
 def read(records: Records) -> Packets:
     """Return the headers of the packets of one interface: the one with most of them."""
     numbers, counts = np.unique(records.interface, return_counts=True)
-    known = [link for link in (*_TYPED, *_RAW)]
+    known = (*_TYPED, *_RAW)
     fit = [
         (count, number)
         for number, count in zip(numbers, counts, strict=True)
@@ -131,7 +131,7 @@ def read(records: Records) -> Packets:
 
 def _none(notes: list[str]) -> Packets:
     empty = np.zeros(0, dtype=np.int64)
-    return Packets(*([empty] * 13), ends=[], notes=notes)
+    return Packets(empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, [], notes)
 
 
 def _headers(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -21,7 +20,7 @@ from dumbbell.exchange.pcap.packets import CE, ICMP, ICMPV6, TCP, UDP, Packets
 from dumbbell.exchange.pcap.records import Int64s
 
 MOST_FLOWS = 100  # that are listed
-_LEAST_SHARE = 0.001  # of the payload of a capture, of a flow that is listed
+_LEAST_SHARE = 0.01  # of the payload of the largest flow, of one that is listed
 _LONG_S = 600.0  # captures from which on a point per second is enough
 _STEPS_S = (0.2, 1.0)
 _ASKED, _ANSWERED = (8, 128), (0, 129)  # types of ICMP's echo
@@ -49,21 +48,23 @@ class _Capture:
         self.ecn: set[bool | None] = set()
 
     def measured(self) -> Measured:
-        flows, hosts = [], []
-        total = max(1, int(self.packets.payload.sum()))
+        flows: list[Flow] = []
+        hosts: list[tuple[str, str]] = []
+        total, most = max(1, int(self.packets.payload.sum())), 1
         groups = sorted(self._groups(), key=lambda group: -int(self.packets.payload[group].sum()))
         left, left_bytes = 0, 0
         for group in groups:
             payload = int(self.packets.payload[group].sum())
-            if flows and (len(flows) >= MOST_FLOWS or payload < _LEAST_SHARE * total):
+            if flows and (len(flows) >= MOST_FLOWS or payload < _LEAST_SHARE * most):
                 left, left_bytes = left + 1, left_bytes + payload
                 continue
             if (flow := self._flow(group)) is not None:
+                most = max(most, payload)
                 flows.append(flow)
                 hosts.append((self._host(flow.ends, 0), self._host(flow.ends, 1)))
         if left:
             share = f"{100 * left_bytes / total:.2g} %"
-            self.notes.append(f"{left} flows with the least payload ({share} of it) are left out")
+            self.notes.append(f"left out: {left} flow{'s' * (left > 1)} with the least payload, {share} of it")
         _directions(flows, hosts)
         flows += self._pings()
         if not flows:
@@ -155,7 +156,7 @@ class _Capture:
         columns = {"goodput_mbit": measured.column(goodput)}
         figures: dict[str, float | int] = {"goodput_mbit": float(one.got_bytes[-1]) * 8e-6 / seconds}
         if len(one.rtts_ms):
-            srtt = measured.smoothed(one.rtts_at, one.rtts_ms)
+            srtt = measured.smoothed(one.rtts_ms)
             columns["srtt_ms"] = measured.column(np.where(lives, measured.held(one.rtts_at, srtt, self.points), np.nan))
             figures |= measured.of_samples(one.rtts_ms) | measured.of_smoothed(
                 one.rtts_at, srtt, min(end, self.length_s)
@@ -228,9 +229,16 @@ class _Capture:
         )
         size = int(np.median(frames))
         flow = Flow(
-            f"{ends[0]} > {ends[1]}", "udp", start_s=start, end_s=end, figures=figures, series=series.filter(pl.Series(lives)),
-            rate=rate, size=Fact(f"{max(64, min(size, 9000))}B", "the median of its frames"), ends=ends,
-        )  # fmt: skip
+            f"{ends[0]} > {ends[1]}",
+            "udp",
+            start_s=start,
+            end_s=end,
+            figures=figures,
+            series=series.filter(pl.Series(lives)),
+            rate=rate,
+            size=Fact(f"{max(64, min(size, 9000))}B", "the median of its frames"),
+            ends=ends,
+        )
         figures |= {"ce_received": int((self.packets.ecn[group] == CE).sum())} if rate else {}
         self._frames[id(flow)] = self._counted(times, frames)
         return flow
@@ -280,8 +288,3 @@ def _directions(flows: list[Flow], hosts: list[tuple[str, str]]) -> None:
         side.setdefault(target, not side[source])
         flows[known].direction = "down" if side[source] else "up"
         pending.remove(known)
-
-
-def is_number(value: float | None) -> bool:
-    """Whether a value is known."""
-    return value is not None and math.isfinite(value)

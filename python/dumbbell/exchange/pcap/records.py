@@ -70,8 +70,12 @@ class _Columns:
         self.count += len(columns[0])
 
     def records(self, raw: bytes, interfaces: list[Interface], notes: list[str]) -> Records:
-        columns = zip(*self._parts, strict=True) if self._parts else [[np.zeros(0, dtype=np.int64)]] * 5
-        return Records(raw, np.frombuffer(raw, np.uint8), *(np.concatenate(one) for one in columns), interfaces, notes)
+        empty = np.zeros(0, dtype=np.int64)
+        at, captured, length, time_ns, interface = (
+            np.concatenate([empty, *(part[place] for part in self._parts)]) for place in range(5)
+        )
+        data = np.frombuffer(raw, np.uint8)
+        return Records(raw, data, at, captured, length, time_ns, interface, interfaces, notes)
 
 
 def words(raw: bytes, kind: str) -> npt.NDArray[Any]:
@@ -108,6 +112,8 @@ def _pcap(path: Path, raw: bytes) -> Records:
             break
         append(place)
         place += 16 + kept
+    if not notes and place < end:
+        notes.append(f"cut off after packet {len(found)}: read up to there")
     at, number = np.array(found, dtype=np.int64), words(raw, f"{order}u4")
     columns = _Columns()
     if len(at):
@@ -146,6 +152,8 @@ def _pcapng(path: Path, raw: bytes) -> Records:
         elif kind == _SIMPLE:
             timeless += 1
         place += size
+    if not notes and place < end:
+        notes.append(f"cut off after packet {columns.count + len(found) + len(old)}: read up to there")
     _section(columns, raw, (found, old), order, interfaces, first)
     if timeless:
         notes.append(f"{timeless} packets without a time are left out")

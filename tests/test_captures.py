@@ -1,0 +1,355 @@
+"""Captures become flows: rates, RTTs, retransmissions and marks, from wherever they were taken."""
+
+import gzip
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import captures
+from captures import ACK, FIN, HEADERS, SYN, Frame, pcap, pcapng, tcp
+from dumbbell.errors import InputError
+from dumbbell.exchange import formats
+from dumbbell.exchange.measured import Flow, Measured
+from dumbbell.exchange.pcap import connection
+
+SAMPLES = Path(__file__).parent / "imports"
+MSS = 1448
+RTT, NEAR = 0.040, 0.0001
+
+
+def read(tmp_path: Path, content: bytes, name: str = "one.pcap", interval_s: float | None = None) -> Measured:
+    path = tmp_path / name
+    path.write_bytes(content)
+    return formats.read(path, interval_s)
+
+
+def only(found: Measured) -> Flow:
+    (flow,) = found.flows
+    return flow
+
+
+def bulk(
+    rounds: int = 20,
+    *,
+    near: float = NEAR,
+    per_round: int = 4,
+    lost: tuple[int, ...] = (),
+    base: int = 2**32 - 5000,
+    stamps: bool = True,
+    marked: tuple[int, ...] = (),
+    handshake: bool = True,
+    ends: bool = True,
+    **more: object,
+) -> list[Frame]:
+    """A sender with a fixed window, seen `near` (its round trip, s) to it: a round each RTT of 40 ms, acknowledged one by one.
+
+    Segments whose numbers are in `lost` pass here, are lost behind, and are sent again in the next round.
+    """
+    far = RTT - near
+    frames = []
+
+    def both(at: float, sent: int | None) -> tuple[int, int] | None:
+        return (round(at * 1000) + 1, 0 if sent is None else sent) if stamps else None
+
+    start = 0.0
+    if handshake:
+        frames += [
+            tcp(0.0, sequence=base - 1, flags=SYN, segment=1460, stamps=both(0.0, None), **more),  # type: ignore[arg-type]
+            tcp(
+                far,
+                sequence=99,
+                acknowledged=base,
+                flags=SYN | ACK,
+                back=True,
+                segment=1460,
+                stamps=both(far, 1),
+                **more,
+            ),  # type: ignore[arg-type]
+            tcp(far + near, sequence=base, acknowledged=100, stamps=both(far + near, round(far * 1000) + 1), **more),  # type: ignore[arg-type]
+        ]
+        start = far + near
+    number, pending, echo = 0, [], round(far * 1000) + 1
+    got = 0
+    held: set[int] = set()
+    for round_ in range(rounds):
+        now = start + round_ * RTT
+        batch = pending + [number + one for one in range(per_round - len(pending))]
+        number += per_round - len(pending)
+        again, pending = set(pending), []
+        acks = []
+        for place, one in enumerate(batch):
+            at = now + place * 0.001
+            ecn = 3 if one in marked else 2
+            frames.append(
+                tcp(at, MSS, base + one * MSS, 100, ecn=ecn, stamps=both(at, echo), **more)  # type: ignore[arg-type]
+            )
+            if one in lost and one not in again:
+                pending.append(one)
+                continue
+            held.add(one)
+            while got in held:
+                got += 1
+            acks.append((at + far, got))
+        for at, reached in acks:
+            frames.append(
+                tcp(at, acknowledged=base + reached * MSS, sequence=100, back=True, stamps=both(at, 1), **more)
+            )  # type: ignore[arg-type]
+        if acks:
+            echo = round(acks[0][0] * 1000) + 1
+    if ends:
+        at = start + rounds * RTT
+        frames += [
+            tcp(at, sequence=base + number * MSS, acknowledged=100, flags=FIN | ACK, stamps=both(at, echo), **more),  # type: ignore[arg-type]
+            tcp(
+                at + far,
+                acknowledged=base + number * MSS + 1,
+                sequence=100,
+                back=True,
+                stamps=both(at + far, 1),
+                **more,
+            ),  # type: ignore[arg-type]
+        ]
+    return sorted(frames, key=lambda one: one.time)
+
+
+def test_near_the_sender_all_round_trips_are_seen(tmp_path: Path) -> None:
+    flow = only(read(tmp_path, pcap(bulk())))
+    # 20 rounds of 4 segments in 20 RTTs, and the handshake and the last ACK
+    assert flow.figures["sent"] == 80 and flow.figures["retransmissions"] == 0
+    assert flow.figures["rtt_p50_ms"] == pytest.approx(39.9) and flow.figures["rtt_mean_ms"] == pytest.approx(39.9)
+    assert flow.figures["rtt_min_ms"] == pytest.approx(39.9)
+    assert flow.base_rtt is not None and flow.base_rtt.text == "39.9ms" and flow.base_rtt.known
+    seconds = RTT + 20 * RTT + RTT - NEAR
+    assert flow.figures["goodput_mbit"] == pytest.approx(80 * MSS * 8e-6 / seconds)
+    assert flow.is_over and flow.end_s == pytest.approx(seconds)
+    # what reaches the receiver does not show here
+    assert not {"throughput_mbit", "packets", "ce_received", "duplicates"} & flow.figures.keys()
+
+
+@pytest.mark.parametrize("near", [0.0399, 0.020])
+def test_elsewhere_a_round_trip_is_the_sum_of_its_parts(tmp_path: Path, near: float) -> None:
+    found = read(tmp_path, pcap(bulk(near=near, marked=(3, 5))))
+    flow = only(found)
+    assert found.source["taken"] == ("near the receiver" if near > 0.03 else "between the ends")
+    assert flow.figures["rtt_p50_ms"] == pytest.approx(40, abs=1.1)  # timestamps count in ms
+    assert flow.figures["rtt_min_ms"] == pytest.approx(40, abs=1.1)
+    assert flow.figures["packets"] == 80 and flow.figures["ce_received"] == 2
+    seconds = RTT + 20 * RTT + RTT - near
+    assert flow.figures["throughput_mbit"] == pytest.approx(80 * (MSS + HEADERS) * 8e-6 / seconds)
+    assert "sent" not in flow.figures
+    assert found.queue is not None and found.queue["throughput_mbit"].sum() > 0
+
+
+def test_losses_behind_the_capture_are_sent_again(tmp_path: Path) -> None:
+    flow = only(read(tmp_path, pcap(bulk(lost=(9, 30, 31)))))
+    assert flow.figures["retransmissions"] == 3 and flow.figures["sent"] == 80
+    again = flow.series["retransmissions"].to_list()
+    assert sum(again) == 3
+    # Karn: no sample of what was sent twice, nor of what waited for it
+    assert flow.rtts_ms is not None and flow.rtts_ms.max() == pytest.approx(39.9)
+    unique = 77
+    assert flow.figures["goodput_mbit"] == pytest.approx(unique * MSS * 8e-6 / flow.end_s)
+
+
+def test_a_hole_that_is_filled_late_was_a_loss_and_early_a_reordering(tmp_path: Path) -> None:
+    lost, swapped = 9, 40
+    frames = bulk(near=0.0399, lost=(lost,))
+    first = next(
+        one
+        for one in frames
+        if one.length > 1000 and one.content[38:42] == ((2**32 - 5000 + lost * MSS) % 2**32).to_bytes(4)
+    )
+    frames.remove(first)  # lost ahead of the capture: only the second transmission is seen
+    times = [one for one in frames if one.length > 1000]
+    a, b = times[swapped], times[swapped + 1]
+    frames[frames.index(a)], frames[frames.index(b)] = (
+        Frame(a.time, b.content, b.length),
+        Frame(b.time, a.content, a.length),
+    )
+    flow = only(read(tmp_path, pcap(frames)))
+    assert flow.figures["retransmissions"] == 1 and flow.figures["duplicates"] == 0
+
+
+def test_what_had_arrived_before_is_a_duplicate(tmp_path: Path) -> None:
+    frames = bulk(near=0.0399)
+    data = next(one for one in frames if one.length > 1000)
+    frames.append(Frame(data.time + 0.2, data.content, data.length))
+    flow = only(read(tmp_path, pcap(sorted(frames, key=lambda one: one.time))))
+    assert flow.figures["duplicates"] == 1 and flow.figures["retransmissions"] == 1
+
+
+def test_without_timestamps_a_capture_at_the_receiver_knows_the_handshake_alone(tmp_path: Path) -> None:
+    flow = only(read(tmp_path, pcap(bulk(near=0.0399, stamps=False))))
+    assert flow.rtts_ms is None and "rtt_mean_ms" not in flow.figures
+    assert flow.figures["rtt_min_ms"] == pytest.approx(40.0)
+
+
+def test_forms_of_files_say_the_same(tmp_path: Path) -> None:
+    frames = bulk(lost=(7,))
+    wanted = only(read(tmp_path, pcap(frames))).figures
+    forms = {
+        "big.pcap": pcap(frames, order=">"),
+        "nano.pcap": pcap(frames, nano=True),
+        "ng.pcapng": pcapng(frames),
+        "big.pcapng": pcapng(frames, order=">", resolution=6),
+        "two.pcapng": pcapng(frames, interface=1, others=1),
+        "packed.pcap.gz": gzip.compress(pcap(frames)),
+        "tagged.pcap": pcap(bulk(lost=(7,), tags=2)),
+        "raw.pcap": pcap([Frame(one.time, one.content[14:], one.length - 14) for one in frames], link=101),
+        "any.pcap": pcap([Frame(one.time, bytes(14) + one.content[12:], one.length + 2) for one in frames], link=113),
+        "any2.pcap": pcap(
+            [Frame(one.time, one.content[12:14] + bytes(18) + one.content[14:], one.length + 6) for one in frames],
+            link=276,
+        ),
+        "six.pcap": pcap(bulk(lost=(7,), hosts=("fd00::1", "fd00::2"))),
+    }
+    for name, content in forms.items():
+        figures = only(read(tmp_path, content, name)).figures
+        assert figures.keys() == wanted.keys(), name
+        for key, value in wanted.items():
+            assert figures[key] == pytest.approx(value, rel=1e-4), (name, key)
+
+
+def test_several_interfaces_are_told_and_the_busiest_is_taken(tmp_path: Path) -> None:
+    frames = bulk()
+    both = pcapng(frames, others=1)
+    extra = pcapng(frames[:5], interface=1, others=1)
+    start = len(pcapng([], others=1))
+    found = read(tmp_path, both + extra[start:], "x.pcapng")
+    assert only(found).figures["sent"] == 80
+    assert any("2 interfaces" in note for note in found.notes)
+
+
+def test_segments_that_the_card_cuts_count_as_cut(tmp_path: Path) -> None:
+    base = 1000
+    frames = [
+        tcp(0.0, sequence=base - 1, flags=SYN, segment=1460, stamps=(1, 0)),
+        tcp(0.02, sequence=99, acknowledged=base, flags=SYN | ACK, back=True, segment=1460, stamps=(20, 1)),
+        tcp(0.0201, sequence=base, acknowledged=100, stamps=(21, 20)),
+        tcp(0.0202, 5 * MSS, base, 100, stamps=(21, 20)),
+        tcp(0.0402, acknowledged=base + 2 * MSS, sequence=100, back=True, stamps=(41, 21)),
+        tcp(0.0403, acknowledged=base + 5 * MSS, sequence=100, back=True, stamps=(41, 21)),
+    ]
+    found = read(tmp_path, pcap(frames))
+    flow = only(found)
+    assert flow.figures["sent"] == 5 and flow.figures["rtt_p50_ms"] == pytest.approx(20.0)
+    assert any("larger than a segment" in note for note in found.notes)
+
+
+def test_ecn_is_read_off_the_handshakes(tmp_path: Path) -> None:
+    def opened(asked: int, answered: int) -> Measured:
+        frames = bulk()
+        at = 14 + 20 + 12
+
+        def flagged(one: Frame, flags: int) -> Frame:
+            return Frame(
+                one.time,
+                one.content[: at + 1] + bytes([one.content[at + 1] | flags]) + one.content[at + 2 :],
+                one.length,
+            )
+
+        return read(tmp_path, pcap([flagged(frames[0], asked), flagged(frames[1], answered), *frames[2:]]))
+
+    assert opened(0xC0, 0x40).setup["hosts.ecn"].text == "true"
+    assert opened(0xC0, 0x00).setup["hosts.ecn"].text == "false"
+    assert "hosts.ecn" not in read(tmp_path, pcap(bulk(handshake=False))).setup
+
+
+def test_udp_and_pings(tmp_path: Path) -> None:
+    frames = [captures.udp(n * 0.01, 972, ecn=1) for n in range(101)]
+    frames += [captures.udp(n * 0.01 + 0.005, 10, back=True) for n in range(20)]
+    frames += [captures.ping(0.1 * n, n) for n in range(10)] + [
+        captures.ping(0.1 * n + 0.0251, n, back=True) for n in range(9)
+    ]
+    found = read(tmp_path, pcap(sorted(frames, key=lambda one: one.time)))
+    stream, pings = sorted(found.flows, key=lambda flow: flow.kind, reverse=True)
+    assert (stream.kind, pings.kind) == ("udp", "ping")
+    assert stream.figures["goodput_mbit"] == pytest.approx(972 * 8 * 100e-6)  # 100 per s
+    assert stream.rate is not None and stream.rate.text == "811kbit"  # 972 + 42 bytes
+    assert stream.size is not None and stream.size.text == "1014B"
+    assert pings.figures["answers"] == 9 and pings.figures["rtt_p50_ms"] == pytest.approx(25.1)
+
+
+def test_both_ways_and_small_flows(tmp_path: Path) -> None:
+    frames = bulk(rounds=30) + bulk(rounds=10, ports=(40001, 5201))
+    up = [tcp(one.time, one.length - HEADERS if one.length > 1000 else 0, back=False) for one in []]
+    frames += up + bulk(rounds=12, hosts=("10.0.0.2", "10.0.0.1"), ports=(40002, 5201))
+    frames += [
+        tcp(0.5, 20, 5, 100, ports=(50000, 22)),
+        tcp(0.51, sequence=100, acknowledged=25, back=True, ports=(50000, 22)),
+    ]
+    found = read(tmp_path, pcap(sorted(frames, key=lambda one: one.time)))
+    assert [flow.direction for flow in found.flows].count("down") == 2 and len(found.flows) == 3
+    assert found.notes[0].startswith("left out: 1 flow with the least payload")
+
+
+def test_ports_that_are_used_again_are_another_connection(tmp_path: Path) -> None:
+    again = [Frame(one.time + 5, one.content, one.length) for one in bulk(base=12345)]
+    found = read(tmp_path, pcap([*bulk(), *again]))
+    assert len(found.flows) == 2 and found.flows[1].start_s == pytest.approx(5)
+    assert all(flow.figures["sent"] == 80 and flow.figures["retransmissions"] == 0 for flow in found.flows)
+
+
+def test_sequence_numbers_wrap() -> None:
+    values = np.array([2**32 - 10, 2**32 - 1, 5, 4, 2**31])
+    assert connection.unwrapped(values, 2**32 - 10).tolist() == [0, 9, 15, 14, 2**31 + 10]
+
+
+@pytest.mark.parametrize("cut", [1, 20, 70])
+def test_a_capture_that_is_cut_off_is_read_up_to_there(tmp_path: Path, cut: int) -> None:
+    found = read(tmp_path, pcap(bulk(), cut=cut))
+    assert found.notes[0].startswith("cut off after packet ")
+    assert only(found).figures["sent"] == 80
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
+    for content, words in (
+        (pcap([]), "no packet"),
+        (pcap([])[:20], "cut off in its header"),
+        (pcap(bulk(), link=147), "link type 147 is not known"),
+        (pcap([Frame(0.0, bytes(12) + b"\x08\x06" + bytes(28), 42)]), "no packet of TCP, UDP or ping"),
+        (pcap([tcp(0.0), tcp(0.1, back=True)]), "no flow with data"),
+        (b"\n\r\r\n" + bytes(20), "not the head of a section"),
+    ):
+        with pytest.raises(InputError, match=words) as error:
+            read(tmp_path, content, "bad.pcap")
+        assert "bad.pcap" in str(error.value) and len(str(error.value).splitlines()) == 1
+
+
+# Captures of iperf3 -P 2 with CUBIC through dumbbell shell: 2 Mbit/s, CoDel with ECN, 30 ms, at both ends at once.
+
+
+@pytest.fixture(scope="module")
+def samples() -> dict[str, Measured]:
+    return {name: formats.read(SAMPLES / f"{name}.pcap.gz") for name in ("near", "far")}
+
+
+def test_real_captures_of_both_ends_agree(samples: dict[str, Measured]) -> None:
+    assert (
+        samples["near"].source["taken"] == "near the sender" and samples["far"].source["taken"] == "near the receiver"
+    )
+    near, far = ([flow for flow in one.flows if flow.kind == "flows"] for one in samples.values())
+    for ours, theirs in zip(near, far, strict=True):
+        assert ours.figures["sent"] == theirs.figures["packets"]
+        assert ours.figures["goodput_mbit"] == pytest.approx(theirs.figures["goodput_mbit"], rel=0.02)
+        assert ours.figures["rtt_min_ms"] == pytest.approx(theirs.figures["rtt_min_ms"], abs=0.1)
+        assert ours.figures["rtt_p50_ms"] == pytest.approx(theirs.figures["rtt_p50_ms"], rel=0.1)
+
+
+def test_real_captures_are_as_tshark_has_them(samples: dict[str, Measured]) -> None:
+    """Packets with data, tcp.analysis.ack_rtt (median) and packets with CE, as tshark 4.0 counts them."""
+    near = [flow for flow in samples["near"].flows if flow.kind == "flows"]
+    assert [flow.figures["sent"] for flow in near] == [264, 218]
+    assert [flow.figures["rtt_p50_ms"] for flow in near] == pytest.approx([66.63, 60.54], rel=0.005)
+    assert sum(flow.figures["ce_received"] for flow in samples["far"].flows) == 37  # and so many did the shell mark
+
+
+def test_pings_of_a_real_capture_are_those_of_ping(samples: dict[str, Measured]) -> None:
+    (ping,) = [flow for flow in samples["near"].flows if flow.kind == "ping"]
+    assert ping.figures["answers"] == 14
+    assert ping.figures["rtt_min_ms"] == pytest.approx(31.128, abs=0.05)
+    assert ping.figures["rtt_mean_ms"] == pytest.approx(79.684, abs=0.05)
+    assert ping.figures["rtt_max_ms"] == pytest.approx(277.087, abs=0.05)
+    assert not math.isnan(ping.rtt_min_ms)
