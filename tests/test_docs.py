@@ -48,6 +48,7 @@ RUN = [
         "concepts/cells",
         "how-to/compare",
         "how-to/coming-from",
+        "how-to/import",
         "how-to/own-plugin",
         "how-to/paper-figure",
         "how-to/uplink",

@@ -61,7 +61,8 @@ def import_(
         given = "--propose" if propose is not None else "--run" if simulate else "--name"
         raise Conflict("import", "", f"--as and {given}", "one of them")
     _check_output(output)
-    found = _all_read(files, experiment, settings, name, _seconds(interval))
+    own_name = name is None and propose is None and not simulate
+    found = _all_read(files, experiment, settings, name, _seconds(interval), own_name=own_name)
     drafts = _drafts(found, propose, simulate=simulate)
     for path in drafts:
         if path.exists():
@@ -106,7 +107,13 @@ def _check_output(output: str) -> None:
 
 
 def _all_read(
-    files: list[str], experiment: str | None, settings: list[str] | None, name: str | None, interval_s: float | None
+    files: list[str],
+    experiment: str | None,
+    settings: list[str] | None,
+    name: str | None,
+    interval_s: float | None,
+    *,
+    own_name: bool,
 ) -> list[Imported]:
     from dumbbell.exchange import formats, keep
     from dumbbell.experiment.file import load
@@ -126,7 +133,7 @@ def _all_read(
         try:
             read = formats.read(path, interval_s)
             if chosen is None:
-                found.append(keep.proposed(path, read, name or own))
+                found.append(keep.proposed(path, read, name or own, own_name=own_name))
             else:
                 found.append(keep.described(path, read, chosen))
         except InputError as error:

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from dumbbell.errors import Unfit
+from dumbbell.errors import InputError, Unfit
 from dumbbell.exchange import setup, tables
 from dumbbell.exchange.measured import Measured
 from dumbbell.experiment.cell import Cell
@@ -36,21 +36,30 @@ class Imported:
     assumed: list[str] = field(default_factory=list)
 
 
-def proposed(path: Path, found: Measured, name: str) -> Imported:
-    """Return a file with the experiment that its own words make; raises InputError."""
+def proposed(path: Path, found: Measured, name: str, *, own_name: bool = True) -> Imported:
+    """Return a file with the experiment that its own words make; raises InputError.
+
+    With `own_name`, a file that dumbbell exported keeps the name of its experiment.
+    """
     flows = list(found.flows)
-    made = setup.proposal(found, path.name, name)
+    try:
+        made = setup.proposal(found, path.name, name)
+    except InputError as error:
+        raise error.within(str(path)) from None
     cell = dataclasses.replace(made.cell, experiment=name)
     if found.exact:
         found.flows = flows  # as they are in its configuration
-        name = found.exact["name"] or name
-        cell = dataclasses.replace(cell, experiment=name, title=found.exact["title"] or cell.title)
+        name = found.exact["name"] if own_name and found.exact["name"] else name
+        cell = dataclasses.replace(cell, experiment=name, title=found.exact["title"])
     return Imported(path, name, found, cell, made.text, made.known, made.assumed)
 
 
 def described(path: Path, found: Measured, cell: Cell) -> Imported:
     """Return a file that measured a cell of an experiment; raises InputError if its flows are others."""
-    setup.proposal(found, path.name)  # the order of the flows
+    if found.exact:  # whose flows have their order
+        found.exact["config"] = cell.groups
+    else:
+        setup.ordered(found)
     counted = setup.as_setup(cell)
     flows = sum(flow.kind == "flows" for flow in found.flows)
     there = {"flows": flows, "udp": len(found.flows) - flows}

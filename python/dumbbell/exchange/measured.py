@@ -17,6 +17,7 @@ import polars as pl
 Floats = npt.NDArray[np.float64]
 Kind = Literal["flows", "udp", "ping"]
 SAME_S = 2e-6  # times of the calendar, s since 1970, are known to a quarter of a microsecond
+MOST_POINTS = 1_000_000  # of a series: a clock that is wrong would make one without end
 SAMPLE_S = 0.2  # between samples of window and smoothed RTT, as engines take them
 PERCENTILES = {"rtt_p50_ms": 50.0, "rtt_p95_ms": 95.0, "rtt_p99_ms": 99.0}
 
@@ -97,6 +98,11 @@ class Measured:
     """Percentile of the total throughput, over a second each, that is taken for the rate of a link that nobody says."""
     exact: dict[str, Any] | None = None
     """Of a file that dumbbell wrote: the run's configuration and its rows, as they were."""
+
+
+def spaced(duration_s: float, step_s: float) -> float:
+    """Return the length of intervals: `step_s`, or more if a measurement would have more than a million of them."""
+    return max(step_s, duration_s / MOST_POINTS)
 
 
 def grid(duration_s: float, interval_s: float) -> Floats:
@@ -181,6 +187,7 @@ def _sampled(times: Floats, values: Floats, end_s: float, mean: str, most: str) 
     if not known.any():
         return {}
     first = float(times[known].min())
-    points = np.arange(first, max(end_s, first) + 1e-9, SAMPLE_S)
+    length = max(end_s - first, 0.0)
+    points = first + np.arange(0.0, length + SAME_S, spaced(length, SAMPLE_S))
     at = held(times, values, points)
     return {mean: float(np.nanmean(at)), most: float(np.nanmax(at))}

@@ -41,7 +41,7 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
     most = max((one.weight for one in found), default=0.0)
     kept = [one for one in found if one.weight > _LEAST_SHARE * most] if most > 0 else found
     length = max((one.end for one in kept), default=0.0)
-    step = interval_s or _STEPS_S[length > _LONG_S]
+    step = measured.spaced(length, interval_s or _STEPS_S[length > _LONG_S])
     points = measured.grid(max(length, step), step)
     flows = [flow for one in kept if (flow := one.flow(points, step)) is not None]
     if not flows:

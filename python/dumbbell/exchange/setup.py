@@ -56,9 +56,7 @@ def proposal(found: Measured, file: str, name: str = "") -> Proposal:
 
     Raises InputError if there is no such experiment.
     """
-    _turned(found)
-    groups = _groups(found.flows)
-    found.flows = [flow for group in groups for flow in group]
+    groups = ordered(found)
     for reduced in (False, True):
         facts = dict(found.setup)
         if reduced:  # a queue discipline with parameters that are not allowed here
@@ -75,6 +73,14 @@ def proposal(found: Measured, file: str, name: str = "") -> Proposal:
             continue
         return Proposal(text, cell, writer.known, writer.assumed)
     raise AssertionError
+
+
+def ordered(found: Measured) -> list[list[Flow]]:
+    """Put the flows into the order of an experiment, and return those that are alike together."""
+    _turned(found)
+    groups = _groups(found.flows)
+    found.flows = [flow for group in groups for flow in group]
+    return groups
 
 
 def _turned(found: Measured) -> None:

@@ -63,6 +63,7 @@ _OF_STORE = [
         "",
         "imported file",
         "JSON: of a file that was imported, its name, digest and format, what it says of itself, and notes on reading it.",
+        engines=("import",),
     ),
     Column(
         "given",

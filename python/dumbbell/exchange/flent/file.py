@@ -23,6 +23,7 @@ ALLOWED = "a data file of Flent: .flent, .flent.gz or .flent.bz2"
 NEWEST = 4
 MOST_BYTES = 2**30  # of the text; the largest files in public are 1/30 of it
 _SHORT = 40
+_AROUND_S = 3600.0  # before and after a test
 
 
 @dataclass
@@ -144,7 +145,13 @@ def _raw(path: Path, value: Any, metadata: dict[str, Any], x: Floats) -> dict[st
     for name, columns in found.items():
         count = len(columns["t"])
         values = {key: np.array(c + [math.nan] * (count - len(c))) for key, c in columns.items() if key != "t"}
-        made[name] = Raw(_snapped(np.array(columns["t"]) - zero, x), values)
+        times = np.array(columns["t"]) - zero
+        last = float(x[-1]) if len(x) else float(np.median(times))
+        keep = (times > -_AROUND_S) & (times < last + _AROUND_S)  # others are of another clock
+        if not keep.any():
+            continue
+        times, values = times[keep], {key: column[keep] for key, column in values.items()}
+        made[name] = Raw(_snapped(times, x), values)
     return made
 
 

@@ -84,10 +84,10 @@ def _points(data: Data) -> tuple[float, Floats]:
     step = step if math.isfinite(step) and step >= _LEAST_STEP_S else _STEP_S
     ends = [raw.times[-1] for name, raw in data.raw.items() if not _QUEUE.match(name)]
     end = max([float(data.x[-1]) if len(data.x) else 0.0, *map(float, ends)], default=0.0)
-    most = 1_000_000 * step  # a time that is no time of the test would make a series without end
     if len(data.x) and np.allclose(gaps, step, rtol=1e-6, atol=1e-9) and end <= data.x[-1] + step:
         return step, data.x[data.x > min(step / 2, data.x[-1] / 2)]
-    return step, measured.grid(min(max(end, step), most), step)
+    step = measured.spaced(end, step)
+    return step, measured.grid(max(end, step), step)
 
 
 def _samples(data: Data, name: str) -> Raw | None:

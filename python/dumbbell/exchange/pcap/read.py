@@ -41,7 +41,7 @@ class _Capture:
         self.path, self.packets = path, found
         self.start_ns, end_ns = int(found.time_ns[0]), int(found.time_ns[-1])
         self.length_s = max((end_ns - self.start_ns) / 1e9, 1e-3)
-        self.step = interval_s or _STEPS_S[self.length_s > _LONG_S]
+        self.step = measured.spaced(self.length_s, interval_s or _STEPS_S[self.length_s > _LONG_S])
         self.points = measured.grid(max(self.length_s, self.step), min(self.step, max(self.length_s, self.step)))
         self.notes = list(dict.fromkeys(found.notes))
         self.sides: set[str | None] = set()
