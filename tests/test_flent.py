@@ -64,9 +64,7 @@ def content(path: Path) -> dict[str, Any]:
 NEEDED = ("NAME", "TITLE", "LENGTH", "STEP_SIZE", "LOCAL_HOST", "HOST", "T0", "TIME", "TOTAL_LENGTH", "SERIES_META")
 
 
-@pytest.mark.parametrize(
-    ("name", "test"), [("two", "tcp_nup"), ("rrul", "rrul_be"), ("fair", "rtt_fair_var_up")]
-)
+@pytest.mark.parametrize(("name", "test"), [("two", "tcp_nup"), ("rrul", "rrul_be"), ("fair", "rtt_fair_var_up")])
 def test_a_file_has_all_that_flent_needs(name: str, test: str, files: dict[str, Path]) -> None:
     data = content(files[name])
     assert data.keys() == {"version", "x_values", "results", "raw_values", "metadata"} and data["version"] == 4
@@ -98,7 +96,12 @@ def test_series_are_those_of_the_run(files: dict[str, Path], runs: dict[str, dum
 
 def test_the_queue_is_written_as_flents_counters(files: dict[str, Path], runs: dict[str, dumbbell.Results]) -> None:
     data, queue = content(files["two"]), runs["two"].queue_series
-    for key, column in (("backlog_bytes", "backlog_bytes"), ("dropped", "drops"), ("ecn_mark", "ce_marks"), ("delay", "sojourn_mean_ms")):
+    for key, column in (
+        ("backlog_bytes", "backlog_bytes"),
+        ("dropped", "drops"),
+        ("ecn_mark", "ce_marks"),
+        ("delay", "sojourn_mean_ms"),
+    ):
         assert [one[key] for one in data["raw_values"]["qdisc_stats_bottleneck"]] == queue[column].to_list()
         assert data["results"][f"qdisc_stats_bottleneck::{key}"] == queue[column].to_list()
     assert data["metadata"]["TEST_PARAMETERS"]["qdisc_stats_hosts"] == "bottleneck"
@@ -140,13 +143,17 @@ def test_equal_runs_are_equal_files(files: dict[str, Path], runs: dict[str, dumb
         (["flows down"], "tcp_nup", ["TCP upload::1"]),
         (["flows up", "flows up"], "tcp_nup", ["TCP upload::1", "TCP upload::2"]),
         (["flows down", "flows up", "ping up"], "rrul_be", ["TCP download BE", "TCP upload BE", "Ping (ms) ICMP"]),
-        (["flows down"] * 5 + ["flows up"], "rrul_be_nflows", [*(f"TCP download BE::{n}" for n in range(1, 6)), "TCP upload BE::1"]),
+        (
+            ["flows down"] * 5 + ["flows up"],
+            "rrul_be_nflows",
+            [*(f"TCP download BE::{n}" for n in range(1, 6)), "TCP upload BE::1"],
+        ),
         (["ping up", "ping up"], "ping", ["Ping (ms) ICMP", "Ping (ms) UDP BE1"]),
         (["flows down", "udp down"], "tcp_nup", ["TCP upload::1", "UDP download::1"]),
     ],
 )
 def test_a_test_is_chosen_by_the_traffic(senders: list[str], test: str, series: list[str]) -> None:
-    chosen = flents.chosen([Sender(*one.split(), 20.0, "cubic") for one in senders])
+    chosen = flents.chosen([Sender(one.split()[0], one.split()[1], 20.0, "cubic") for one in senders])
     assert (chosen.name, chosen.series) == (test, series)
 
 
@@ -165,7 +172,11 @@ def test_a_folder_has_a_file_per_run(tmp_path: Path, command: Command) -> None:
     done = command("export", "m.duckdb", "--flent", "-o", "out")
     assert done.returncode == 0
     names = sorted(path.name for path in (tmp_path / "out").iterdir())
-    assert names == sorted(f"tcp_nup-2000-01-01T000000.000000.m__{aqm}__seed_{seed}.flent.gz" for aqm in ("codel", "pie") for seed in (1, 2))
+    assert names == sorted(
+        f"tcp_nup-2000-01-01T000000.000000.m__{aqm}__seed_{seed}.flent.gz"
+        for aqm in ("codel", "pie")
+        for seed in (1, 2)
+    )
     assert sorted(Path(line).name for line in done.stdout.splitlines()) == names
     for arguments, words in (
         (["-o", "one.flent.gz"], "4 runs are too many"),
@@ -187,7 +198,9 @@ def test_runs_without_time_series_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_an_exported_run_comes_back(name: str, files: dict[str, Path], runs: dict[str, dumbbell.Results], tmp_path: Path) -> None:
+def test_an_exported_run_comes_back(
+    name: str, files: dict[str, Path], runs: dict[str, dumbbell.Results], tmp_path: Path
+) -> None:
     keep.keep(tmp_path / "r.duckdb", [keep.proposed(files[name], formats.read(files[name]), "x")])
     back, there = dumbbell.open(tmp_path / "r.duckdb"), runs[name]
     assert back.runs["cell"].to_list() == there.runs["cell"].to_list()
@@ -197,7 +210,11 @@ def test_an_exported_run_comes_back(name: str, files: dict[str, Path], runs: dic
         ours, theirs = there.frame(table), back.frame(table)
         if table == "series":
             life = "flow", "start_s"
-            ours = ours.join(there.flows.select(*life), on="flow").filter(pl.col("time_s") > pl.col("start_s")).drop("start_s")
+            ours = (
+                ours.join(there.flows.select(*life), on="flow")
+                .filter(pl.col("time_s") > pl.col("start_s"))
+                .drop("start_s")
+            )
             ours = ours.filter(pl.col("cwnd") > 0)
             theirs = theirs.filter(pl.col("cwnd") > 0)
         assert ours.height == theirs.height, table
@@ -208,7 +225,9 @@ def test_an_exported_run_comes_back(name: str, files: dict[str, Path], runs: dic
                 continue
             if ours[column].dtype.is_numeric():
                 nothing = 0.0 if column == "srtt_ms" else -1.0
-                a, b = (one[column].cast(pl.Float64).fill_nan(None).fill_null(nothing).to_list() for one in (ours, theirs))
+                a, b = (
+                    one[column].cast(pl.Float64).fill_nan(None).fill_null(nothing).to_list() for one in (ours, theirs)
+                )
                 assert b == pytest.approx(a, rel=1e-9, abs=1e-9), (table, column)
             else:
                 assert ours[column].to_list() == theirs[column].to_list(), (table, column)
@@ -241,12 +260,19 @@ def foreign(version: int = 4, **metadata: Any) -> dict[str, Any]:
     }
     zero = 1577836800.0
     raw = {
-        name: [{"t": zero + t, "val": v} | ({"dur": 0.2} if "TCP" in name else {}) for t, v in zip(times, values, strict=True)]
+        name: [
+            {"t": zero + t, "val": v} | ({"dur": 0.2} if "TCP" in name else {})
+            for t, v in zip(times, values, strict=True)
+        ]
         for name, values in results.items()
         if "sum" not in name
     }
     said = {"NAME": "tcp_ndown", "TITLE": "", "T0": "2020-01-01T00:00:00.000000Z", "STEP_SIZE": 0.2, "LENGTH": 1}
-    said |= {"HOST": "server", "TEST_PARAMETERS": {"download_streams": "2"}, "SERIES_META": {n: {"UNITS": "ms" if "Ping" in n else "Mbits/s"} for n in results}}
+    said |= {
+        "HOST": "server",
+        "TEST_PARAMETERS": {"download_streams": "2"},
+        "SERIES_META": {n: {"UNITS": "ms" if "Ping" in n else "Mbits/s"} for n in results},
+    }
     return {"version": version, "x_values": times, "results": results, "raw_values": raw, "metadata": said | metadata}
 
 
@@ -294,7 +320,10 @@ def interface(*qdiscs: dict[str, Any], classes: Any = None) -> dict[str, Any]:
     return {"iface": "eth0", "qdiscs": list(qdiscs), "classes": classes}
 
 
-FQ = {"name": "fq_codel", "params": {"limit": "10240p", "flows": "1024", "quantum": "1514", "target": "5.0ms", "interval": "100.0ms"}}
+FQ = {
+    "name": "fq_codel",
+    "params": {"limit": "10240p", "flows": "1024", "quantum": "1514", "target": "5.0ms", "interval": "100.0ms"},
+}
 
 
 @pytest.mark.parametrize(
@@ -303,10 +332,25 @@ FQ = {"name": "fq_codel", "params": {"limit": "10240p", "flows": "1024", "quantu
         (
             {"INGRESS_INFO": interface(FQ, classes=[{"name": "htb", "params": {"rate": "20Mbit", "ceil": "20Mbit"}}])},
             "20Mbit",
-            {"name": "fq_codel", "limit": 10240, "flows": 1024, "quantum": "1514B", "target": "5.0ms", "interval": "100.0ms"},
+            {
+                "name": "fq_codel",
+                "limit": 10240,
+                "flows": 1024,
+                "quantum": "1514B",
+                "target": "5.0ms",
+                "interval": "100.0ms",
+            },
         ),
         (
-            {"REMOTE_METADATA": {"router": {"INGRESS_INFO": interface({"name": "cake", "params": {"bandwidth": "50Mbit", "diffserv": "besteffort"}})}}},
+            {
+                "REMOTE_METADATA": {
+                    "router": {
+                        "INGRESS_INFO": interface(
+                            {"name": "cake", "params": {"bandwidth": "50Mbit", "diffserv": "besteffort"}}
+                        )
+                    }
+                }
+            },
             "50Mbit",
             "cake",
         ),
@@ -326,7 +370,9 @@ def test_the_set_up_is_taken_from_the_metadata(metadata: dict[str, Any], rate: s
         assert table["bottleneck"]["aqm"] == aqm and "bottleneck.aqm" in made.known
     else:
         assert any(text.startswith("bottleneck.aqm") for text in made.assumed)
-    rtt = {"20Mbit": "48ms", "12Mbit": "20ms"}.get(rate) if ("TITLE" in metadata or "DATA_FILENAME" in metadata) else None
+    rtt = (
+        {"20Mbit": "48ms", "12Mbit": "20ms"}.get(rate) if ("TITLE" in metadata or "DATA_FILENAME" in metadata) else None
+    )
     assert table["flows"][0]["base_rtt"] == (rtt or "21ms")
 
 
@@ -334,7 +380,14 @@ def test_the_set_up_is_taken_from_the_metadata(metadata: dict[str, Any], rate: s
     ("metadata", "cc"),
     [
         ({"TEST_PARAMETERS": {"tcp_cong_control": "reno,bbr"}}, "bbr1"),
-        ({"SERIES_META": {f"TCP download::{n}": {"UNITS": "Mbits/s", "COMMAND": "netperf -H x -K dctcp,dctcp"} for n in (1, 2)}}, "dctcp"),
+        (
+            {
+                "SERIES_META": {
+                    f"TCP download::{n}": {"UNITS": "Mbits/s", "COMMAND": "netperf -H x -K dctcp,dctcp"} for n in (1, 2)
+                }
+            },
+            "dctcp",
+        ),
         ({"REMOTE_METADATA": {"server": {"SYSCTLS": {"net.ipv4.tcp_congestion_control": "reno"}}}}, "reno"),
         ({}, "cubic"),
     ],
@@ -380,26 +433,37 @@ def program() -> str:
 
 
 PLOTS = {
-    "two": ("totals", "box_totals", "upload", "upload_with_ping_and_tcp_rtt", "tcp_cwnd", "tcp_rtt", "tcp_rtt_cdf", "ping_cdf", "backlog", "drops", "delay"),
-    "rrul": ("totals", "box_totals", "all", "all_scaled", "download", "upload", "ping", "ping_cdf", "tcp_cwnd", "tcp_rtt", "box_download", "bar_combine"),
-    "fair": ("totals", "box_totals", "bar_fairness", "tcp_rtt", "tcp_cwnd"),
-}  # fmt: skip
+    "two": "totals box_totals upload upload_with_ping_and_tcp_rtt tcp_cwnd tcp_rtt tcp_rtt_cdf ping_cdf"
+    " backlog drops delay",
+    "rrul": "totals box_totals all all_scaled download upload ping ping_cdf tcp_cwnd tcp_rtt box_download bar_combine",
+    "fair": "totals box_totals bar_fairness tcp_rtt tcp_cwnd",
+}
 
 
-@pytest.mark.parametrize(("name", "plot"), [(name, plot) for name, plots in PLOTS.items() for plot in plots])
-def test_flent_draws_what_is_written(name: str, plot: str, files: dict[str, Path], program: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "plot"), [(name, plot) for name, plots in PLOTS.items() for plot in plots.split()])
+def test_flent_draws_what_is_written(
+    name: str, plot: str, files: dict[str, Path], program: str, tmp_path: Path
+) -> None:
     picture = tmp_path / "p.png"
     done = subprocess.run(
-        [program, "-p", plot, "-o", str(picture), str(files[name])], capture_output=True, text=True, timeout=60, check=False
+        [program, "-p", plot, "-o", str(picture), str(files[name])],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     said = done.stdout + done.stderr
     assert done.returncode == 0 and picture.stat().st_size > 5000, said
     assert "Traceback" not in said and "WARNING" not in said, said
 
 
-def test_flents_own_figures_are_those_of_the_run(files: dict[str, Path], runs: dict[str, dumbbell.Results], program: str) -> None:
-    done = subprocess.run([program, "-f", "stats", str(files["two"])], capture_output=True, text=True, timeout=60, check=True)
-    blocks = done.stdout.split(" TCP upload::")[1:3]
-    for block, row in zip(blocks, runs["two"].flows.to_dicts(), strict=True):
+def test_flents_own_figures_are_those_of_the_run(
+    files: dict[str, Path], runs: dict[str, dumbbell.Results], program: str
+) -> None:
+    done = subprocess.run(
+        [program, "-f", "stats", str(files["two"])], capture_output=True, text=True, timeout=60, check=True
+    )
+    for number, row in enumerate(runs["two"].flows.to_dicts(), 1):
+        block = done.stdout.partition(f" TCP upload::{number}:\n")[2]
         mean = next(line for line in block.splitlines() if "Mean" in line).split(":")[1].split()[0]
         assert float(mean) == pytest.approx(row["goodput_mbit"], rel=0.05)  # of intervals, not of the whole time

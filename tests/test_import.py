@@ -237,7 +237,7 @@ def test_bins_of_histograms_are_those_of_the_engines(tmp_path: Path) -> None:
         assert width is not None and start / width == pytest.approx(round(start / width), abs=1e-6)
 
 
-def test_a_proposed_experiment_says_what_is_known_and_what_is_not(tmp_path: Path) -> None:
+def test_a_proposed_experiment_says_what_is_known_and_what_is_not() -> None:
     flow = Flow(
         "x",
         cc=Fact("reno", "it says so"),
@@ -401,10 +401,9 @@ def read_or_told(tmp_path: Path, content: bytes, name: str) -> None:
     assert keep.rows(one, 1, 0)["runs"].height == 1
 
 
-def fuzz(number: int) -> Any:
-    return settings(
-        max_examples=examples(number), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-    )
+def fuzz(number: int) -> settings:
+    checks = [HealthCheck.function_scoped_fixture]
+    return settings(max_examples=examples(number), deadline=None, suppress_health_check=checks)
 
 
 def altered(base: Any, path: list[int], value: Any) -> Any:
@@ -463,14 +462,18 @@ def test_any_file_with_some_bytes_replaced_is_read_or_told(place: int, junk: byt
         "pcap": captures.pcap(frames),
         "pcapng": captures.pcapng(frames),
         "ss": rounds(*TIMES).encode(),
-        "qlog": b'\x1e{"file_schema":"x","trace":{}}\n\x1e{"time":1.5,"name":"quic:recovery_metrics_updated","data":{"smoothed_rtt":20.5}}\n',
+        "qlog": b'\x1e{"file_schema":"x","trace":{}}\n\x1e{"time":1.5,"name":"quic:recovery_metrics_updated",'
+        b'"data":{"smoothed_rtt":20.5}}\n',
         "gz": gzip.compress(json.dumps(flent()).encode(), mtime=0),
     }[kind]
     place %= len(base)
     read_or_told(tmp_path, base[:place] + junk + base[place + len(junk) :], f"junk.{kind}")
 
 
+HEADS = [b"", b"\xd4\xc3\xb2\xa1", b"\n\r\r\n", b"\x1f\x8b", b"\x1e", b"{", b"ESTAB 0 0 "]
+
+
 @fuzz(100)
-@given(content=st.binary(max_size=200) | st.text(max_size=100).map(str.encode), head=st.sampled_from([b"", b"\xd4\xc3\xb2\xa1", b"\n\r\r\n", b"\x1f\x8b", b"\x1e", b"{", b"ESTAB 0 0 "]))  # fmt: skip
+@given(content=st.binary(max_size=200) | st.text(max_size=100).map(str.encode), head=st.sampled_from(HEADS))
 def test_any_bytes_are_read_or_told(content: bytes, head: bytes, tmp_path: Path) -> None:
     read_or_told(tmp_path, head + content, "junk.bin")

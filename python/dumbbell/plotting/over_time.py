@@ -134,7 +134,8 @@ def _while_it_lasts(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     lasts = (pl.col("time_s") > start) & (pl.col("time_s") - interval < end)
     if "srtt_ms" in columns:  # there is no RTT before the first ACK
         rows = rows.with_columns(pl.col("srtt_ms").replace(0.0, None))
-    senders = lasts & (pl.col("cwnd").fill_null(1) > 0) if "cwnd" in columns else lasts  # UDP has no window: 0 in its rows, null where it is not known
+    # UDP has no window: 0 in its rows; null is a window that is not known
+    senders = lasts & (pl.col("cwnd").fill_null(1) > 0) if "cwnd" in columns else lasts
     return rows.with_columns(
         pl.when(lasts if column == "goodput_mbit" else senders).then(pl.col(column)).alias(column) for column in columns
     )

@@ -62,7 +62,7 @@ _OF_STORE = [
         "imported",
         "",
         "imported file",
-        "JSON: of a file that was imported, its name, digest and format, what it says of itself, and notes on reading it.",
+        "JSON: of an imported file its name, digest and format, what it says of itself, what to know of it.",
         engines=("import",),
     ),
     Column(
