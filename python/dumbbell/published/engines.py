@@ -205,12 +205,17 @@ def _values(row: dict[str, float | None]) -> tuple[float, ...]:
     return tuple(math.nan if value is None else float(value) for value in found)
 
 
+def _percent(error: float) -> str:
+    """Return an error in words: nothing where an engine does not measure it."""
+    return "-" if math.isnan(error) else f"{100 * error:+.1f} %"
+
+
 def table(compared: Compared) -> str:
     """Return one row per cell: first engine / second / error of each measure, as a Markdown table."""
     rows = []
     for pair in compared.pairs:
         cells = [
-            f"{number(pair.first[i])} / {number(pair.second[i])} / {100 * pair.error(i):+.1f} %"
+            f"{number(pair.first[i])} / {number(pair.second[i])} / {_percent(pair.error(i))}"
             for i in range(len(MEASURES))
         ]
         rows.append([pair.cell, *cells])

@@ -196,7 +196,7 @@ def _rates_of_title(data: Data, found: Measured) -> None:
 def restore(data: Data, found: Measured) -> None:
     """Take configuration and figures of a run that dumbbell exported as they were."""
     own = data.metadata.get(OWN)
-    if not isinstance(own, dict):
+    if not isinstance(own, dict) or "tables" not in own:
         return
     try:
         config = own["config"]

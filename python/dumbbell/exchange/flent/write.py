@@ -350,8 +350,8 @@ def _metadata(run: _Run, test: tests.Test, file: _File, began: datetime, said: d
             "hash": row["hash"],
             "series": test.series,
             "config": config,
-            "tables": figures,
-        },
+        }
+        | ({} if "shell" in config else {"tables": figures}),
     }
 
 
