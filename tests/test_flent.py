@@ -339,6 +339,7 @@ FQ = {
                 "quantum": "1514B",
                 "target": "5.0ms",
                 "interval": "100.0ms",
+                "ecn": False,
             },
         ),
         (
@@ -346,13 +347,13 @@ FQ = {
                 "REMOTE_METADATA": {
                     "router": {
                         "INGRESS_INFO": interface(
-                            {"name": "cake", "params": {"bandwidth": "50Mbit", "diffserv": "besteffort"}}
+                            {"name": "cake", "params": {"bandwidth": "50Mbit", "besteffort": "flows", "raw": ""}}
                         )
                     }
                 }
             },
             "50Mbit",
-            "cake",
+            {"name": "cake", "diffserv": "besteffort", "isolation": "flows"},
         ),
         ({"TITLE": "qdisc:sfq bandwidth:1Mbit/12Mbit rtt:20ms"}, "12Mbit", None),
         ({"DATA_FILENAME": "tcp_ndown-2016.sch_fq_pfifo_1000_bw_20Mbit_rtt_48ms_noecn.flent.gz"}, "20Mbit", None),

@@ -326,6 +326,18 @@ def test_repetitions_are_seeds_of_one_experiment(tmp_path: Path) -> None:
     assert (len(found), found.seeds, len(found.configurations)) == (3, [1, 2, 3], 1)
 
 
+def test_a_section_that_only_some_set_ups_have_distinguishes_them(tmp_path: Path) -> None:
+    back = bulk(rounds=12, hosts=("10.0.0.2", "10.0.0.1"), ports=(40002, 5201))
+    both = sorted([*bulk(rounds=30), *back], key=lambda one: one.time)
+    for name, frames in (("one", bulk(rounds=30)), ("both", both)):
+        (tmp_path / f"{name}.pcap").write_bytes(captures.pcap(frames))
+        imported(tmp_path / f"{name}.pcap", tmp_path / "r.duckdb", "same")
+    found = dumbbell.open(tmp_path / "r.duckdb")
+    texts = {text for one in found.dimensions for text in one.texts.values()}
+    assert len(found.configurations) == 2 and texts
+    assert found.where(direction="up").flows.height == 1
+
+
 def test_a_file_may_be_the_measurement_of_an_experiment(tmp_path: Path, command: Command) -> None:
     (tmp_path / "up.ss.txt").write_text(rounds(*(f"{1700000000 + step}" for step in range(4))))
     experiment = (
@@ -338,7 +350,7 @@ def test_a_file_may_be_the_measurement_of_an_experiment(tmp_path: Path, command:
     assert found.runs["cell"].n_unique() == 1 and len(found) == 2
     assert found.runs.filter(pl.col("engine_version") == tables.VERSION)["experiment"].to_list() == ["lab"]
     compared = command("compare", "r.duckdb", "--engines", "--engine", "import")
-    assert compared.returncode == 0 and "the only cell" in compared.stdout
+    assert compared.returncode == 0 and "the only cell" in compared.stdout and "nan" not in compared.stdout
     two = command("import", "up.ss.txt", "--as", "lab.toml", "--set", "flows[0].count=2", "-o", "s.duckdb")
     assert two.returncode == 2 and "1 flows of TCP or QUIC are in the file, and 2 in lab" in two.stderr
 

@@ -230,6 +230,9 @@ class _Writer:
         if shaper := facts.get(f"{section}.shaper"):
             self._key("shaper", shaper)
         aqm = facts.get(f"{section}.aqm")
+        other = facts.get(f"{'reverse' if way == 'down' else 'bottleneck'}.aqm")
+        if aqm is None and other is not None and other.known:
+            aqm = Fact(other.text, "the file does not say; as it is the other way", known=False)
         self._key("aqm", aqm or _buffer(found.flows, way, units.parse("rate", speed.text)))
 
     def _tcp(self, group: list[Flow], found: Measured) -> None:

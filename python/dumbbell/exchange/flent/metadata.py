@@ -21,6 +21,7 @@ _RTT = re.compile(r"(?:\brtt|[_\W]rtt)[_=: ]*(\d+(?:\.\d+)?)\s*ms", re.IGNORECAS
 _SIZES = {"k": 1e3, "m": 1e6, "g": 1e9}
 _SHAPERS = {"tbf": "rate", "cake": "bandwidth", "netem": "rate"}
 _TABLES = ("runs", "flows", "classes", "rtt", "sojourn")  # of our own files
+_COMMON = ("none", "off", "raw")  # words that say nothing alone
 _LEAST_SHARE = 0.9  # of a rate that the title says: a flow that had more went the other way
 _CONTROL = re.compile(r"-K\s+([\w-]+)(?:,([\w-]+))?")
 
@@ -145,8 +146,18 @@ def aqm(name: str, params: dict[str, Any], source: str) -> Fact:
     if name not in registry().aqm:
         return Fact('"pfifo"', f"{source}: {name} is not in dumbbell", known=False)
     table = [f"name = {setup.quoted(name)}"]
+    words = {*params, *map(str, params.values())}  # of cake, words without a value are keys or values as they come
     for key, param in registry().aqm[name].params.items():
         kind = spelling.unit_kind(param) or param.kind
+        if key == "ecn" and param.kind == "bool" and params:  # tc names it where it is on
+            table.append(f"ecn = {str(params.get('ecn', 'false') in ('', 'true', 'on')).lower()}")
+            continue
+        if param.kind == "choice" and key not in params:
+            named = [word for word in param.choices if word in words and word not in _COMMON]
+            table += [f"{key} = {setup.quoted(word)}" for word in named[:1]]
+            continue
+        if key == "bandwidth":  # the rate of the hop
+            continue
         if key in params and (text := _value(kind, str(params[key]))):
             table.append(f"{key} = {text}")
     return Fact(f"{{ {', '.join(table)} }}" if len(table) > 1 else setup.quoted(name), source)
@@ -163,6 +174,8 @@ def _value(kind: str, text: str) -> str:
     number = re.fullmatch(r"(\d+)(?:p|b|Kb)?", text)
     if kind == "int" and number:
         return number[1]
+    if kind == "bool" and text in ("true", "false"):
+        return text
     if kind == "size" and number:
         return setup.quoted(f"{number[1]}B")
     return ""

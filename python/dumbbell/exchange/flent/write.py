@@ -377,19 +377,23 @@ def _interface(hop: str, config: dict[str, Any]) -> dict[str, Any]:
     aqm = dict(one["aqm"])
     name = str(aqm.pop("name"))
     known = registry().aqm[name].params if name in registry().aqm else {}
+    if aqm.get("ecn") is not True:  # tc names what is on
+        aqm.pop("ecn", None)
     params = {
         key: spelling.show_value(known[key], value) for key, value in aqm.items() if key in known and value is not None
     }
-    rate = f"{one['rate']}bit"
+    rate, htb = f"{one['rate']}bit", one["shaper"] == "htb"
     return {
         "iface": hop,
         "driver": None,
         "link_params": {"qlen": "1000"},
         "offloads": None,
         "bql": {},
-        "classes": [{"id": "1:1", "name": "htb", "parent": "root", "params": {"rate": rate, "ceil": rate}}],
+        "classes": [{"id": "1:1", "name": "htb", "parent": "root", "params": {"rate": rate, "ceil": rate}}]
+        if htb
+        else [],
         "qdiscs": [
-            {"id": "1:", "name": "htb", "parent": "root", "params": {}},
+            {"id": "1:", "name": "htb" if htb else "tbf", "parent": "root", "params": {} if htb else {"rate": rate}},
             {"id": "2:", "name": name, "parent": "1:1", "params": params},
         ],
     }
