@@ -13,16 +13,16 @@ from dumbbell.results import selecting
 _MOST_NAMED = 3  # cells that an error names
 
 
-def chosen(experiment: Experiment, number: int | None, where: Sequence[str]) -> Cell:
+def chosen(experiment: Experiment, number: int | None, where: Sequence[str], command: str = "qlog") -> Cell:
     """Return the run with this number, from 1 to all runs, or the first seed of the only cell for which `where` holds.
 
     `where` are conditions KEY=VALUE[,VALUE] on keys of the matrix, with values as they stand in the file. Raises
-    InputError if there is no such cell, or more than one.
+    InputError if there is no such cell, or more than one; `command` is what errors about options are said of.
     """
     file = experiment.file
     if number is not None:
         if where:
-            raise Conflict("qlog", "", "--cell and --where", "one of them")
+            raise Conflict(command, "", "--cell and --where", "one of them")
         if not 1 <= number <= len(experiment):
             raise OutOfRange(file, "--cell", str(number), f"from 1 to {len(experiment)}")
         return experiment.cell(number - 1)

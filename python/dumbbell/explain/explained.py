@@ -1,0 +1,133 @@
+"""A run in facts and sentences: what it was, what it came to, what happened, and what is not known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from dumbbell.experiment import units
+from dumbbell.explain import queues, senders, shares, words
+from dumbbell.explain.facts import Fact, Rank
+from dumbbell.explain.observed import Observed
+
+_MOST_LISTED = 6  # groups of flows that the first sentence names
+# what a run came to, in the order in which it is told
+_ORDER = (
+    *("closed", "utilisation", "shares", "even", "leads", "lead_changes", "converged", "waiting", "signals"),
+    *("round_trips", "short_flows", "udp", "totals"),
+)
+
+
+@dataclass(frozen=True)
+class Explained:
+    """One run: what it is, the facts in the order in which they are told, and notes on what is missing."""
+
+    run: Observed
+    setting: str
+    facts: list[Fact]
+    notes: list[str]
+
+    @property
+    def results(self) -> list[Fact]:
+        """What the run came to."""
+        return [one for one in self.facts if one.rank is Rank.RESULT]
+
+    @property
+    def events(self) -> list[Fact]:
+        """What happened when, in order of time."""
+        return [one for one in self.facts if one.rank is Rank.EVENT]
+
+    @property
+    def course(self) -> list[Fact]:
+        """What went on for long: of queues, then flow by flow."""
+        return [one for one in self.facts if one.rank is Rank.COURSE]
+
+    def text(self) -> str:
+        """Return it as text, one line per sentence."""
+        run = self.run
+        keys = "".join(f", {key} = {value}" for key, value in run.matrix.items())
+        name = f"run {run.key[:8]}, " if run.key else ""
+        head = f"{run.experiment}: {name}seed {run.seed}{keys}, engine {run.engine_text or run.engine}"
+        lines = [head, "", self.setting, "", *(f"- {one.sentence}" for one in self.results)]
+        if self.events:
+            times = [words.clock(one.when) for one in self.events]
+            width = max(map(len, times))
+            lines += ["", "When:", ""]
+            lines += [f"{time:>{width}}  {one.sentence}" for time, one in zip(times, self.events, strict=True)]
+        if self.course:
+            lines += ["", "Meanwhile:", "", *(f"- {one.sentence}" for one in self.course)]
+        lines += ["", *self.notes] if self.notes else []
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as a table: the run, its setting, every fact with its numbers and its sentence, the notes."""
+        run = self.run
+        return {
+            "experiment": run.experiment,
+            "title": run.title,
+            "key": run.key or None,
+            "matrix": run.matrix,
+            "seed": run.seed,
+            "engine": run.engine,
+            "setting": self.setting,
+            "facts": [one.to_json() for one in self.facts],
+            "notes": self.notes,
+        }
+
+    def json_text(self) -> str:
+        """Return that as text."""
+        return json.dumps(self.to_json(), ensure_ascii=False, indent=2)
+
+
+def explained(run: Observed) -> Explained:
+    """Return what happened in a run."""
+    found = [*queues.all_facts(run), *shares.all_facts(run), *senders.all_facts(run)]
+    results = [one for one in found if one.rank is Rank.RESULT]
+    results.sort(key=lambda one: _ORDER.index(one.kind))
+    events = sorted((one for one in found if one.rank is Rank.EVENT), key=lambda one: one.when)
+    course = [one for one in found if one.rank is Rank.COURSE]
+    return Explained(run, setting(run), [*results, *events, *course], _notes(run))
+
+
+def _notes(run: Observed) -> list[str]:
+    notes = []
+    if run.measured_from_s:
+        notes.append(
+            f"Totals, shares and waiting times are of what was measured from {words.seconds(run.measured_from_s)} on; "
+            "what happened is of the whole run."
+        )
+    if not run.has_series:
+        notes.append("The run kept no time series (record.series is false): what happened when is not known.")
+    if len([one for one in run.members if "cc" in one[1]]) > senders.MOST_SINGLE:
+        notes.append(f"There are more than {senders.MOST_SINGLE} flows: what each of them did is left out.")
+    return [*notes, *run.notes]
+
+
+def setting(run: Observed) -> str:
+    """Return one sentence on who shares what."""
+    config = run.config
+    senders_ = [_sender(name, group) for name, group in run.groups]
+    for web in config["web"]:
+        senders_.append(f"short flows of {words.called(web['cc']['name'])} ({units.show('time', web['base_rtt'])})")
+    if len(senders_) > _MOST_LISTED:
+        senders_ = [*senders_[:_MOST_LISTED], f"{len(senders_) - _MOST_LISTED} other groups"]
+    hop = config["bottleneck"]
+    queue = words.called(hop["aqm"].get("control", hop["aqm"]["name"]))
+    rate = words.rate(hop["rate"] / 1e6)
+    others = [one["name"] for one in config.get("hop", [])] + (["reverse"] if "reverse" in config else [])
+    behind = f" and {words.count(len(others), 'other hop')} ({words.listed(others)})" if others else ""
+    alone = len(run.members) == 1 and not config["web"]
+    verb = "has" if alone else "share"
+    link = hop.get("link")
+    what = f"a {link['name']} link" if isinstance(link, dict) and link.get("name") not in (None, "serial") else "a link"
+    who = words.listed(senders_) or "nobody"
+    return f"{who} {verb} {what} of {rate} with {queue}{behind} for {words.lasting(run.duration_s)}."
+
+
+def _sender(name: str, group: dict[str, Any]) -> str:
+    many = f"{group['count']} flows of " if group["count"] > 1 else ""
+    if "cc" not in group:
+        return f"{many}{name} of {words.rate(group['rate'] / 1e6)}"
+    rtt = units.show("time", group["base_rtt"])
+    return f"{many}{name}" if rtt in name else f"{many}{name} ({rtt})"

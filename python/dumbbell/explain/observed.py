@@ -1,0 +1,309 @@
+"""What is known of one run: its tables as they are kept, and its trace and finer time series, if it can be repeated."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dumbbell import _native
+from dumbbell.engines import by_name
+from dumbbell.engines.base import Ended, Engine, of_engine
+from dumbbell.engines.sim import Simulator
+from dumbbell.errors import Failed, InputError, one_line
+from dumbbell.errors import of_engine as said_by_engine
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import load
+from dumbbell.experiment.plugins import trust as trusting
+from dumbbell.explain import words
+from dumbbell.qlog import cells
+from dumbbell.results.labels import group_labels
+from dumbbell.results.results import Results
+from dumbbell.results.store import TABLES, Finished, Measured, Store, tables
+from dumbbell.results.versions import kind
+
+STATES = ("dropping", "p")  # of queue disciplines, that are recorded
+_ROWS = 400_000  # of finer time series, and of a trace without its changes of state
+_EVERY_EVENT = 150_000  # packets up to which a trace has a row for each event
+_MS, _SECOND = 1_000_000, 1_000_000_000
+# what a repeated run has to measure as the stored one did
+_SAME_RUN = ("packets", "drops_overflow", "drops_aqm", "ce_marks", "sce_marks", "retransmissions", "sojourn_max_ms")
+_SAME_FLOW = ("goodput_mbit", "sent", "retransmissions", "timeouts", "drops", "ce_marks")
+
+
+@dataclass
+class Observed:
+    """One run. `tables` are as they are kept; `fine` has those of the same run with more recorded."""
+
+    experiment: str
+    title: str
+    matrix: dict[str, str]
+    seed: int
+    engine: str
+    """Its version."""
+    config: dict[str, Any]
+    tables: dict[str, pl.DataFrame]
+    key: str = ""
+    engine_text: str = ""
+    fine: dict[str, pl.DataFrame] = field(default_factory=dict)
+    fine_config: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    """What is missing, and what was done to know more: a sentence each."""
+
+    @property
+    def run(self) -> dict[str, Any]:
+        """The row of table `runs`."""
+        return self.tables["runs"].row(0, named=True)
+
+    @property
+    def flows(self) -> list[dict[str, Any]]:
+        """The rows of table `flows`."""
+        return self.tables["flows"].to_dicts()
+
+    @property
+    def kind(self) -> str:
+        """What carried it out: sim, linux or live."""
+        return kind(self.engine)
+
+    @property
+    def duration_s(self) -> float:
+        """Length of the run."""
+        return float(self.config["duration"]) / _SECOND
+
+    @property
+    def measured_from_s(self) -> float:
+        """When measurement starts."""
+        return float(self.config["record"]["from"]) / _SECOND
+
+    @cached_property
+    def groups(self) -> list[tuple[str, dict[str, Any]]]:
+        """Groups of alike flows and sources of UDP, in the order of the configuration, with what they are called."""
+        groups = [*self.config["flows"], *self.config["udp"]]
+        return list(zip(map(words.called, group_labels(groups, alone=True)), groups, strict=True))
+
+    @cached_property
+    def members(self) -> list[tuple[str, dict[str, Any]]]:
+        """What each flow of table `flows` is called, and its group."""
+        found = []
+        for name, group in self.groups:
+            several = group["count"] > 1
+            found += [(f"{name} #{n + 1}" if several else name, group) for n in range(group["count"])]
+        return found
+
+    def is_tcp(self, flow: int) -> bool:
+        """Whether a flow is of `[[flows]]`, a stack's or TCP."""
+        return flow < sum(group["count"] for group in self.config["flows"])
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return the finest rows there are of a table."""
+        found = self.fine.get(name)
+        return found if found is not None and found.height else self.tables[name]
+
+    @property
+    def series_config(self) -> dict[str, Any]:
+        """`record` of the run that `table` is of."""
+        found: dict[str, Any] = (self.fine_config or self.config)["record"]
+        return found
+
+    @property
+    def interval_s(self) -> float:
+        """Interval of the time series in `table`."""
+        return float(self.series_config["interval"]) / _SECOND
+
+    @property
+    def stored_interval_s(self) -> float:
+        """Interval of the time series as it is kept."""
+        return float(self.config["record"]["interval"]) / _SECOND
+
+    @property
+    def has_series(self) -> bool:
+        """Whether there are time series."""
+        return self.table("queue_series").height > 0
+
+    @cached_property
+    def hops(self) -> dict[str, pl.DataFrame]:
+        """Time series of each hop, by its name; "" where there is one."""
+        found = self.table("hop_series")
+        if not found.height:
+            return {"": self.table("queue_series")} if self.has_series else {}
+        return {str(name): rows for (name,), rows in found.group_by("hop", maintain_order=True)}
+
+    def hop_config(self, hop: str) -> dict[str, Any]:
+        """Return the configuration of a hop."""
+        found: dict[str, Any] = self.config["bottleneck"]
+        if hop == "reverse":
+            found = self.config["reverse"]
+        for one in self.config.get("hop", []):
+            found = one if one["name"] == hop else found
+        return found
+
+
+def recorded(config: dict[str, Any]) -> dict[str, Any]:
+    """Return the configuration of the same run with its trace and finer time series, of bounded size."""
+    flows = max(1, sum(one["count"] for one in (*config["flows"], *config["udp"])))
+    hops = 1 + len(config.get("hop", [])) + ("reverse" in config)
+    duration = int(config["duration"])
+
+    def every(rows: int) -> int:
+        """An interval in whole ms at which there are about `rows` rows for each point of time in all."""
+        return max(1, math.ceil(duration * rows / _ROWS / _MS)) * _MS
+
+    record = dict(config["record"]) | {"series": True, "interval": every(flows + hops + len(STATES))}
+    packets = Cell("", "", {}, 0, config).packets
+    record["trace"] = 0 if packets < _EVERY_EVENT and flows <= 8 else every(flows)
+    record["queue"] = list(STATES)
+    return config | {"record": record}
+
+
+def repeat(observed: Observed) -> None:
+    """Run the same configuration again with more recorded; say in `notes` what came of it.
+
+    It is for runs of the simulator: what it records changes nothing else.
+    """
+    if observed.kind != "sim":
+        text = {"linux": "on Linux", "live": "in real time"}[observed.kind]
+        observed.notes.append(
+            f"This run was carried out {text}: there is no trace of it, so what senders believed, the causes of "
+            "their reductions and times between the points of the series are not known."
+        )
+        return
+    config = recorded(observed.config)
+    cell = Cell(observed.experiment, observed.title, observed.matrix, observed.seed, config)
+    try:
+        measured = carried_out(cell, Simulator())
+    except InputError as error:
+        observed.notes.append(f"The run could not be repeated with a trace: {one_line(str(error))}.")
+        return
+    found = frames(cell, measured)
+    different = _different(observed.tables, found)
+    if different:
+        why = "" if observed.engine == _native.engine_version() else ", for this dumbbell has another engine"
+        observed.notes.append(
+            f"The run was repeated with a trace and did not measure the same ({', '.join(different)}){why}: what is "
+            "said here is from its tables alone."
+        )
+        return
+    observed.fine, observed.fine_config = found, config
+    if observed.key:
+        every = words.lasting(config["record"]["interval"] / _SECOND)
+        observed.notes.append(
+            f"The run was repeated in virtual time with its trace and with time series every {every}; it measured the "
+            "same."
+        )
+
+
+def _different(kept: dict[str, pl.DataFrame], again: dict[str, pl.DataFrame]) -> list[str]:
+    """Return the columns of runs and flows in which a repeated run differs."""
+    found = []
+    for table, columns in (("runs", _SAME_RUN), ("flows", _SAME_FLOW)):
+        for name in columns:
+            if name in kept[table].columns and kept[table][name].to_list() != again[table][name].to_list():
+                found.append(f"{table}.{name}")
+    return found
+
+
+def carried_out(cell: Cell, engine: Engine, progress: _native.Progress | None = None) -> Measured:
+    """Carry out one run; Ctrl-C ends it. Raises InputError."""
+    with engine.workers(1) as workers:
+        pending = workers.begin([(cell, progress or _native.Progress())])
+        try:
+            ended = pending.result()[0]
+        except KeyboardInterrupt:
+            workers.stop()
+            raise
+    return measured_of(cell, ended)
+
+
+def measured_of(cell: Cell, ended: Ended) -> Measured:
+    """Return what a run measured; raises InputError if it failed."""
+    if isinstance(ended, Measured):
+        return ended
+    if isinstance(ended, InputError | KeyboardInterrupt):
+        raise ended
+    if isinstance(ended, ValueError):
+        raise said_by_engine(cell.experiment, ended) from None
+    raise Failed(cell.experiment, "", one_line(str(ended)) or type(ended).__name__, "a run that can be carried out")
+
+
+def frames(cell: Cell, measured: Measured) -> dict[str, pl.DataFrame]:
+    """Return the tables of one run, as the store would keep them, without its key."""
+    found = {name: pl.DataFrame(rows) for name, rows in tables([Finished(cell, measured)]).items()}
+    return {name: found.get(name, pl.DataFrame()) for name in TABLES}
+
+
+def of_cell(cell: Cell, measured: Measured) -> Observed:
+    """Return a run that was just carried out."""
+    return Observed(
+        cell.experiment,
+        cell.title,
+        cell.matrix,
+        cell.seed,
+        cell.engine,
+        cell.groups,
+        frames(cell, measured),
+        engine_text=cell.engine,
+    )
+
+
+def of_results(results: Results) -> Observed:
+    """Return the first of these runs as it is kept."""
+    only = results.only(results.keys[:1])
+    wanted = pl.DataFrame({"key": only.keys})
+    with Store.open(only.path) as store:
+        names = [name for name in TABLES if "key" in store.columns(name)]
+        found = {
+            name: store.read(f"SELECT t.* FROM {name} t JOIN wanted USING (key) ORDER BY t.rowid", wanted=wanted)
+            for name in names
+        }
+    row = found["runs"].row(0, named=True)
+    return Observed(
+        row["experiment"],
+        row["title"],
+        json.loads(row["matrix"]),
+        row["seed"],
+        row["engine_version"],
+        json.loads(row["config"]),
+        {name: found.get(name, pl.DataFrame()) for name in TABLES},
+        key=row["key"],
+        engine_text=only.engine_texts()[row["engine_version"]],
+    )
+
+
+def of_file(
+    file: str,
+    settings: Sequence[str] | None,
+    cell: int | None,
+    where: Sequence[str],
+    *,
+    engine: str | None,
+    trust: bool,
+    command: str,
+) -> Observed:
+    """Carry out the one run of an experiment file that is meant. Raises InputError."""
+    chosen, by = cell_of(file, settings, cell, where, engine=engine, trust=trust, command=command)
+    return of_cell(chosen, carried_out(chosen, by))
+
+
+def cell_of(
+    file: str,
+    settings: Sequence[str] | None,
+    cell: int | None,
+    where: Sequence[str],
+    *,
+    engine: str | None,
+    trust: bool,
+    command: str,
+) -> tuple[Cell, Engine]:
+    """Return the one run of an experiment file that is meant, and what carries it out. Raises InputError."""
+    by = by_name(engine or "sim")
+    if trust:
+        trusting.trust(Path(file).absolute().parent)
+    experiment = load(file, settings)
+    by.prepare([experiment])
+    return cells.chosen(of_engine([experiment], by)[0], cell, where, command), by

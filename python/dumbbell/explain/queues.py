@@ -1,0 +1,188 @@
+"""What queues and links did: facts from tables runs and hops and from time series."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dumbbell.explain import bursts, facts
+from dumbbell.explain.bursts import Array
+from dumbbell.explain.facts import Fact
+from dumbbell.explain.observed import Observed
+from dumbbell.explain.senders import told
+
+_IDLE_MS = 0.01  # mean wait up to which a hop without signals has nothing to tell
+_AFTER_CHANGE_S = 5.0
+_LEAST_STEADY = 0.2  # share of the run
+_OUTAGE_S = 0.02
+_ROUNDS = 4  # after slow start, in base RTTs, that are part of the start
+
+
+def all_facts(run: Observed) -> Iterator[Fact]:
+    """Yield what there is to say of queues and links."""
+    rows = run.tables["hops"].to_dicts() or [run.run | {"hop": ""}]
+    for row in rows:
+        if len(rows) > 1 and _is_idle(row):
+            continue
+        yield from _totals(row)
+        series = run.hops.get(row["hop"])
+        if series is not None and series.height > 2:
+            yield from _over_time(run, row, series)
+        elif not rows[1:] and run.has_series:
+            yield from _over_time(run, row, run.table("queue_series"))
+
+
+def _is_idle(row: dict[str, Any]) -> bool:
+    signals = row["drops"] + row["ce_marks"] + row["sce_marks"]
+    return bool(not signals and row["sojourn_mean_ms"] < _IDLE_MS)
+
+
+def _totals(row: dict[str, Any]) -> Iterator[Fact]:
+    hop = row["hop"]
+    if row["utilisation"] is not None and row["capacity_mbit"] is not None:
+        yield facts.Utilisation(hop, row["utilisation"], row["throughput_mbit"], row["capacity_mbit"])
+    yield facts.Waiting(
+        hop, row["sojourn_mean_ms"], row["sojourn_p50_ms"], row["sojourn_p99_ms"], row["sojourn_max_ms"]
+    )
+    signals = [int(row[name] or 0) for name in ("ce_marks", "sce_marks", "drops_overflow", "drops_aqm", "packets")]
+    yield facts.Signals(hop, *signals)
+
+
+def _over_time(run: Observed, row: dict[str, Any], series: pl.DataFrame) -> Iterator[Fact]:
+    hop = row["hop"]
+    columns = {name: series[name].to_numpy() for name in series.columns if name != "hop"}
+    time, interval = columns["time_s"], run.interval_s
+    yield from _acted(run, hop, columns)
+    start = _start_until(run)
+    waits = columns["sojourn_mean_ms"]
+    if row["sojourn_max_ms"] > 0.001:
+        early = time <= start
+        fine = bool(run.fine)
+        if fine and start and early.any() and waits[early].max() > 0:
+            yield facts.StartPeak(hop, float(time[early][0]) - interval, start, interval, float(waits[early].max()))
+        at = int(np.argmax(waits))
+        yield facts.Peak(hop, float(time[at]), interval, float(waits[at]))
+        yield from _steady(run, hop, columns, start if fine else 0.0)
+    yield from _states(run, hop)
+    yield from _changes(run, hop, columns)
+    yield from _outages(hop, columns, interval)
+
+
+def _acted(run: Observed, hop: str, columns: dict[str, Array]) -> Iterator[Fact]:
+    apart = bursts.gap_s(run, run.interval_s)
+    for what, name in (("dropped", "drops"), ("marked", "ce_marks"), ("marked_sce", "sce_marks")):
+        found = bursts.of_counts(columns["time_s"], columns[name].astype(np.int64), apart)
+        if found:
+            yield facts.Acted(
+                hop,
+                what,
+                found[0].from_s,
+                found[-1].until_s,
+                sum(one.count for one in found),
+                bursts.shown(found),
+                len(found),
+                apart,
+            )
+
+
+def _start_until(run: Observed) -> float:
+    """Return until when the flows that start first are starting: some round trips after the last left slow start.
+
+    0 if none left it.
+    """
+    flows = told(run)
+    first = min((one.start_s for one in flows), default=0.0)
+    ends = [
+        one.start_s + float(one.row["slow_start_exit_s"]) + _ROUNDS * float(one.row["base_rtt_ms"]) / 1e3
+        for one in flows
+        if one.start_s <= first + 1.0 and one.row.get("slow_start_exit")
+    ]
+    return max(ends, default=0.0)
+
+
+def _steady(run: Observed, hop: str, columns: dict[str, Array], start: float) -> Iterator[Fact]:
+    changes = [change["at"] / 1e9 for change in run.hop_config(hop)["rate_changes"]]
+    until = min([run.duration_s, *(at for at in changes if at > start)])
+    time, backlog = columns["time_s"], columns["backlog_packets"]
+    rows = (time > start) & (time <= until + 1e-9)
+    if until - start < _LEAST_STEADY * run.duration_s or rows.sum() < 10:
+        return
+    weights = columns["throughput_mbit"][rows]
+    if start and weights.sum() > 0:
+        mean = float((columns["sojourn_mean_ms"][rows] * weights).sum() / weights.sum())
+        yield facts.Steady(hop, start, until, mean)
+    if run.fine:
+        yield facts.Empty(hop, start, until, run.interval_s, float((backlog[rows] == 0).mean()))
+
+
+def _states(run: Observed, hop: str) -> Iterator[Fact]:
+    states = run.table("queue_states")
+    if not states.height:
+        return
+    own = states.filter(states["hop"] == (hop or "bottleneck"))
+    dropping = own.filter(own["state"] == "dropping")
+    time, value = dropping["time_s"].to_numpy(), dropping["value"].to_numpy()
+    found = bursts.spans(time, value > 0)
+    if found:
+        longest = max(found, key=lambda one: one[1] - one[0])
+        yield facts.Dropping(
+            hop,
+            found[0][0],
+            found[-1][1],
+            len(found),
+            float((value > 0).mean()),
+            longest[1] - longest[0],
+            longest[0],
+            run.interval_s,
+        )
+    law = own.filter(own["state"] == "p")
+    if law.height:
+        time, value = law["time_s"].to_numpy(), law["value"].to_numpy()
+        most = int(np.argmax(value))
+        if value[most] > 0:
+            at = float(time[most])
+            yield facts.Probability(hop, float(time[0]), float(np.median(value)), float(value[most]), at)
+
+
+def _changes(run: Observed, hop: str, columns: dict[str, Array]) -> Iterator[Fact]:
+    config = run.hop_config(hop)
+    before = config["rate"] / 1e6
+    changes = sorted(config["rate_changes"], key=lambda one: one["at"])
+    for place, change in enumerate(changes):
+        at, after = change["at"] / 1e9, change["rate"] / 1e6
+        if at >= run.duration_s:
+            break
+        next_at = changes[place + 1]["at"] / 1e9 if place + 1 < len(changes) else run.duration_s
+        until = min(at + _AFTER_CHANGE_S, next_at, run.duration_s)
+        rows = (columns["time_s"] > at + 1e-9) & (columns["time_s"] <= until + 1e-9)
+        peak, peak_at, counts = None, None, [0, 0]
+        if rows.any():
+            worst = int(np.argmax(columns["sojourn_mean_ms"][rows]))
+            peak, peak_at = float(columns["sojourn_mean_ms"][rows][worst]), float(columns["time_s"][rows][worst])
+            counts = [int(columns[name][rows].sum()) for name in ("drops", "ce_marks")]
+        if after != before:
+            yield facts.RateChange(hop, at, before, after, until, peak, peak_at, *counts)
+        before = after
+
+
+def _outages(hop: str, columns: dict[str, Array], interval: float) -> Iterator[Fact]:
+    time = columns["time_s"]
+    # the intervals end at these times
+    found = [
+        (first - interval, end - interval) for first, end in bursts.spans(time, columns["capacity_mbit"] <= 0)
+    ]
+    found = [one for one in found if one[1] - one[0] >= max(_OUTAGE_S, interval)]
+    if found:
+        longest = max(found, key=lambda one: one[1] - one[0])
+        yield facts.Outages(
+            hop,
+            found[0][0],
+            found[-1][1],
+            len(found),
+            longest[1] - longest[0],
+            longest[0],
+            sum(end - first for first, end in found),
+        )

@@ -1,0 +1,373 @@
+"""What senders did and believed: facts from table flows and from their traces."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dumbbell.explain import bursts, facts
+from dumbbell.explain.bursts import Array
+from dumbbell.explain.facts import Fact
+from dumbbell.explain.observed import Observed
+
+MOST_SINGLE = 6  # flows of which each has its own sentences
+_FEW = 3  # events that are told one by one
+_EPISODES = {"recovery": "loss", "cwr": "ecn", "loss": "timeout"}
+_UNSET_SSTHRESH = 1 << 30
+_LIMITED = 0.05  # share of its time from which a flow is said to be limited by its application
+
+
+@dataclass(frozen=True)
+class Told:
+    """A flow: its number, what it is called, its group, its row of table flows, and its trace by column, if any."""
+
+    flow: int
+    name: str
+    group: dict[str, Any]
+    row: dict[str, Any]
+    trace: dict[str, Array]
+
+    @property
+    def start_s(self) -> float:
+        """When it connects."""
+        connect = self.group.get("connect")
+        return float(self.row["start_s"]) if connect is None else float(connect) / 1e9
+
+    @property
+    def has_trace(self) -> bool:
+        """Whether there is one."""
+        return bool(self.trace) and len(self.trace["time_s"]) > 0
+
+    @property
+    def has_model(self) -> bool:
+        """Whether its control has a model of its path, as BBR has."""
+        return self.has_trace and bool((self.trace["state"] != "").any())
+
+    @property
+    def last_s(self) -> float:
+        """Time of its last row."""
+        return float(self.trace["time_s"][-1])
+
+    def at(self, time: float) -> int:
+        """Return the last row at or before a time."""
+        return max(int(np.searchsorted(self.trace["time_s"], time + 1e-9, side="right")) - 1, 0)
+
+    def before(self, time: float) -> int:
+        """Return the last row before a time."""
+        return max(int(np.searchsorted(self.trace["time_s"], time - 1e-9)) - 1, 0)
+
+
+_COLUMNS = (
+    *("time_s", "state", "ca_state", "cwnd", "lost", "timeouts", "undone", "delivered", "app_limited"),
+    *("min_rtt_ms", "bw_mbit", "max_bw_mbit"),
+)
+
+
+def told(run: Observed) -> list[Told]:
+    """Return the flows of `[[flows]]`."""
+    trace = run.table("trace")
+    by_flow = {}
+    if trace.height:
+        # the clocks of senders end as the run does
+        wanted = trace.filter(trace["time_s"] <= run.duration_s).select("flow", *_COLUMNS)
+        for (flow,), rows in wanted.group_by("flow", maintain_order=True):
+            by_flow[flow] = {name: rows[name].to_numpy() for name in _COLUMNS}
+    rows = {row["flow"]: row for row in run.flows}
+    return [
+        Told(flow, name, group, rows[flow], by_flow.get(flow, {}))
+        for flow, (name, group) in enumerate(run.members)
+        if flow in rows and run.is_tcp(flow)
+    ]
+
+
+def all_facts(run: Observed) -> Iterator[Fact]:
+    """Yield what there is to say of senders."""
+    flows = told(run)
+    yield from _starts(run, flows)
+    single = len(flows) <= MOST_SINGLE
+    for one in flows:
+        yield from _configured(run, one)
+        if one.row.get("closed"):
+            at = one.start_s + float(one.row["closed_s"])
+            yield facts.Closed(one.name, one.flow, at, str(one.row["closed"]))
+        if not single:
+            continue
+        yield from _rtts(one)
+        yield from _slow_start(run, one)
+        if one.has_trace:
+            yield from _traced(one, run)
+        else:
+            yield from _untraced(run, one)
+    if not single:
+        yield from _many(run, flows)
+
+
+def _starts(run: Observed, flows: list[Told]) -> Iterator[Fact]:
+    """Yield when groups of flows start; a run in which all start at once says it with its setting."""
+    if all(one.start_s == 0 for one in flows):
+        return
+    for name, group in run.groups:
+        own = [one for one in flows if one.group is group]
+        if own:
+            starts = [one.start_s for one in own]
+            several = f"the {len(own)} flows of {name}" if len(own) > 1 else name
+            yield facts.Started(several, tuple(one.flow for one in own), min(starts), max(starts))
+
+
+def _configured(run: Observed, one: Told) -> Iterator[Fact]:
+    group = one.group
+    stop = group.get("stop")
+    completion = one.row.get("completion_s")
+    if completion is not None and math.isfinite(completion):
+        at = one.start_s + float(completion)
+        yield facts.Completed(one.name, one.flow, at, float(completion), group.get("size"))
+    elif stop is not None and stop / 1e9 < run.duration_s:
+        yield facts.Stopped(one.name, one.flow, stop / 1e9)
+    if (pause := group.get("app_pause")) is not None:
+        resume = group.get("app_resume")
+        yield facts.Paused(one.name, one.flow, pause / 1e9, None if resume is None else resume / 1e9)
+
+
+def _rtts(one: Told) -> Iterator[Fact]:
+    found = [one.row.get(name) for name in ("rtt_min_ms", "rtt_p50_ms", "rtt_p99_ms")]
+    if all(value is not None and math.isfinite(value) for value in found):
+        least, p50, p99 = (float(value) for value in found if value is not None)
+        yield facts.RoundTrips(one.name, one.flow, float(one.row["base_rtt_ms"]), least, p50, p99)
+
+
+def _slow_start(run: Observed, one: Told) -> Iterator[Fact]:
+    cause, after = str(one.row.get("slow_start_exit") or ""), one.row.get("slow_start_exit_s")
+    if cause and after is not None:
+        at = one.start_s + float(after)
+        window = None
+        if one.has_trace:
+            window = int(one.trace["cwnd"][one.before(at)])
+        yield facts.SlowStartLeft(one.name, one.flow, at, float(after), cause, window, one.has_model)
+    elif one.has_trace:
+        window = int(one.trace["cwnd"].max())
+        yield facts.StayedInSlowStart(one.name, one.flow, one.start_s, window, one.has_model)
+    elif run.kind != "sim":
+        rows = run.tables["series"]
+        rows = rows.filter((rows["flow"] == one.flow) & (rows["srtt_ms"] > 0)) if rows.height else rows
+        left = rows.filter((rows["ssthresh"] < _UNSET_SSTHRESH) & (rows["cwnd"] >= rows["ssthresh"])) if rows.height else rows
+        if left.height:
+            by = float(left["time_s"][0])
+            yield facts.SlowStartLeft(one.name, one.flow, by, by - one.start_s, "", None, is_startup=False, by_s=by)
+
+
+def _untraced(run: Observed, one: Told) -> Iterator[Fact]:
+    """Yield what table flows and the series say, where there is no trace."""
+    row = one.row
+    if row.get("sent") is not None:
+        timeouts = row.get("timeouts")
+        yield facts.Totals(
+            one.name, one.flow, int(row["sent"]), int(row["retransmissions"]), None if timeouts is None else int(timeouts)
+        )
+    series = run.table("series")
+    if series.height and run.kind != "sim":
+        own = series.filter((series["flow"] == one.flow) & (series["srtt_ms"] > 0))
+        if own.height > 2:
+            cwnd = own["cwnd"].to_numpy()
+            yield facts.WindowRange(
+                one.name, one.flow, float(own["time_s"][0]), int(cwnd.min()), float(np.median(cwnd)), int(cwnd.max()), len(cwnd)
+            )
+
+
+def _traced(one: Told, run: Observed) -> Iterator[Fact]:
+    yield from _episodes(one)
+    yield from _lost(one, run)
+    yield from _counted(one, "timeouts", facts.Timeouts)
+    yield from _counted(one, "undone", facts.Undone)
+    yield from _limited(one, run)
+    if one.has_model:
+        yield from _bbr(one, run)
+
+
+def episodes(one: Told) -> list[facts.Reduction]:
+    """Return the episodes of the congestion machine: those of loss, marks and timeouts.
+
+    One that begins while another lasts is another one if its cause is.
+    """
+    trace = one.trace
+    state = trace["ca_state"]
+    causes = np.array([_EPISODES.get(str(name), "") for name in state])
+    change = np.flatnonzero(causes[1:] != causes[:-1]) + 1
+    starts = [0, *change] if len(causes) and causes[0] else list(change)
+    found = []
+    for place, first in enumerate(starts):
+        if not causes[first]:
+            continue
+        end = starts[place + 1] if place + 1 < len(starts) else len(state)
+        last = min(end, len(state) - 1)
+        before = int(trace["cwnd"][max(first - 1, 0)])
+        found.append(
+            facts.Reduction(
+                one.name, one.flow, float(trace["time_s"][first]), str(causes[first]), before, int(trace["cwnd"][last])
+            )
+        )
+    return found
+
+
+def _episodes(one: Told) -> Iterator[Fact]:
+    found = episodes(one)
+    if not found:
+        return
+    causes = dict(Counter(each.cause for each in found))
+    first, last = found[0].at_s, found[-1].at_s
+    if one.has_model:
+        yield facts.Repairs(one.name, one.flow, first, last, causes)
+    elif len(found) <= _FEW:
+        yield from found
+    else:
+        before, after = (float(np.median([getattr(each, name) for each in found])) for name in ("before", "after"))
+        apart = float(np.median(np.diff([each.at_s for each in found])))
+        yield facts.Reductions(one.name, one.flow, first, last, causes, before, after, apart)
+
+
+def _grown(trace: dict[str, Array], name: str) -> tuple[Array, Array]:
+    """Return when a counter has grown, and by how much."""
+    steps = np.diff(trace[name].astype(np.int64), prepend=0)
+    there = steps > 0
+    return trace["time_s"][there], steps[there]
+
+
+def _lost(one: Told, run: Observed) -> Iterator[Fact]:
+    at, counts = _grown(one.trace, "lost")
+    if not len(at):
+        return
+    apart = bursts.gap_s(run, 0.0)
+    found = bursts.of_counts(at, counts, apart)
+    whole = run.measured_from_s == 0
+    dropped = int(one.row["drops"]) if whole else None
+    yield facts.Lost(
+        one.name,
+        one.flow,
+        found[0].from_s,
+        found[-1].until_s,
+        int(counts.sum()),
+        bursts.shown(found),
+        len(found),
+        apart,
+        dropped,
+    )
+
+
+def _counted(one: Told, name: str, kind: type[facts.Timeouts] | type[facts.Undone]) -> Iterator[Fact]:
+    at, counts = _grown(one.trace, name)
+    if len(at):
+        total = int(counts.sum())
+        each = tuple(map(float, at)) if total == len(at) and total <= _FEW else ()
+        yield kind(one.name, one.flow, float(at[0]), float(at[-1]), total, each)
+
+
+def _limited(one: Told, run: Observed) -> Iterator[Fact]:
+    time = one.trace["time_s"]
+    completion = one.row.get("completion_s")
+    end = run.duration_s
+    if completion is not None and math.isfinite(completion):
+        end = one.start_s + float(completion)
+    lengths = np.diff(np.append(np.minimum(time, end), end))
+    length = end - float(time[0])
+    if length > 0:
+        share = float((lengths * (one.trace["app_limited"] > 0)).sum() / length)
+        if share >= _LIMITED:
+            yield facts.Limited(one.name, one.flow, float(time[0]), min(share, 1.0))
+
+
+def _bbr(one: Told, run: Observed) -> Iterator[Fact]:
+    trace = one.trace
+    state, time = trace["state"], trace["time_s"]
+    drains = bursts.spans(time, state == "drain")
+    if drains and drains[0][1] < one.last_s:
+        yield facts.Drained(one.name, one.flow, drains[0][1], drains[0][1] - drains[0][0])
+    yield from _probe_rtts(one)
+    known = np.flatnonzero(state != "")
+    lengths = np.diff(time, append=time[-1])[known]
+    total = float(lengths.sum())
+    if total > 0:
+        shares = {str(name): float(lengths[state[known] == name].sum() / total) for name in np.unique(state[known])}
+        entered = int(((state[1:] == "probe_up") & (state[:-1] != "probe_up")).sum())
+        yield facts.Probed(one.name, one.flow, float(time[known[0]]), entered, shares)
+    half = (float(time[0]) + one.last_s) / 2
+    late = (time >= half) & np.isfinite(trace["max_bw_mbit"]) & np.isfinite(trace["min_rtt_ms"])
+    if late.sum() > 1 and (state[late] != "startup").all():
+        rows = np.flatnonzero(late)
+        span = float(time[rows[-1]] - time[rows[0]])
+        if span > 0:
+            delivered = float(trace["delivered"][rows[-1]]) - float(trace["delivered"][rows[0]])
+            mss = int(run.config["hosts"]["mss"])
+            yield facts.Believed(
+                one.name,
+                one.flow,
+                float(time[rows[0]]),
+                float(np.median(trace["max_bw_mbit"][rows])),
+                float(np.median(trace["min_rtt_ms"][rows])),
+                float(one.row["base_rtt_ms"]),
+                delivered * mss * 8e-6 / span,
+            )
+
+
+def probe_rtts(one: Told) -> list[facts.ProbeRtt]:
+    """Return BBR's looks for a new min_rtt."""
+    trace = one.trace
+    found = []
+    for first, end in bursts.spans(trace["time_s"], trace["state"] == "probe_rtt"):
+        rows = slice(one.at(first), max(one.at(end), one.at(first) + 1))
+        before, after = one.before(first), one.at(end)
+        found.append(
+            facts.ProbeRtt(
+                one.name,
+                one.flow,
+                first,
+                end if end < one.last_s else None,
+                int(trace["cwnd"][rows].min()),
+                float(trace["min_rtt_ms"][before]),
+                float(trace["min_rtt_ms"][after]),
+            )
+        )
+    return found
+
+
+def _probe_rtts(one: Told) -> Iterator[Fact]:
+    found = probe_rtts(one)
+    if len(found) <= _FEW:
+        yield from found
+        return
+    took = [each.until_s - each.at_s for each in found if each.until_s is not None]
+    after = [each.after_ms for each in found]
+    yield facts.ProbeRtts(
+        one.name,
+        one.flow,
+        found[0].at_s,
+        found[-1].at_s,
+        len(found),
+        float(np.median(np.diff([each.at_s for each in found]))),
+        float(np.median(took)),
+        min(after),
+        max(after),
+    )
+
+
+def _many(run: Observed, flows: list[Told]) -> Iterator[Fact]:
+    """Yield what groups of flows did, where there are too many for a sentence each."""
+    for name, group in run.groups:
+        own = [one for one in flows if one.group is group]
+        left = [one for one in own if one.row.get("slow_start_exit")]
+        if not own:
+            continue
+        if len(own) == 1:
+            yield from _slow_start(run, own[0])
+        elif left:
+            at = [one.start_s + float(one.row["slow_start_exit_s"]) for one in left]
+            causes = dict(Counter(str(one.row["slow_start_exit"]) for one in left).most_common())
+            yield facts.SlowStartsLeft(name, len(own), len(left), min(at), max(at), causes)
+        total = [one.row for one in own]
+        if all(row.get("sent") is not None for row in total):
+            sums = [sum(int(row[column] or 0) for row in total) for column in ("sent", "retransmissions", "timeouts")]
+            who = f"the {len(own)} flows of {name} together" if len(own) > 1 else name
+            yield facts.Totals(who, own[0].flow, *sums)

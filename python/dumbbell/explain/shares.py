@@ -1,0 +1,143 @@
+"""Who got which share, and since when: facts from table flows, from table classes and from the time series."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import polars as pl
+
+from dumbbell.explain import facts, words
+from dumbbell.explain.facts import Fact
+from dumbbell.explain.observed import Observed
+from dumbbell.explain.senders import told
+
+_BINS = 20  # into which a short run is cut; longer ones have bins of 1 s
+_LEAST_BINS = 4
+_EVEN = 0.1  # distance from the equal share up to which shares are called even
+_SINCE = 0.7  # share of the time within which what holds to its end has to have begun
+_MOST_FLOWS = 6
+
+
+def all_facts(run: Observed) -> Iterator[Fact]:
+    """Yield what there is to say of shares, short flows and UDP."""
+    yield from _shares(run)
+    flows = [one for one in told(run)]
+    if 2 <= len(flows) <= _MOST_FLOWS and run.has_series:
+        yield from _over_time(run)
+    tcp = len(flows)
+    if tcp >= 2 and "convergence_s" in run.run and run.tables["series"].height:
+        after = run.run["convergence_s"]
+        yield facts.Converged(None if after is None or math.isnan(after) else float(after), run.stored_interval_s)
+    yield from _short(run)
+    yield from _udp(run)
+
+
+def _shares(run: Observed) -> Iterator[Fact]:
+    rows = []
+    for flow, (name, _) in enumerate(run.members):
+        row = run.flows[flow] if flow < len(run.flows) else None
+        if row is not None and run.is_tcp(flow):
+            rows.append((name, float(row["goodput_mbit"]), float(row["share"]), flow, float(row["start_s"])))
+    if not rows:
+        return
+    rows.sort(key=lambda one: -one[1])
+    names, goodputs, shares, numbers, starts = zip(*rows, strict=True)
+    jain = run.run.get("jain")
+    own = len({max(start, run.measured_from_s) for start in starts}) > 1 and max(starts) > 0.05 * run.duration_s
+    several = len(rows) > 1 and jain is not None and not math.isnan(jain)
+    total = sum(goodputs)
+    # of TCP alone: UDP has a sentence of its own
+    if total > 0:
+        shares = tuple(one / total for one in goodputs)
+    yield facts.Shares(names, goodputs, shares, numbers, float(jain) if several and jain is not None else None, own)
+
+
+def bin_s(run: Observed) -> float:
+    """Return the length of the intervals in which shares are looked at: 1 s, or a twentieth of a short run."""
+    base = max((group["base_rtt"] for _, group in run.members), default=0) / 1e9
+    least = max(run.interval_s, 4 * base)
+    return max(min(1.0, run.duration_s / _BINS), math.ceil(least / run.interval_s) * run.interval_s)
+
+
+def _over_time(run: Observed) -> Iterator[Fact]:
+    """Yield whether shares were even, or one flow ahead, in the time in which all that are left at the end send."""
+    length = bin_s(run)
+    flows = told(run)
+    starts = [max(one.start_s, float(one.row["start_s"])) for one in flows]
+    ends = []
+    for one in flows:
+        stop = one.group.get("stop")
+        completion = one.row.get("completion_s")
+        end = run.duration_s if stop is None else min(run.duration_s, stop / 1e9)
+        if completion is not None and math.isfinite(completion):
+            end = min(end, one.start_s + float(completion))
+        ends.append(end)
+    first, last = max(starts), min(ends)
+    bins = [(at, at + length) for at in np.arange(math.ceil(first / length) * length, last - length + 1e-9, length)]
+    if len(bins) < _LEAST_BINS:
+        return
+    rates = _rates(run, [one.flow for one in flows], bins, length)
+    totals = rates.sum(axis=0)
+    if (totals <= 0).any():
+        return
+    shares = rates / totals
+    until = bins[-1][1]
+    away = np.abs(shares - 1 / len(flows)).max(axis=0)
+    leader = shares.argmax(axis=0)
+    even = _since(away <= _EVEN)
+    led = _since(leader == leader[-1])
+    enough = _SINCE * len(bins)
+    if even < enough:
+        within = float(away[even:].max())
+        yield facts.Even(len(flows), float(bins[even][0]), float(until), length, within)
+    elif led < enough:
+        one = flows[int(leader[-1])]
+        share = float(rates[leader[-1], led:].sum() / rates[:, led:].sum())
+        yield facts.Leads(one.name, one.flow, float(bins[led][0]), float(until), length, share)
+    else:
+        changes = int((leader[1:] != leader[:-1]).sum())
+        yield facts.LeadChanges(changes, float(bins[0][0]), float(until), length)
+
+
+def _since(holds: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
+    """Return from which bin on a condition holds to the end; their number if it does not."""
+    wrong = np.flatnonzero(~holds)
+    return int(wrong[-1]) + 1 if len(wrong) else 0
+
+
+def _rates(
+    run: Observed, flows: list[int], bins: list[tuple[float, float]], length: float
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Return goodputs by flow and bin, Mbit/s."""
+    series = run.table("series").select("time_s", "flow", "goodput_mbit")
+    found = np.zeros((len(flows), len(bins)))
+    first = bins[0][0]
+    for place, flow in enumerate(flows):
+        own = series.filter(pl.col("flow") == flow)
+        # a point is the end of its interval
+        index = np.floor((own["time_s"].to_numpy() - first - 1e-9) / length).astype(int)
+        inside = (index >= 0) & (index < len(bins))
+        np.add.at(found[place], index[inside], own["goodput_mbit"].to_numpy()[inside])
+    return found * run.interval_s / length
+
+
+def _short(run: Observed) -> Iterator[Fact]:
+    classes = run.tables["classes"]
+    webs = classes.filter(classes["kind"] == "web")
+    flows = run.tables["short_flows"]
+    for row in webs.iter_rows(named=True):
+        own = flows.filter(flows["class"] == row["class"])["completion_s"].drop_nulls().drop_nans()
+        p50, p95 = (float(own.quantile(q, "nearest") or 0) if len(own) else 0.0 for q in (0.5, 0.95))
+        yield facts.ShortFlows(words.called(row["cc"]), int(row["flows"]), p50, p95, len(own))
+
+
+def _udp(run: Observed) -> Iterator[Fact]:
+    for flow, (name, _) in enumerate(run.members):
+        if run.is_tcp(flow) or flow >= len(run.flows):
+            continue
+        row = run.flows[flow]
+        delays = [row.get("delay_mean_ms"), row.get("delay_max_ms")]
+        mean, most = (None if one is None or math.isnan(one) else float(one) for one in delays)
+        yield facts.Udp(name, flow, float(row["goodput_mbit"]), int(row["drops"]), mean, most)

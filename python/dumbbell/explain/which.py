@@ -1,0 +1,62 @@
+"""Which run is meant: one of a results file, or of an experiment file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from dumbbell.errors import Conflict, Nothing, TooMany, Unfit
+from dumbbell.experiment import shipped
+from dumbbell.results.results import Results
+
+_MOST_NAMED = 4  # runs that an error names
+_SHOWN = 8  # digits of a key
+
+
+def is_experiment(name: str) -> bool:
+    """Whether a name is one of an experiment: it ends in .toml, or comes with dumbbell and there is no such file."""
+    return name.endswith(".toml") or (not Path(name).exists() and shipped.find(name) is not None)
+
+
+def stored(path: str, key: str = "", where: Sequence[str] = (), engine: str | None = None) -> Results:
+    """Return the one run of a results file that is meant.
+
+    `key` is the beginning of a key of column `key`; `where` are conditions as for `dumbbell table`. Of runs that only
+    their seeds distinguish it is the first. Raises InputError.
+    """
+    results = Results(path, engine=engine)
+    if not results.keys:
+        raise Nothing(path, "", "no finished run", "results of at least one run")
+    if key:
+        if where:
+            raise Conflict(path, "", "KEY and --where", "one of them")
+        everything = results if engine else Results(path, engine="all")
+        found = [one for one in everything.keys if one.startswith(key.lower())]
+        if not found or not re.fullmatch(r"[0-9a-fA-F]+", key):
+            raise Nothing(path, "", f"no run with the key {key}", f"the beginning of a key, such as {_named(results)}")
+        if len(found) > 1:
+            known = ", ".join(one[: len(key) + 4] for one in found[:_MOST_NAMED])
+            raise TooMany(path, "", f"{len(found)} runs whose keys begin with {key}", f"one: {known}")
+        return everything.only(found)
+    results = results.where(*where)
+    results.require_whole_runs("a run is explained as a whole", "keys of runs, such as flows[*].cc or seed")
+    if len(results.cells) > 1:
+        if results.sessions:
+            raise Unfit(path, "", "this is a session of dumbbell shell, with a run for each direction", "a KEY")
+        raise TooMany(path, "", f"{len(results)} runs", f"one: give KEY or --where: {_named(results)}")
+    return results.only(results.keys[:1])
+
+
+def _named(results: Results) -> str:
+    """Return some runs with their keys and what distinguishes them."""
+    texts = results.cell_texts()
+    firsts = results.frame("runs").unique("cell", keep="first", maintain_order=True) if len(results) else pl.DataFrame()
+    found = []
+    for row in firsts.head(_MOST_NAMED).iter_rows(named=True):
+        said = texts.get(row["cell"], "")
+        found.append(f"{row['key'][:_SHOWN]}{f' ({said})' if said else ''}")
+    more = len(firsts) - len(found)
+    return "; ".join(found) + (f"; … ({len(firsts)} in all)" if more > 0 else "")

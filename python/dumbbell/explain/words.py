@@ -1,0 +1,112 @@
+"""How facts are written: names, numbers with units, lists."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+_NAMES = {
+    "cubic": "CUBIC",
+    "reno": "Reno",
+    "dctcp": "DCTCP",
+    "prague": "Prague",
+    "bbr1": "BBRv1",
+    "bbr2": "BBRv2",
+    "bbr3": "BBRv3",
+    "bbr-draft": "BBR of the draft",
+    "reno-sce": "Reno-SCE",
+    "cubic-sce": "CUBIC-SCE",
+    "dctcp-sce": "DCTCP-SCE",
+    "udp": "UDP",
+    "pfifo": "tail drop",
+    "bfifo": "tail drop",
+    "red": "RED",
+    "step": "a step",
+    "codel": "CoDel",
+    "fq_codel": "FQ-CoDel",
+    "pie": "PIE",
+    "fq_pie": "FQ-PIE",
+    "pi2": "PI2",
+    "dualpi2": "DualPI2",
+    "cake": "Cake",
+    "csaqm": "CSAQM",
+}
+
+
+def called(label: str) -> str:
+    """Return a label with the usual spelling of the algorithm that it begins with: `cubic #1` is `CUBIC #1`."""
+    head = label.split(",")[0].split(" ")[0]
+    return _NAMES.get(head, head) + label[len(head) :]
+
+
+def first_large(text: str) -> str:
+    """Return a sentence that begins with a capital letter, unless its first word has letters of its own, as 10ms."""
+    return text[:1].upper() + text[1:]
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Return a number with about `digits` significant digits, and all digits before the point."""
+    if not math.isfinite(value):
+        return "an unknown number of"
+    if value == 0:
+        return "0"
+    places = max(0, digits - 1 - math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}")))))
+    text = f"{value:,.{places}f}".replace(",", " ")
+    return text.rstrip("0").rstrip(".") if places else text
+
+
+def seconds(value: float) -> str:
+    """Return a time of the run: to ms up to 10 s, then to hundredths of a second."""
+    return f"{_plain(value, 3 if value < 10 else 2)} s"
+
+
+def clock(value: float) -> str:
+    """Return the same with all its digits, for a column."""
+    return f"{value:.3f} s"
+
+
+def _plain(value: float, places: int) -> str:
+    text = f"{value:.{places}f}"
+    return text.rstrip("0").rstrip(".")
+
+
+def lasting(value: float) -> str:
+    """Return a length of time."""
+    return f"{number(1e3 * value)} ms" if value < 1 else f"{number(value)} s"
+
+
+def milliseconds(value: float) -> str:
+    """Return a delay in ms."""
+    return f"{number(value)} ms"
+
+
+def rate(mbit: float) -> str:
+    """Return a rate in the unit that suits it."""
+    if mbit >= 1000:
+        return f"{number(mbit / 1000)} Gbit/s"
+    return f"{number(mbit)} Mbit/s" if mbit >= 0.1 else f"{number(1000 * mbit)} kbit/s"
+
+
+def percent(share: float) -> str:
+    """Return a share, 0 to 1, as a percentage; small ones with more digits."""
+    value = 100 * share
+    if value >= 99.95 or value == 0:
+        return f"{value:.0f} %"
+    return f"{value:.1f} %" if value >= 1 else f"{number(value, 2)} %"
+
+
+def count(value: int, one: str, many: str = "") -> str:
+    """Return `1 packet`, `2 packets`."""
+    return f"{value:,}".replace(",", " ") + f" {one if value == 1 else many or f'{one}s'}"
+
+
+def times(value: int) -> str:
+    """Return how often: once, twice, 3 times."""
+    return {1: "once", 2: "twice"}.get(value, f"{value:,} times".replace(",", " "))
+
+
+def listed(texts: Sequence[Any]) -> str:
+    """Return `a, b and c`."""
+    words = list(map(str, texts))
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
