@@ -9,7 +9,7 @@ import numpy as np
 from dumbbell.explain.facts import Burst
 from dumbbell.explain.observed import Observed
 
-_SHOWN, _LARGEST = 4, 3  # bursts that are listed all, or the largest of more
+_SHOWN = 4  # bursts that are listed all
 _LEAST_GAP_S = 0.05
 
 Array = np.ndarray[Any, Any]
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 def gap_s(run: Observed, interval_s: float) -> float:
     """Return how far bursts are apart: two of the longest base RTTs, 50 ms, or five intervals."""
-    longest = max((group["base_rtt"] for _, group in run.members), default=0) / 1e9
+    longest = max((group.get("base_rtt", 0) for _, group in run.members), default=0) / 1e9
     return max(2 * longest, _LEAST_GAP_S, 5 * interval_s)
 
 
@@ -34,11 +34,21 @@ def of_counts(at: Array, counts: Array, apart: float) -> list[Burst]:
 
 
 def shown(bursts: list[Burst]) -> tuple[Burst, ...]:
-    """Return all bursts of a few, else the largest, in order of time."""
-    if len(bursts) <= _SHOWN:
-        return tuple(bursts)
-    largest = sorted(bursts, key=lambda one: -one.count)[:_LARGEST]
-    return tuple(sorted(largest, key=lambda one: one.from_s))
+    """Return all bursts of a few, else the largest, the first of several."""
+    return tuple(bursts) if len(bursts) <= _SHOWN else (max(bursts, key=lambda one: one.count),)
+
+
+def grouped(found: list[Burst], apart: float) -> dict[str, Any]:
+    """Return what `facts.Grouped` says of bursts, one at least."""
+    return {
+        "from_s": found[0].from_s,
+        "until_s": found[-1].until_s,
+        "count": sum(one.count for one in found),
+        "bursts": shown(found),
+        "burst_count": len(found),
+        "apart_s": apart,
+        "typical_s": float(np.median(np.diff([one.from_s for one in found]))) if len(found) > 1 else 0.0,
+    }
 
 
 def spans(at: Array, on: Array) -> list[tuple[float, float]]:

@@ -115,12 +115,14 @@ def setting(run: Observed) -> str:
     hop = config["bottleneck"]
     queue = words.called(hop["aqm"].get("control", hop["aqm"]["name"]))
     rate = words.rate(hop["rate"] / 1e6)
-    others = [one["name"] for one in config.get("hop", [])] + (["reverse"] if "reverse" in config else [])
+    others = [one["name"] for one in config.get("hop", [])]
+    others += ["reverse"] * any(group.get("direction") == "up" for _, group in run.groups)
     behind = f" and {words.count(len(others), 'other hop')} ({words.listed(others)})" if others else ""
     alone = len(run.members) == 1 and not config["web"]
     verb = "has" if alone else "share"
     link = hop.get("link")
-    what = f"a {link['name']} link" if isinstance(link, dict) and link.get("name") not in (None, "serial") else "a link"
+    kind = link.get("name") if isinstance(link, dict) else None
+    what = f"a link ({kind})" if kind not in (None, "serial") else "a link"
     who = words.listed(senders_) or "nobody"
     return f"{who} {verb} {what} of {rate} with {queue}{behind} for {words.lasting(run.duration_s)}."
 

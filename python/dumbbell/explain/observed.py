@@ -98,7 +98,7 @@ class Observed:
 
     def is_tcp(self, flow: int) -> bool:
         """Whether a flow is of `[[flows]]`, a stack's or TCP."""
-        return flow < sum(group["count"] for group in self.config["flows"])
+        return flow < sum(int(group["count"]) for group in self.config["flows"])
 
     def table(self, name: str) -> pl.DataFrame:
         """Return the finest rows there are of a table."""
@@ -151,7 +151,7 @@ def recorded(config: dict[str, Any]) -> dict[str, Any]:
     duration = int(config["duration"])
 
     def every(rows: int) -> int:
-        """An interval in whole ms at which there are about `rows` rows for each point of time in all."""
+        """Return an interval in whole ms for what has so many rows at each point of time."""
         return max(1, math.ceil(duration * rows / _ROWS / _MS)) * _MS
 
     record = dict(config["record"]) | {"series": True, "interval": every(flows + hops + len(STATES))}

@@ -22,17 +22,15 @@ _ROUNDS = 4  # after slow start, in base RTTs, that are part of the start
 
 
 def all_facts(run: Observed) -> Iterator[Fact]:
-    """Yield what there is to say of queues and links."""
+    """Yield what there is to say of queues and links; one hop alone has no name in it."""
     rows = run.tables["hops"].to_dicts() or [run.run | {"hop": ""}]
-    for row in rows:
-        if len(rows) > 1 and _is_idle(row):
-            continue
-        yield from _totals(row)
+    busy = [row for row in rows if not _is_idle(row)] or rows[:1]
+    for row in busy:
+        name = "" if len(busy) == 1 and row["hop"] == "bottleneck" else row["hop"]
+        yield from _totals(row, name)
         series = run.hops.get(row["hop"])
         if series is not None and series.height > 2:
-            yield from _over_time(run, row, series)
-        elif not rows[1:] and run.has_series:
-            yield from _over_time(run, row, run.table("queue_series"))
+            yield from _over_time(run, row, series, name)
 
 
 def _is_idle(row: dict[str, Any]) -> bool:
@@ -40,8 +38,7 @@ def _is_idle(row: dict[str, Any]) -> bool:
     return bool(not signals and row["sojourn_mean_ms"] < _IDLE_MS)
 
 
-def _totals(row: dict[str, Any]) -> Iterator[Fact]:
-    hop = row["hop"]
+def _totals(row: dict[str, Any], hop: str) -> Iterator[Fact]:
     if row["utilisation"] is not None and row["capacity_mbit"] is not None:
         yield facts.Utilisation(hop, row["utilisation"], row["throughput_mbit"], row["capacity_mbit"])
     yield facts.Waiting(
@@ -51,8 +48,7 @@ def _totals(row: dict[str, Any]) -> Iterator[Fact]:
     yield facts.Signals(hop, *signals)
 
 
-def _over_time(run: Observed, row: dict[str, Any], series: pl.DataFrame) -> Iterator[Fact]:
-    hop = row["hop"]
+def _over_time(run: Observed, row: dict[str, Any], series: pl.DataFrame, hop: str) -> Iterator[Fact]:
     columns = {name: series[name].to_numpy() for name in series.columns if name != "hop"}
     time, interval = columns["time_s"], run.interval_s
     yield from _acted(run, hop, columns)
@@ -64,7 +60,8 @@ def _over_time(run: Observed, row: dict[str, Any], series: pl.DataFrame) -> Iter
         if fine and start and early.any() and waits[early].max() > 0:
             yield facts.StartPeak(hop, float(time[early][0]) - interval, start, interval, float(waits[early].max()))
         at = int(np.argmax(waits))
-        yield facts.Peak(hop, float(time[at]), interval, float(waits[at]))
+        if time[at] > start or not fine:  # else it was told of the start
+            yield facts.Peak(hop, float(time[at]), interval, float(waits[at]))
         yield from _steady(run, hop, columns, start if fine else 0.0)
     yield from _states(run, hop)
     yield from _changes(run, hop, columns)
@@ -76,16 +73,7 @@ def _acted(run: Observed, hop: str, columns: dict[str, Array]) -> Iterator[Fact]
     for what, name in (("dropped", "drops"), ("marked", "ce_marks"), ("marked_sce", "sce_marks")):
         found = bursts.of_counts(columns["time_s"], columns[name].astype(np.int64), apart)
         if found:
-            yield facts.Acted(
-                hop,
-                what,
-                found[0].from_s,
-                found[-1].until_s,
-                sum(one.count for one in found),
-                bursts.shown(found),
-                len(found),
-                apart,
-            )
+            yield facts.Acted(hop, what, **bursts.grouped(found, apart))
 
 
 def _start_until(run: Observed) -> float:
@@ -171,9 +159,7 @@ def _changes(run: Observed, hop: str, columns: dict[str, Array]) -> Iterator[Fac
 def _outages(hop: str, columns: dict[str, Array], interval: float) -> Iterator[Fact]:
     time = columns["time_s"]
     # the intervals end at these times
-    found = [
-        (first - interval, end - interval) for first, end in bursts.spans(time, columns["capacity_mbit"] <= 0)
-    ]
+    found = [(first - interval, end - interval) for first, end in bursts.spans(time, columns["capacity_mbit"] <= 0)]
     found = [one for one in found if one[1] - one[0] >= max(_OUTAGE_S, interval)]
     if found:
         longest = max(found, key=lambda one: one[1] - one[0])

@@ -19,6 +19,7 @@ MOST_SINGLE = 6  # flows of which each has its own sentences
 _FEW = 3  # events that are told one by one
 _EPISODES = {"recovery": "loss", "cwr": "ecn", "loss": "timeout"}
 _UNSET_SSTHRESH = 1 << 30
+_HEADERS = 66  # bytes of a frame around its payload
 _LIMITED = 0.05  # share of its time from which a flow is said to be limited by its application
 
 
@@ -77,11 +78,11 @@ def told(run: Observed) -> list[Told]:
         wanted = trace.filter(trace["time_s"] <= run.duration_s).select("flow", *_COLUMNS)
         for (flow,), rows in wanted.group_by("flow", maintain_order=True):
             by_flow[flow] = {name: rows[name].to_numpy() for name in _COLUMNS}
-    rows = {row["flow"]: row for row in run.flows}
+    listed = {row["flow"]: row for row in run.flows}
     return [
-        Told(flow, name, group, rows[flow], by_flow.get(flow, {}))
+        Told(flow, name, group, listed[flow], by_flow.get(flow, {}))
         for flow, (name, group) in enumerate(run.members)
-        if flow in rows and run.is_tcp(flow)
+        if flow in listed and run.is_tcp(flow)
     ]
 
 
@@ -154,7 +155,11 @@ def _slow_start(run: Observed, one: Told) -> Iterator[Fact]:
     elif run.kind != "sim":
         rows = run.tables["series"]
         rows = rows.filter((rows["flow"] == one.flow) & (rows["srtt_ms"] > 0)) if rows.height else rows
-        left = rows.filter((rows["ssthresh"] < _UNSET_SSTHRESH) & (rows["cwnd"] >= rows["ssthresh"])) if rows.height else rows
+        left = (
+            rows.filter((rows["ssthresh"] < _UNSET_SSTHRESH) & (rows["cwnd"] >= rows["ssthresh"]))
+            if rows.height
+            else rows
+        )
         if left.height:
             by = float(left["time_s"][0])
             yield facts.SlowStartLeft(one.name, one.flow, by, by - one.start_s, "", None, is_startup=False, by_s=by)
@@ -166,7 +171,11 @@ def _untraced(run: Observed, one: Told) -> Iterator[Fact]:
     if row.get("sent") is not None:
         timeouts = row.get("timeouts")
         yield facts.Totals(
-            one.name, one.flow, int(row["sent"]), int(row["retransmissions"]), None if timeouts is None else int(timeouts)
+            one.name,
+            one.flow,
+            int(row["sent"]),
+            int(row["retransmissions"]),
+            None if timeouts is None else int(timeouts),
         )
     series = run.table("series")
     if series.height and run.kind != "sim":
@@ -174,7 +183,13 @@ def _untraced(run: Observed, one: Told) -> Iterator[Fact]:
         if own.height > 2:
             cwnd = own["cwnd"].to_numpy()
             yield facts.WindowRange(
-                one.name, one.flow, float(own["time_s"][0]), int(cwnd.min()), float(np.median(cwnd)), int(cwnd.max()), len(cwnd)
+                one.name,
+                one.flow,
+                float(own["time_s"][0]),
+                int(cwnd.min()),
+                float(np.median(cwnd)),
+                int(cwnd.max()),
+                len(cwnd),
             )
 
 
@@ -244,17 +259,7 @@ def _lost(one: Told, run: Observed) -> Iterator[Fact]:
     found = bursts.of_counts(at, counts, apart)
     whole = run.measured_from_s == 0
     dropped = int(one.row["drops"]) if whole else None
-    yield facts.Lost(
-        one.name,
-        one.flow,
-        found[0].from_s,
-        found[-1].until_s,
-        int(counts.sum()),
-        bursts.shown(found),
-        len(found),
-        apart,
-        dropped,
-    )
+    yield facts.Lost(one.name, one.flow, dropped, **bursts.grouped(found, apart))
 
 
 def _counted(one: Told, name: str, kind: type[facts.Timeouts] | type[facts.Undone]) -> Iterator[Fact]:
@@ -301,13 +306,14 @@ def _bbr(one: Told, run: Observed) -> Iterator[Fact]:
         if span > 0:
             delivered = float(trace["delivered"][rows[-1]]) - float(trace["delivered"][rows[0]])
             mss = int(run.config["hosts"]["mss"])
+            slowest = min(hop["rate"] for hop in (run.config["bottleneck"], *run.config.get("hop", [])))
             yield facts.Believed(
                 one.name,
                 one.flow,
                 float(time[rows[0]]),
                 float(np.median(trace["max_bw_mbit"][rows])),
                 float(np.median(trace["min_rtt_ms"][rows])),
-                float(one.row["base_rtt_ms"]),
+                float(one.row["base_rtt_ms"]) + 2 * 8 * (mss + _HEADERS) * 1e3 / slowest,
                 delivered * mss * 8e-6 / span,
             )
 

@@ -23,7 +23,7 @@ _MOST_FLOWS = 6
 def all_facts(run: Observed) -> Iterator[Fact]:
     """Yield what there is to say of shares, short flows and UDP."""
     yield from _shares(run)
-    flows = [one for one in told(run)]
+    flows = told(run)
     if 2 <= len(flows) <= _MOST_FLOWS and run.has_series:
         yield from _over_time(run)
     tcp = len(flows)
@@ -56,7 +56,7 @@ def _shares(run: Observed) -> Iterator[Fact]:
 
 def bin_s(run: Observed) -> float:
     """Return the length of the intervals in which shares are looked at: 1 s, or a twentieth of a short run."""
-    base = max((group["base_rtt"] for _, group in run.members), default=0) / 1e9
+    base = max((group.get("base_rtt", 0) for _, group in run.members), default=0) / 1e9
     least = max(run.interval_s, 4 * base)
     return max(min(1.0, run.duration_s / _BINS), math.ceil(least / run.interval_s) * run.interval_s)
 
@@ -95,7 +95,8 @@ def _over_time(run: Observed) -> Iterator[Fact]:
     elif led < enough:
         one = flows[int(leader[-1])]
         share = float(rates[leader[-1], led:].sum() / rates[:, led:].sum())
-        yield facts.Leads(one.name, one.flow, float(bins[led][0]), float(until), length, share)
+        than = flows[1 - int(leader[-1])].name if len(flows) == 2 else ""
+        yield facts.Leads(one.name, one.flow, than, float(bins[led][0]), float(until), length, share)
     else:
         changes = int((leader[1:] != leader[:-1]).sum())
         yield facts.LeadChanges(changes, float(bins[0][0]), float(until), length)

@@ -61,6 +61,11 @@ def seconds(value: float) -> str:
     return f"{_plain(value, 3 if value < 10 else 2)} s"
 
 
+def span(start: float, end: float) -> str:
+    """Return a span of time, `from 3 s to 20 s`."""
+    return f"from {seconds(start)} to {seconds(end)}"
+
+
 def clock(value: float) -> str:
     """Return the same with all its digits, for a column."""
     return f"{value:.3f} s"
