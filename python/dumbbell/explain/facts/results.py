@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dumbbell.explain.facts.base import Fact, Rank, at_hop, queue_of
-from dumbbell.explain.words import count, lasting, listed, milliseconds, number, percent, rate, seconds, times
+from dumbbell.explain.words import count, lasting, listed, milliseconds, number, percent, rate, seconds, span, times
 
 
 @dataclass(frozen=True)

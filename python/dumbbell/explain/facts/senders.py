@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from dumbbell.explain import words
 from dumbbell.explain.facts.base import Fact, Grouped, Rank
-from dumbbell.explain.words import count, lasting, listed, milliseconds, number, percent, rate, seconds, times
+from dumbbell.explain.words import count, lasting, listed, milliseconds, number, percent, rate, seconds, span, times
 
 
 @dataclass(frozen=True)
