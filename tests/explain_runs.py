@@ -74,7 +74,7 @@ RUNS: dict[str, dict[str, Any]] = {
         web=[{"cc": "cubic", "base_rtt": "20ms", "arrivals": "20/s"}],
     ),
     "app-limited": _table(
-        "codel",
+        "fq_codel",
         _flow("cubic", app_rate="2Mbit"),
         _flow("reno", size="3MB", start="1s"),
         _flow("bbr3", app_pause="4s", app_resume="7s"),
@@ -125,7 +125,11 @@ class Sender:
     metrics: dict[str, Step] = field(default_factory=lambda: defaultdict(Step))
     acked: Step = field(default_factory=Step)
     """Payload that is acknowledged cumulatively, bytes."""
-    rtts: list[float] = field(default_factory=list)
+
+    @property
+    def mss(self) -> int:
+        """Payload of a full segment, bytes: options of the header take some of it."""
+        return max(int(data["raw"].get("payload_length", 0)) for _, data in self.sent)
 
     def mbit(self, start: float, end: float) -> float:
         """Return the goodput of a time."""
@@ -176,7 +180,7 @@ def raw(cell_: Cell, folder: Path) -> Raw:
     for path in written.files:
         events = _events(path)
         if path.stem == "network":
-            _network(events, queues)
+            _network(events, queues, cell_.duration / 1e9)
         else:
             senders[int(path.stem.removeprefix("flow-"))] = _sender(events)
     return Raw(senders, dict(queues))
@@ -223,9 +227,11 @@ def _sender(events: list[dict[str, Any]]) -> Sender:
     return found
 
 
-def _network(events: list[dict[str, Any]], queues: dict[str, Queue]) -> None:
+def _network(events: list[dict[str, Any]], queues: dict[str, Queue], end: float) -> None:
     for event in events:
         time, data = event["time"] / 1e3, event["data"]
+        if time > end:  # clocks of senders are behind that of the queue
+            continue
         queue = queues[data["hop"]]
         match event["name"]:
             case "dumbbell:packet_dequeued":

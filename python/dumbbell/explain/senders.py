@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from dumbbell.explain import bursts, facts
 from dumbbell.explain.bursts import Array
@@ -19,7 +20,7 @@ MOST_SINGLE = 6  # flows of which each has its own sentences
 _FEW = 3  # events that are told one by one
 _EPISODES = {"recovery": "loss", "cwr": "ecn", "loss": "timeout"}
 _UNSET_SSTHRESH = 1 << 30
-_HEADERS = 66  # bytes of a frame around its payload
+_FRAME = 1514  # bytes of a full frame
 _LIMITED = 0.05  # share of its time from which a flow is said to be limited by its application
 
 
@@ -38,6 +39,13 @@ class Told:
         """When it connects."""
         connect = self.group.get("connect")
         return float(self.row["start_s"]) if connect is None else float(connect) / 1e9
+
+    @property
+    def done_s(self) -> float | None:
+        """When all that it had to send was acknowledged; None if that did not come."""
+        completion = self.row.get("completion_s")
+        known = completion is not None and math.isfinite(completion)
+        return self.start_s + float(completion) if known and completion is not None else None
 
     @property
     def has_trace(self) -> bool:
@@ -123,12 +131,11 @@ def _starts(run: Observed, flows: list[Told]) -> Iterator[Fact]:
 def _configured(run: Observed, one: Told) -> Iterator[Fact]:
     group = one.group
     stop = group.get("stop")
-    completion = one.row.get("completion_s")
-    if completion is not None and math.isfinite(completion):
-        at = one.start_s + float(completion)
-        yield facts.Completed(one.name, one.flow, at, float(completion), group.get("size"))
-    elif stop is not None and stop / 1e9 < run.duration_s:
-        yield facts.Stopped(one.name, one.flow, stop / 1e9)
+    done = one.done_s
+    if stop is not None and stop / 1e9 < run.duration_s and (done is None or done > stop / 1e9):
+        yield facts.Stopped(one.name, one.flow, stop / 1e9, done)
+    elif done is not None:
+        yield facts.Completed(one.name, one.flow, done, done - one.start_s, group.get("size"))
     if (pause := group.get("app_pause")) is not None:
         resume = group.get("app_resume")
         yield facts.Paused(one.name, one.flow, pause / 1e9, None if resume is None else resume / 1e9)
@@ -153,13 +160,8 @@ def _slow_start(run: Observed, one: Told) -> Iterator[Fact]:
         window = int(one.trace["cwnd"].max())
         yield facts.StayedInSlowStart(one.name, one.flow, one.start_s, window, one.has_model)
     elif run.kind != "sim":
-        rows = run.tables["series"]
-        rows = rows.filter((rows["flow"] == one.flow) & (rows["srtt_ms"] > 0)) if rows.height else rows
-        left = (
-            rows.filter((rows["ssthresh"] < _UNSET_SSTHRESH) & (rows["cwnd"] >= rows["ssthresh"]))
-            if rows.height
-            else rows
-        )
+        rows = _points(run, one)
+        left = rows.filter((pl.col("ssthresh") < _UNSET_SSTHRESH) & (pl.col("cwnd") >= pl.col("ssthresh")))
         if left.height:
             by = float(left["time_s"][0])
             yield facts.SlowStartLeft(one.name, one.flow, by, by - one.start_s, "", None, is_startup=False, by_s=by)
@@ -169,28 +171,21 @@ def _untraced(run: Observed, one: Told) -> Iterator[Fact]:
     """Yield what table flows and the series say, where there is no trace."""
     row = one.row
     if row.get("sent") is not None:
-        timeouts = row.get("timeouts")
-        yield facts.Totals(
-            one.name,
-            one.flow,
-            int(row["sent"]),
-            int(row["retransmissions"]),
-            None if timeouts is None else int(timeouts),
-        )
-    series = run.table("series")
-    if series.height and run.kind != "sim":
-        own = series.filter((series["flow"] == one.flow) & (series["srtt_ms"] > 0))
-        if own.height > 2:
-            cwnd = own["cwnd"].to_numpy()
-            yield facts.WindowRange(
-                one.name,
-                one.flow,
-                float(own["time_s"][0]),
-                int(cwnd.min()),
-                float(np.median(cwnd)),
-                int(cwnd.max()),
-                len(cwnd),
-            )
+        timeouts = None if row.get("timeouts") is None else int(row["timeouts"])
+        yield facts.Totals(one.name, one.flow, int(row["sent"]), int(row["retransmissions"]), timeouts)
+    own = _points(run, one)
+    if own.height > 2:
+        cwnd = own["cwnd"].to_numpy()
+        least, most, middle = int(cwnd.min()), int(cwnd.max()), float(np.median(cwnd))
+        yield facts.WindowRange(one.name, one.flow, float(own["time_s"][0]), least, middle, most, len(cwnd))
+
+
+def _points(run: Observed, one: Told) -> pl.DataFrame:
+    """Return the time series of a flow as it is kept, from its first RTT on; no rows where windows were not measured."""
+    series = run.tables["series"]
+    if not {"cwnd", "ssthresh", "srtt_ms"} <= set(series.columns):
+        return pl.DataFrame(schema={"time_s": pl.Float64, "cwnd": pl.Int64, "ssthresh": pl.Int64})
+    return series.filter((pl.col("flow") == one.flow) & (pl.col("srtt_ms") > 0))
 
 
 def _traced(one: Told, run: Observed) -> Iterator[Fact]:
@@ -272,10 +267,7 @@ def _counted(one: Told, name: str, kind: type[facts.Timeouts] | type[facts.Undon
 
 def _limited(one: Told, run: Observed) -> Iterator[Fact]:
     time = one.trace["time_s"]
-    completion = one.row.get("completion_s")
-    end = run.duration_s
-    if completion is not None and math.isfinite(completion):
-        end = one.start_s + float(completion)
+    end = run.duration_s if one.done_s is None else one.done_s
     lengths = np.diff(np.append(np.minimum(time, end), end))
     length = end - float(time[0])
     if length > 0:
@@ -304,8 +296,9 @@ def _bbr(one: Told, run: Observed) -> Iterator[Fact]:
         rows = np.flatnonzero(late)
         span = float(time[rows[-1]] - time[rows[0]])
         if span > 0:
-            delivered = float(trace["delivered"][rows[-1]]) - float(trace["delivered"][rows[0]])
-            mss = int(run.config["hosts"]["mss"])
+            series = run.table("series")
+            since, until = float(time[rows[0]]), float(time[rows[-1]])
+            own = series.filter((pl.col("flow") == one.flow) & pl.col("time_s").is_between(since, until))
             slowest = min(hop["rate"] for hop in (run.config["bottleneck"], *run.config.get("hop", [])))
             yield facts.Believed(
                 one.name,
@@ -313,8 +306,8 @@ def _bbr(one: Told, run: Observed) -> Iterator[Fact]:
                 float(time[rows[0]]),
                 float(np.median(trace["max_bw_mbit"][rows])),
                 float(np.median(trace["min_rtt_ms"][rows])),
-                float(one.row["base_rtt_ms"]) + 2 * 8 * (mss + _HEADERS) * 1e3 / slowest,
-                delivered * mss * 8e-6 / span,
+                float(one.row["base_rtt_ms"]) + 2 * 8 * _FRAME * 1e3 / slowest,
+                float(own["goodput_mbit"].sum()) * run.interval_s / span,
             )
 
 

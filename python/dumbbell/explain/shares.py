@@ -69,11 +69,8 @@ def _over_time(run: Observed) -> Iterator[Fact]:
     ends = []
     for one in flows:
         stop = one.group.get("stop")
-        completion = one.row.get("completion_s")
         end = run.duration_s if stop is None else min(run.duration_s, stop / 1e9)
-        if completion is not None and math.isfinite(completion):
-            end = min(end, one.start_s + float(completion))
-        ends.append(end)
+        ends.append(end if one.done_s is None else min(end, one.done_s))
     first, last = max(starts), min(ends)
     bins = [(at, at + length) for at in np.arange(math.ceil(first / length) * length, last - length + 1e-9, length)]
     if len(bins) < _LEAST_BINS:

@@ -4,7 +4,7 @@ Times are seconds of the run. Those of flows are on the sender's clock, which is
 queue for data that go down. A fact holds by its numbers alone, so that it can be held against other records of the run.
 """
 
-from dumbbell.explain.facts.base import Burst, Fact, Rank
+from dumbbell.explain.facts.base import Burst, Fact, Grouped, Rank
 from dumbbell.explain.facts.queues import (
     Acted,
     Dropping,
@@ -66,6 +66,7 @@ __all__ = [
     "Empty",
     "Even",
     "Fact",
+    "Grouped",
     "LeadChanges",
     "Leads",
     "Limited",

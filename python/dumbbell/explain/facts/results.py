@@ -186,7 +186,7 @@ class Converged(Fact):
         """Say `The flows first shared fairly 3.2 s after the last one had started …`."""
         jain = f"Jain's index of the goodput in {lasting(self.interval_s)}"
         if self.after_s is None:
-            return f"the flows never shared fairly: after the last one had started, {jain} never reached 0.95."
+            return f"the flows never shared fairly: in no whole interval after the last start was {jain} 0.95 or more."
         after = lasting(self.after_s)
         return f"the flows first shared fairly {after} after the last one had started: {jain} was 0.95 or more."
 

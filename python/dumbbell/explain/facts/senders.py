@@ -34,10 +34,13 @@ class Stopped(Fact):
     name: str
     flow: int
     at_s: float
+    done_s: float | None
+    """When all that it had sent was acknowledged."""
 
     def said(self) -> str:
-        """Say `CUBIC stopped`."""
-        return f"{self.name} stopped sending new data."
+        """Say `CUBIC stopped sending new data`."""
+        done = "" if self.done_s is None else f"; the last of it was acknowledged at {seconds(self.done_s)}"
+        return f"{self.name} stopped sending new data{done}."
 
 
 @dataclass(frozen=True)

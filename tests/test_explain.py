@@ -1,0 +1,467 @@
+"""`dumbbell explain`: every fact of twenty unlike runs against the raw events of each, and what the command does."""
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import explain_runs
+from dumbbell import _native
+from dumbbell.engines.sim import Simulator
+from dumbbell.explain import explained, facts, observed
+from explain_runs import Queue, Raw, Sender, Step
+
+SHOWN_S = 0.0006  # to which times are told: half of 1 ms, and rounding
+
+
+@cache
+def explanation(name: str) -> explained.Explained:
+    cell = explain_runs.cell(name)
+    run = observed.of_cell(cell, observed.carried_out(cell, Simulator()))
+    observed.repeat(run)
+    assert run.fine, run.notes
+    return explained.explained(run)
+
+
+@cache
+def events(name: str) -> Raw:
+    with TemporaryDirectory() as folder:
+        return explain_runs.raw(explain_runs.cell(name), Path(folder))
+
+
+class Held:
+    """A run and its raw events; one method for each kind of fact, which asserts that the fact is so."""
+
+    def __init__(self, name: str) -> None:
+        self.found, self.raw = explanation(name), events(name)
+        self.config = self.found.run.config
+        self.duration = self.config["duration"] / 1e9
+        self.only_listed = not (self.config["udp"] or self.config["web"])
+        self.groups = [one for one in self.config["flows"] for _ in range(one["count"])]
+
+    def queue(self, hop: str) -> Queue:
+        return self.raw.queues[hop or "bottleneck"]
+
+    def hop(self, name: str) -> dict[str, Any]:
+        return next((one for one in self.config.get("hop", []) if one["name"] == name), self.config["bottleneck"])
+
+    def sender(self, fact: Any) -> Sender:
+        return self.raw.senders[fact.flow]
+
+    # results
+
+    def utilisation(self, fact: facts.Utilisation) -> None:
+        sent = sum(length for _, _, length in self.queue(fact.hop).waits) * 8e-6 / self.duration
+        if self.only_listed:
+            assert fact.throughput_mbit == pytest.approx(sent, rel=0.005)
+        else:
+            assert fact.throughput_mbit > sent
+        assert fact.share == pytest.approx(fact.throughput_mbit / fact.capacity_mbit)
+        hop = self.hop(fact.hop)
+        if not hop["rate_changes"] and hop.get("link") is None:
+            assert fact.capacity_mbit == pytest.approx(hop["rate"] / 1e6)
+
+    def waiting(self, fact: facts.Waiting) -> None:
+        waits = np.array([wait for _, wait, _ in self.queue(fact.hop).waits])
+        if self.only_listed:
+            assert fact.mean_ms == pytest.approx(waits.mean(), rel=0.005, abs=0.001)
+            assert fact.p50_ms == pytest.approx(np.quantile(waits, 0.5), rel=0.05, abs=0.01)
+            assert fact.p99_ms == pytest.approx(np.quantile(waits, 0.99), rel=0.05, abs=0.01)
+            assert fact.max_ms == pytest.approx(waits.max(), abs=0.001)
+        else:
+            assert fact.max_ms >= waits.max() - 0.001
+
+    def signals(self, fact: facts.Signals) -> None:
+        queue = self.queue(fact.hop)
+        by_reason = Counter(reason for _, reason, _ in queue.drops)
+        marks = Counter(mark for _, mark in queue.marks)
+        found = (fact.ce_marks, fact.sce_marks, fact.drops_overflow, fact.drops_aqm, fact.packets)
+        raw = (marks["ce"], marks["sce"], by_reason["overflow"], by_reason["aqm"], len(queue.waits))
+        if self.only_listed:
+            assert found[:4] == raw[:4]
+            assert found[4] == pytest.approx(raw[4], abs=2)  # one may be on the link at the end
+        else:
+            assert all(told >= listed for told, listed in zip(found, raw, strict=True))
+
+    def shares(self, fact: facts.Shares) -> None:
+        own = {}
+        for flow, told in zip(fact.flows, fact.goodput_mbit, strict=True):
+            start = self.groups[flow]["start"]["min"] / 1e9
+            stop, completed = self.groups[flow]["stop"], self.completed(flow)
+            end = completed or (self.duration if stop is None else stop / 1e9)
+            own[flow] = self.raw.senders[flow].mbit(start, end)
+            if stop is None:
+                assert told == pytest.approx(own[flow], rel=0.01), flow
+            else:  # what was written before the stop is still sent
+                assert told == pytest.approx(own[flow], rel=0.2), flow
+        assert sum(fact.share) == pytest.approx(1)
+        assert list(fact.goodput_mbit) == sorted(fact.goodput_mbit, reverse=True)
+        assert fact.share[0] == pytest.approx(fact.goodput_mbit[0] / sum(fact.goodput_mbit))
+        if fact.jain is not None:
+            rates = np.array(fact.goodput_mbit)
+            assert fact.jain == pytest.approx(rates.sum() ** 2 / len(rates) / (rates**2).sum(), rel=0.001)
+
+    def completed(self, flow: int) -> float | None:
+        """Return when all of a flow with a size was acknowledged."""
+        return None if self.groups[flow]["size"] is None else self.raw.senders[flow].acked.times[-1]
+
+    def bins(self, fact: Any) -> np.ndarray[Any, Any]:
+        """Return goodputs by flow and interval of a fact's time; the clocks of senders and series differ a little."""
+        starts = np.arange(fact.from_s, fact.until_s - fact.interval_s / 2, fact.interval_s)
+        rates = [[one.mbit(at, at + fact.interval_s) for at in starts] for _, one in sorted(self.raw.senders.items())]
+        return np.array(rates)
+
+    def leads(self, fact: facts.Leads) -> None:
+        rates = self.bins(fact)
+        others = np.delete(rates, fact.flow, axis=0).max(axis=0)
+        assert (rates[fact.flow] >= 0.9 * others).all()
+        assert fact.share == pytest.approx(rates[fact.flow].sum() / rates.sum(), abs=0.02)
+
+    def even(self, fact: facts.Even) -> None:
+        rates = self.bins(fact)
+        away = np.abs(rates / rates.sum(axis=0) - 1 / fact.flows)
+        assert away.max() == pytest.approx(fact.within, abs=0.04)
+
+    def lead_changes(self, fact: facts.LeadChanges) -> None:
+        rates = self.bins(fact)
+        leaders = rates.argmax(axis=0)
+        assert fact.changes == pytest.approx((leaders[1:] != leaders[:-1]).sum(), abs=1)
+        assert len(set(leaders)) > 1
+
+    def converged(self, fact: facts.Converged) -> None:
+        # at the queue; of whole intervals
+        last = max(one["start"]["min"] + one["base_rtt"] / 2 for one in self.groups) / 1e9
+        jain = []
+        for at in np.arange(math.ceil(last / fact.interval_s), self.duration / fact.interval_s) * fact.interval_s:
+            rates = np.array([one.mbit(at, at + fact.interval_s) for one in self.raw.senders.values()])
+            jain.append((at + fact.interval_s - last, rates.sum() ** 2 / len(rates) / max((rates**2).sum(), 1e-9)))
+        if fact.after_s is None:
+            assert max(index for _, index in jain) < 0.97
+        else:
+            assert max((index for at, index in jain if at < fact.after_s - fact.interval_s), default=0) < 0.97
+            assert max(index for at, index in jain if abs(at - fact.after_s) < 1.1 * fact.interval_s) > 0.93
+
+    def round_trips(self, fact: facts.RoundTrips) -> None:
+        srtt = self.sender(fact).metrics["smoothed_rtt"].values
+        assert fact.base_ms == self.groups[fact.flow]["base_rtt"] / 1e6
+        assert fact.base_ms <= fact.min_ms <= min(srtt) + 0.001
+        assert min(srtt) <= fact.p50_ms <= max(srtt)
+        assert fact.p50_ms <= fact.p99_ms
+        assert fact.p50_ms == pytest.approx(median(srtt), rel=0.4)
+
+    def short_flows(self, fact: facts.ShortFlows) -> None:
+        arrivals = json.loads(_native.schedule(json.dumps(self.config)))["web"]
+        assert fact.began == len(arrivals)
+        assert 0 < fact.kept <= fact.began
+        assert 0 < fact.completion_p50_s <= fact.completion_p95_s < self.duration
+
+    def udp(self, fact: facts.Udp) -> None:
+        (source,) = self.config["udp"]
+        assert 0.8 < fact.goodput_mbit / (source["rate"] / 1e6) <= 1
+        table = self.found.run.tables
+        drops = table["flows"]["drops"].sum()
+        assert fact.drops == drops - sum(self.queue("").by_flow.values())
+
+    # events
+
+    def started(self, fact: facts.Started) -> None:
+        starts = [self.raw.senders[flow].sent[0][0] for flow in fact.flows]
+        assert (min(starts), max(starts)) == pytest.approx((fact.at_s, fact.last_s), abs=1e-6)
+
+    def stopped(self, fact: facts.Stopped) -> None:
+        new = [time for time, data in self.sender(fact).sent if "segment" in data and "retransmission" not in data]
+        assert fact.at_s - 1 < max(new) < fact.at_s + 0.5
+        done = None if fact.done_s is None else pytest.approx(fact.done_s, abs=1e-3)
+        assert done is None or self.sender(fact).acked.times[-1] == done
+
+    def completed_(self, fact: facts.Completed) -> None:
+        assert fact.at_s == pytest.approx(self.completed(fact.flow), abs=1e-3)
+        assert self.sender(fact).acked.values[-1] == fact.size_bytes
+
+    def paused(self, fact: facts.Paused) -> None:
+        assert fact.until_s is not None
+        new = [time for time, data in self.sender(fact).sent if "segment" in data and "retransmission" not in data]
+        assert not [time for time in new if fact.at_s + 2 < time < fact.until_s]
+        assert max(new) > fact.until_s
+
+    def slow_start_left(self, fact: facts.SlowStartLeft) -> None:
+        at, cause = self.sender(fact).exits[0]
+        assert fact.at_s == pytest.approx(at, abs=1e-5)
+        assert fact.cause == cause
+        assert fact.after_s == pytest.approx(at - self.groups[fact.flow]["start"]["min"] / 1e9, abs=1e-5)
+        assert fact.window == self.window(fact).before(at)
+        states = set(self.sender(fact).state.values)
+        assert fact.is_startup == ("startup" in states)
+
+    def stayed_in_slow_start(self, fact: facts.StayedInSlowStart) -> None:
+        assert not self.sender(fact).exits
+
+    def entries(self, fact: Any) -> list[tuple[float, str]]:
+        named = {"recovery": "loss", "cwr": "ecn", "loss": "timeout"}
+        return [(time, named[state]) for time, state in self.sender(fact).entries()]
+
+    def window(self, fact: Any) -> Step:
+        """Return the window over time, segments."""
+        found = self.sender(fact).metrics["congestion_window"]
+        mss = self.sender(fact).mss
+        return Step(found.times, [value / mss for value in found.values])
+
+    def reduction(self, fact: facts.Reduction) -> None:
+        assert any(abs(at - fact.at_s) < 1e-6 and cause == fact.cause for at, cause in self.entries(fact))
+        window = self.window(fact)
+        assert fact.before == window.before(fact.at_s)
+        recovery = self.sender(fact).recovery
+        states = zip(recovery.times, recovery.values, strict=True)
+        over = next((time for time, state in states if time > fact.at_s and state == "open"), None)
+        if over is not None:
+            assert fact.after == window.at(over + 1e-7)
+
+    def reductions(self, fact: facts.Reductions) -> None:
+        entries = self.entries(fact)
+        assert Counter(cause for _, cause in entries) == fact.causes
+        assert (entries[0][0], entries[-1][0]) == pytest.approx((fact.from_s, fact.until_s), abs=1e-6)
+        window = self.window(fact)
+        assert fact.before == pytest.approx(
+            median(window.before(at) for at, _ in entries) , abs=0.51
+        )
+        assert fact.apart_s == pytest.approx(median(b - a for (a, _), (b, _) in pairwise(entries)), abs=1e-6)
+        assert fact.after <= fact.before
+
+    def repairs(self, fact: facts.Repairs) -> None:
+        entries = self.entries(fact)
+        assert Counter(cause for _, cause in entries) == fact.causes
+        assert (entries[0][0], entries[-1][0]) == pytest.approx((fact.from_s, fact.until_s), abs=1e-6)
+
+    def bursts(self, fact: facts.Grouped, times: list[float], slack: float) -> None:
+        """Hold bursts against the times of all events that they are made of."""
+        assert fact.count == len(times)
+        assert (fact.from_s, fact.until_s) == pytest.approx((times[0], times[-1]), abs=slack)
+        groups: list[list[float]] = []
+        for time in times:
+            if groups and time - groups[-1][-1] <= fact.apart_s:
+                groups[-1].append(time)
+            else:
+                groups.append([time])
+        # an interval may hide or show a gap that is about as long as the least
+        doubtful = sum(abs(b - a - fact.apart_s) < 2 * slack for a, b in pairwise(times))
+        assert abs(fact.burst_count - len(groups)) <= doubtful
+        for burst in fact.bursts:
+            inside = [time for time in times if burst.from_s - slack <= time <= burst.until_s + slack]
+            assert len(inside) >= burst.count
+            assert len([t for t in times if burst.from_s < t < burst.until_s - slack]) <= burst.count
+        if not doubtful:
+            assert max(burst.count for burst in fact.bursts) == max(map(len, groups))
+            if len(groups) > 1:
+                assert fact.typical_s == pytest.approx(median(b[0] - a[0] for a, b in pairwise(groups)), abs=2 * slack)
+
+    def lost(self, fact: facts.Lost) -> None:
+        times = self.sender(fact).lost
+        if len(times) == fact.count:
+            self.bursts(fact, times, 1e-6 if self.exact else 0.0011)
+        else:  # qlog leaves out retransmissions that are marked lost again in the call that sends them again
+            assert 0.9 * fact.count < len(times) < fact.count
+            assert fact.from_s - 0.0011 <= times[0] <= times[-1] <= fact.until_s + 0.0011
+        assert fact.dropped == sum(queue.by_flow[fact.flow] for queue in self.raw.queues.values())
+
+    @property
+    def exact(self) -> bool:
+        """Whether the trace has a row for each event."""
+        return not self.found.run.fine_config["record"]["trace"]
+
+    def acted(self, fact: facts.Acted) -> None:
+        queue = self.queue(fact.hop)
+        if fact.what == "dropped":
+            times = [time for time, _, place in queue.drops if place in ("arrival", "queue")]
+        else:
+            times = [time for time, mark in queue.marks if mark == {"marked": "ce", "marked_sce": "sce"}[fact.what]]
+        if self.only_listed:
+            self.bursts(fact, times, self.found.run.interval_s + 1e-6)
+        else:
+            assert fact.count >= len(times)
+            assert fact.from_s <= times[0] + 0.001 and times[-1] <= fact.until_s + 0.001
+
+    def timeouts(self, fact: facts.Timeouts) -> None:
+        # one more while the first is repaired changes no state
+        times = [time for time, cause in self.entries(fact) if cause == "timeout"]
+        assert 0 < len(times) <= fact.count
+        assert fact.from_s == pytest.approx(times[0], abs=1e-6)
+        for at in fact.at:
+            assert self.sender(fact).recovery.at(at + 1e-7) == "loss"
+
+    def undone(self, fact: facts.Undone) -> None:
+        row = self.found.run.flows[fact.flow]
+        assert fact.count == row["undone_reductions"]
+        assert 0 < fact.from_s <= fact.until_s
+        window = self.window(fact)
+        for at in fact.at:
+            assert window.at(at + 1e-7) >= window.before(at)
+            assert any(time <= at for time, _ in self.entries(fact))
+
+    def limited(self, fact: facts.Limited) -> None:
+        group = self.groups[fact.flow]
+        assert any(group[key] is not None for key in ("app_rate", "app_pause", "size", "stop"))
+        told = self.sender(fact).metrics["app_limited"]
+        if told.times:
+            ends = [*told.times[1:], self.duration]
+            lengths = [(b - a) * is_so for a, b, is_so in zip(told.times, ends, told.values, strict=True)]
+            assert fact.share == pytest.approx(sum(lengths) / (self.duration - told.times[0]), abs=0.02)
+
+    # BBR
+
+    def drained(self, fact: facts.Drained) -> None:
+        (start, end), *_ = self.sender(fact).spans("drain")
+        assert end is not None
+        assert (fact.at_s, fact.took_s) == pytest.approx((end, end - start), abs=1e-6)
+
+    def probe_rtt(self, fact: facts.ProbeRtt) -> None:
+        start, end = next(one for one in self.sender(fact).spans("probe_rtt") if abs(one[0] - fact.at_s) < 1e-6)
+        assert fact.until_s == (None if end is None or end > self.duration else pytest.approx(end, abs=1e-6))
+        metrics = self.sender(fact).metrics
+        windows = self.window(fact).within(start, end or self.duration)
+        assert min(windows) == pytest.approx(fact.window, abs=1)
+        assert metrics["min_rtt"].before(start) == pytest.approx(fact.before_ms, abs=0.01)
+        assert metrics["min_rtt"].at((end or self.duration) + 1e-7) == pytest.approx(fact.after_ms, abs=0.01)
+
+    def probe_rtts(self, fact: facts.ProbeRtts) -> None:
+        spans = self.sender(fact).spans("probe_rtt")
+        assert fact.count == len(spans)
+        assert (fact.from_s, fact.until_s) == pytest.approx((spans[0][0], spans[-1][0]), abs=1e-6)
+        assert fact.apart_s == pytest.approx(median(b[0] - a[0] for a, b in pairwise(spans)), abs=1e-6)
+        least = [self.sender(fact).metrics["min_rtt"].at(end + 1e-7) for _, end in spans if end is not None]
+        assert (fact.least_ms, fact.most_ms) == pytest.approx((min(least), max(least)), abs=0.01)
+
+    def probed(self, fact: facts.Probed) -> None:
+        sender = self.sender(fact)
+        assert fact.count == len(sender.spans("probe_up"))
+        total = self.duration - sender.state.times[0]
+        for state, share in fact.states.items():
+            length = sum(min(end or self.duration, self.duration) - start for start, end in sender.spans(state))
+            assert share == pytest.approx(length / total, abs=0.01), state
+        assert sum(fact.states.values()) == pytest.approx(1)
+
+    def believed(self, fact: facts.Believed) -> None:
+        metrics = self.sender(fact).metrics
+        rates = [value / 1e6 for value in metrics["bbr_max_bw"].within(fact.from_s, self.duration)]
+        assert min(rates) - 0.01 <= fact.bandwidth_mbit <= max(rates) + 0.01
+        rtts = metrics["min_rtt"].within(fact.from_s, self.duration)
+        assert min(rtts) - 0.01 <= fact.min_rtt_ms <= max(rtts) + 0.01
+        assert fact.goodput_mbit == pytest.approx(self.sender(fact).mbit(fact.from_s, self.duration), rel=0.03)
+
+    # queues
+
+    def means(self, hop: str) -> dict[int, float]:
+        """Return mean waits by interval, ms; an interval is known by its end in ms."""
+        waits: dict[int, list[float]] = {}
+        for time, wait, _ in self.queue(hop).waits:
+            waits.setdefault(math.ceil(time * 1e3 - 1e-6), []).append(wait)
+        return {at: sum(own) / len(own) for at, own in waits.items()}
+
+    def start_peak(self, fact: facts.StartPeak) -> None:
+        assert fact.interval_s == 0.001
+        peak = max(wait for at, wait in self.means(fact.hop).items() if at / 1e3 <= fact.until_s)
+        if self.only_listed:
+            assert fact.peak_ms == pytest.approx(peak, rel=0.02, abs=0.01)
+        exits = [one.exits[0][0] for one in self.raw.senders.values() if one.exits]
+        assert any(fact.until_s > at for at in exits)
+
+    def peak(self, fact: facts.Peak) -> None:
+        means = self.means(fact.hop)
+        if self.only_listed:
+            assert fact.mean_ms == pytest.approx(max(means.values()), rel=0.02)
+            assert means[round(fact.at_s * 1e3)] == pytest.approx(fact.mean_ms, rel=0.02)
+        else:
+            assert fact.mean_ms >= 0.98 * max(means.values())
+
+    def steady(self, fact: facts.Steady) -> None:
+        waits = [wait for time, wait, _ in self.queue(fact.hop).waits if fact.from_s < time <= fact.until_s]
+        assert fact.mean_ms == pytest.approx(sum(waits) / len(waits), rel=0.02 if self.only_listed else 0.3, abs=0.01)
+
+    def empty(self, fact: facts.Empty) -> None:
+        if self.only_listed:
+            packets = self.queue(fact.hop).packets
+            looks = np.arange(math.floor(fact.from_s * 1e3) + 1, round(fact.until_s * 1e3) + 1) / 1e3
+            empty = np.mean([not packets.at(at - 1e-9) for at in looks])
+            assert fact.share == pytest.approx(empty, abs=0.01)
+
+    def dropping(self, fact: facts.Dropping) -> None:
+        queue = self.queue(fact.hop)
+        acted = [time for time, reason, _ in queue.drops if reason == "aqm"] + [time for time, _ in queue.marks]
+        assert fact.from_s <= min(acted) + 0.0011
+        assert max(acted) <= fact.until_s + 0.0011
+        assert fact.longest_s <= fact.share * self.duration + 0.001
+        assert [t for t in acted if fact.longest_at_s - 0.0011 <= t <= fact.longest_at_s + fact.longest_s + 0.0011]
+        assert 0 < fact.periods <= len(acted)
+
+    def probability(self, fact: facts.Probability) -> None:
+        config = json.loads(json.dumps(self.config))
+        config["record"] |= {"queue": ["p"], "interval": 5_000_000}
+        rows = dict(_native.gather([_native.run(json.dumps(config), _native.Cancel())]))["queue_states"]
+        values = np.asarray(pl.DataFrame(rows).filter(pl.col("hop") == "bottleneck")["value"])
+        assert fact.most >= values.max()
+        assert fact.median == pytest.approx(np.median(values), rel=0.1)
+
+    def rate_change(self, fact: facts.RateChange) -> None:
+        changes = {change["at"] / 1e9: change["rate"] / 1e6 for change in self.hop(fact.hop)["rate_changes"]}
+        assert changes[fact.at_s] == fact.to_mbit
+        means = {at: wait for at, wait in self.means(fact.hop).items() if fact.at_s < at / 1e3 <= fact.until_s}
+        assert fact.peak_ms == pytest.approx(max(means.values()), rel=0.02)
+        queue = self.queue(fact.hop)
+        assert fact.drops == len([time for time, _, _ in queue.drops if fact.at_s < time <= fact.until_s])
+        assert fact.marks == len([time for time, _ in queue.marks if fact.at_s < time <= fact.until_s])
+
+    def outages(self, fact: facts.Outages) -> None:
+        times = [time for time, _, _ in self.queue(fact.hop).waits]
+        gaps = [(a, b) for a, b in pairwise([*times, self.duration]) if b - a >= 0.02]
+        inside = [
+            one
+            for one in gaps
+            if one[0] < fact.longest_at_s + 0.01 and one[1] > fact.longest_at_s + fact.longest_s - 0.01
+        ]
+        assert inside, "packets left while the link was off"
+        assert fact.count <= len(gaps)
+        assert fact.longest_s <= fact.total_s <= self.duration
+
+
+KINDS = {"completed": "completed_"}
+
+
+@pytest.mark.parametrize("name", explain_runs.RUNS)
+def test_every_fact_is_so(name: str) -> None:
+    held = Held(name)
+    for fact in held.found.facts:
+        check: Callable[[Any], None] = getattr(held, KINDS.get(fact.kind, fact.kind))
+        check(fact)
+
+
+def test_the_runs_have_facts_of_nearly_all_kinds() -> None:
+    seen = {fact.kind for name in explain_runs.RUNS for fact in explanation(name).facts}
+    known = {one.__name__ for one in vars(facts).values() if isinstance(one, type) and issubclass(one, facts.Fact)}
+    known = {facts.Fact.kind.fget(type(one, (), {})()) for one in known}  # type: ignore[attr-defined]
+    # of stacks, of many flows, and of what has no trace
+    others = {"closed", "slow_starts_left", "totals", "window_range", "fact", "grouped"}
+    assert known - seen == others
+
+
+def test_what_a_fact_does_not_say_is_told_by_its_run() -> None:
+    """A run with an event of a kind has a fact of it."""
+    for name in explain_runs.RUNS:
+        kinds = {(fact.kind, getattr(fact, "flow", None)) for fact in explanation(name).facts}
+        held = Held(name)
+        for flow, sender in held.raw.senders.items():
+            assert ("slow_start_left" if sender.exits else "stayed_in_slow_start", flow) in kinds
+            assert bool(sender.lost) == (("lost", flow) in kinds)
+            entries = {"reduction", "reductions", "repairs"} & {kind for kind, of in kinds if of == flow}
+            assert bool(sender.entries()) == bool(entries)
+            probes = {"probe_rtt", "probe_rtts"} & {kind for kind, of in kinds if of == flow}
+            assert bool(sender.spans("probe_rtt")) == bool(probes)
+            assert bool([1 for _, state in sender.entries() if state == "loss"]) == (("timeouts", flow) in kinds)
