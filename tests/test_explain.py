@@ -231,9 +231,7 @@ class Held:
         assert Counter(cause for _, cause in entries) == fact.causes
         assert (entries[0][0], entries[-1][0]) == pytest.approx((fact.from_s, fact.until_s), abs=1e-6)
         window = self.window(fact)
-        assert fact.before == pytest.approx(
-            median(window.before(at) for at, _ in entries) , abs=0.51
-        )
+        assert fact.before == pytest.approx(median(window.before(at) for at, _ in entries), abs=0.51)
         assert fact.apart_s == pytest.approx(median(b - a for (a, _), (b, _) in pairwise(entries)), abs=1e-6)
         assert fact.after <= fact.before
 

@@ -14,6 +14,8 @@ LONG = {
 ROOMS = [
     *("errors", "lazy", "scratch", "programs", "experiment", "results", "engines", "stacks", "figures", "published"),
     *("claims", "check", "qlog", "exchange", "plotting", "pages", "shell", "notebook", "api", "cli", "__main__"),
+    *("claims", "check", "qlog", "explain", "watch", "plotting", "pages", "shell", "notebook", "api", "cli"),
+    "__main__",
 ]
 
 

@@ -29,6 +29,7 @@ from dumbbell import _native
 from dumbbell.errors import InputError
 from dumbbell.shell import session as shell
 from dumbbell.shell import watch
+from dumbbell.watch.sparks import sparks
 
 pytestmark = [pytest.mark.timed, pytest.mark.skipif(not hasattr(_native, "Shell"), reason="shells need Linux")]
 
@@ -433,5 +434,5 @@ def test_a_server_that_ends_at_once_is_said(run: Shell) -> None:
 
 
 def test_bars_are_as_high_as_the_values() -> None:
-    assert watch.sparks(iter([0.0, 4.0, 8.0, 9.0]), 8.0) == " ▄██"
-    assert watch.sparks(iter([1.0]), 0.0) == " "
+    assert sparks([0.0, 4.0, 8.0, 9.0], 8.0) == " ▄██"
+    assert sparks([1.0], 0.0) == " "

@@ -1,11 +1,10 @@
-"""`dumbbell shell` and `dumbbell watch`."""
+"""`dumbbell shell`."""
 
 from typing import Annotated
 
 import typer
 
 from dumbbell.shell import session
-from dumbbell.shell import watch as watching
 
 
 def shell(
@@ -39,17 +38,3 @@ def shell(
         file, command or [], settings=settings or [], up=up or [], servers=server or [], output=output, alone=alone
     )
     raise typer.Exit(status)
-
-
-def watch(
-    which: Annotated[
-        str, typer.Argument(metavar="[PID|RESULTS]", help="Whose session: its process, or its results file.")
-    ] = "",
-    interval: Annotated[str, typer.Option(metavar="TIME", help="Between two updates; 250ms, or 1s for lines.")] = "",
-    as_csv: Annotated[bool, typer.Option("--csv", help="One row per direction and interval, as CSV.")] = False,
-) -> None:
-    """Show rate, time in queue, marks and drops of a running dumbbell shell, in another terminal.
-
-    Without a terminal there is a line for each direction and interval. It ends with the session.
-    """
-    watching.follow(which, interval, as_csv=as_csv)

@@ -1,0 +1,112 @@
+"""`dumbbell watch`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dumbbell.errors import Conflict, InputError, OutOfRange, WrongValue, shown
+from dumbbell.experiment import units
+
+
+def watch(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="[FILE|RESULTS|PID]",
+            help="Experiment file, or a name from dumbbell list, which is run; results file; or a session of dumbbell "
+            "shell: its process, or its results file while it runs.",
+        ),
+    ] = "",
+    key: Annotated[str, typer.Argument(metavar="[KEY]", help="The run: the beginning of its key in RESULTS.")] = "",
+    where: Annotated[
+        list[str] | None,
+        typer.Option("--where", metavar="KEY=VALUE", help="The run with this value instead of KEY; its first seed."),
+    ] = None,
+    cell: Annotated[int | None, typer.Option("--cell", metavar="N", help="Number of the run of FILE, from 1.")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key of FILE.")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            metavar="ENGINE",
+            help="What runs FILE: sim, live, linux or linux:NAME; of RESULTS the runs of this engine.",
+        ),
+    ] = None,
+    speed: Annotated[
+        float | None, typer.Option(metavar="X", help="Seconds of the run per second; 1, or for lines no limit.")
+    ] = None,
+    interval: Annotated[
+        str, typer.Option(metavar="TIME", help="Between two updates, in time of the run; of a session 250ms, or 1s.")
+    ] = "",
+    stored_only: Annotated[
+        bool, typer.Option("--stored", help="What RESULTS have, without repeating the run for its trace.")
+    ] = False,
+    trust: Annotated[
+        bool, typer.Option("--trust", help="Load the plugins that lie next to FILE, or in folders below: code.")
+    ] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="One row per link or flow and interval, as CSV.")] = False,
+) -> None:
+    """Show a run as it goes, a stored run again, or a running dumbbell shell in another terminal.
+
+    Keys: space pauses, . and , step, + and - change the speed, [ and ] seek, q quits. Without a terminal there is a
+    line for each interval; of a session, one for each direction. A session is shown until it ends.
+    """
+    from dumbbell.explain import observed, which
+    from dumbbell.shell import watch as sessions
+
+    is_file = which.is_experiment(what)
+    if not is_file and (not Path(what).is_file() or (not key and not where and sessions.is_running(what))):
+        of_runs: dict[str, object] = {"--set": settings, "--cell": cell, "--where": where, "--engine": engine}
+        for option, value in of_runs.items():
+            if value:
+                raise Conflict("watch", "", f"{option} and a session", "an experiment file or a results file")
+        sessions.follow(what, interval, as_csv=as_csv)
+        return
+    interval_s = _interval(interval)
+    if speed is not None and not 1 / 64 <= speed <= 4096:
+        raise OutOfRange("watch", "--speed", f"{speed:g}", "from 1/64 to 4096")
+    from dumbbell.watch import lines, replay, screen, source
+
+    is_screen = sys.stdout.isatty() and not as_csv
+    frames = replay.FRAMES if is_screen else replay.LINES
+    found: source.Source
+    if is_file:
+        if key or stored_only:
+            option = "KEY" if key else "--stored"
+            said = f"{option} and an experiment file"
+            raise Conflict("watch", "", said, f"--where or --cell, or {option} with RESULTS")
+        chosen, by = observed.cell_of(what, settings, cell, where or [], engine=engine, trust=trust, command="watch")
+        found = source.Carried(chosen, by, frames, interval_s)
+    else:
+        of_files: dict[str, object] = {"--set": settings, "--cell": cell, "--trust": trust}
+        for option, value in of_files.items():
+            if value:
+                raise Conflict("watch", "", f"{option} and a results file", f"{option} with an experiment file")
+        run = observed.of_results(which.stored(what, key, where or [], engine))
+        if not stored_only:
+            observed.repeat(run)
+        found = source.Kept(run, frames, interval_s)
+    if is_screen:
+        screen.show(found, speed or 1.0)
+    else:
+        lines.write(found, speed, as_csv=as_csv)
+
+
+def _interval(text: str) -> float | None:
+    """Return the interval in seconds; None if it is not given. Raises InputError."""
+    if not text:
+        return None
+    try:
+        length = units.parse("time", text)
+    except ValueError as error:
+        allowed = error.allowed if isinstance(error, InputError) else "a time, such as 250ms"
+        raise WrongValue("watch", "--interval", shown(text), allowed) from None
+    if length < 1_000_000:
+        raise OutOfRange("watch", "--interval", shown(text), "1ms or more")
+    return length / 1e9

@@ -181,7 +181,7 @@ def _untraced(run: Observed, one: Told) -> Iterator[Fact]:
 
 
 def _points(run: Observed, one: Told) -> pl.DataFrame:
-    """Return the time series of a flow as it is kept, from its first RTT on; no rows where windows were not measured."""
+    """Return the time series of a flow as it is kept, from its first RTT on; no rows where it has no windows."""
     series = run.tables["series"]
     if not {"cwnd", "ssthresh", "srtt_ms"} <= set(series.columns):
         return pl.DataFrame(schema={"time_s": pl.Float64, "cwnd": pl.Int64, "ssthresh": pl.Int64})

@@ -17,10 +17,11 @@ from typing import IO, Any
 
 from dumbbell.errors import InputError, Nothing, OutOfRange, WrongValue, shown
 from dumbbell.experiment import units
+from dumbbell.watch.keys import Keyboard
+from dumbbell.watch.sparks import sparks
 
 _UNIX = Path("/proc/net/unix")
 _DIRECTIONS = ("down", "up")
-_SPARKS = " ▁▂▃▄▅▆▇█"
 _HISTORY = 40  # intervals that the picture shows
 _REFRESH_NS = {True: 250_000_000, False: 1_000_000_000}  # of a terminal; of lines
 _PATIENCE_S = 5.0  # with a session that says nothing: it says something every 0.1 s
@@ -112,6 +113,14 @@ def find(which: str) -> Running:
     raise Nothing("watch", "", found, allowed)
 
 
+def is_running(which: str) -> bool:
+    """Whether a results file is that of a session which runs."""
+    path, found = str(Path(which).resolve()), running()
+    for one in found:
+        one.close()
+    return any(one.about["output"] == path for one in found)
+
+
 def intervals(session: Running, length_ns: int) -> Iterator[list[Seen]]:
     """Yield both directions, interval by interval."""
     before: dict[str, Any] | None = None
@@ -133,12 +142,6 @@ def _between(direction: str, before: dict[str, Any], after: dict[str, Any]) -> S
     return Seen(
         after["time_s"], direction, rate, sojourn, since["ce_marks"], since["drops"], *queued, now["rate"] / 1e6
     )
-
-
-def sparks(values: Iterator[float] | deque[float], top: float) -> str:
-    """Return values from 0 to `top` as a row of small bars."""
-    steps = len(_SPARKS) - 1
-    return "".join(_SPARKS[min(steps, max(0, round(value / top * steps)))] if top > 0 else " " for value in values)
 
 
 def _lines(session: Running, length_ns: int, *, as_csv: bool) -> None:
@@ -163,8 +166,13 @@ def _screen(session: Running, length_ns: int) -> None:
     from rich.table import Table
 
     history = {direction: deque([0.0] * _HISTORY, _HISTORY) for direction in _DIRECTIONS}
-    with Live(auto_refresh=False, transient=True) as live:
+    is_paused = False
+    with Keyboard() as keys, Live(auto_refresh=False, transient=True) as live:
         for both in intervals(session, length_ns):
+            while key := keys.read(0.0):
+                is_paused ^= key == " "
+                if key in ("q", "Q"):
+                    return
             table = Table(title=session.described, title_justify="left", box=None, pad_edge=False)
             table.add_column("")
             for name in ("Mbit/s", "link", "in queue, ms", "marks/s", "drops/s", "queued"):
@@ -178,7 +186,10 @@ def _screen(session: Running, length_ns: int) -> None:
                 per_second = [f"{count / seconds:.0f}" for count in (one.marks, one.drops)]
                 numbers = [f"{one.rate_mbit:.2f}", f"{one.link_mbit:.4g}", sojourn, *per_second]
                 table.add_row(one.direction, *numbers, str(one.queued_packets), sparks(bars, one.link_mbit))
-            live.update(table, refresh=True)
+            if not is_paused:
+                table.caption = "space pauses, q quits"
+                table.caption_justify = "left"
+                live.update(table, refresh=True)
     print(f"{session.described} is over", file=sys.stderr)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from dataclasses import dataclass
 from enum import IntEnum
@@ -48,8 +49,13 @@ class Fact:
         raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
-        """Return kind, numbers and sentence."""
-        return {"kind": self.kind, **dataclasses.asdict(self), "sentence": self.sentence}
+        """Return kind, numbers and sentence; what is not known is None."""
+        values = {name: _known(value) for name, value in dataclasses.asdict(self).items()}
+        return {"kind": self.kind, **values, "sentence": self.sentence}
+
+
+def _known(value: Any) -> Any:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def at_hop(hop: str) -> str:

@@ -1,0 +1,95 @@
+"""A replay as lines, for pipes and files: one per interval, or CSV."""
+
+from __future__ import annotations
+
+import csv
+import math
+import sys
+import time
+
+from dumbbell.explain import words
+from dumbbell.watch.replay import Flow, Link, Replay
+from dumbbell.watch.source import Source
+
+COLUMNS = (
+    *("time_s", "part", "rate_mbit", "capacity_mbit", "sojourn_ms", "queued_packets", "marks", "drops"),
+    *("cwnd", "rtt_ms", "retransmissions", "state"),
+)
+_LOOK_S = 0.02
+
+
+def write(source: Source, speed: float | None, *, as_csv: bool) -> None:
+    """Print a run as it goes, as fast as it is known, or at a speed in seconds of the run per second."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    if as_csv:
+        writer.writerow(COLUMNS)
+    printed, told = 0, 0
+    with source:
+        begun = time.monotonic()
+        while True:
+            is_done = source.is_done
+            found = source.look()
+            if found is None:
+                if is_done:
+                    break
+                time.sleep(_LOOK_S)
+                continue
+            while printed < len(found):
+                end = float(found.times[printed])
+                if end > found.duration_s + 1e-9 or (not source.is_done and printed == len(found) - 1):
+                    break  # the last interval of a part may not be whole
+                if speed is not None:
+                    time.sleep(max(0.0, begun + end / speed - time.monotonic()))
+                if as_csv:
+                    writer.writerows(_rows(found, printed))
+                else:
+                    while told < len(found.events) and found.events[told][0] <= end:
+                        when, said = found.events[told]
+                        print(f"{when:9.3f} s  * {said}")
+                        told += 1
+                    print(_line(found, printed))
+                sys.stdout.flush()
+                printed += 1
+            if source.is_done and not as_csv:
+                print("\n".join(found.notes), end="\n" * bool(found.notes), file=sys.stderr)
+
+
+def _line(found: Replay, at: int) -> str:
+    parts = [_of_link(one, at) for one in found.links] + [_of_flow(one, at) for one in found.flows]
+    return f"{found.times[at]:9.3f} s  {' | '.join(parts)}"
+
+
+def _of_link(one: Link, at: int) -> str:
+    sojourn = "-" if math.isnan(one.sojourn_ms[at]) else words.number(one.sojourn_ms[at])
+    rate, capacity = (words.number(values[at]) for values in (one.rate_mbit, one.capacity_mbit))
+    return (
+        f"{one.name} {rate} of {capacity} Mbit/s, {sojourn} ms in queue, {one.queued[at]:.0f} queued, "
+        f"{words.count(round(one.marks[at]), 'mark')}, {words.count(round(one.drops[at]), 'drop')}"
+    )
+
+
+def _of_flow(one: Flow, at: int) -> str:
+    said = [f"{one.name} {words.number(one.rate_mbit[at])} Mbit/s"]
+    if not math.isnan(one.cwnd[at]):
+        said.append(f"cwnd {one.cwnd[at]:.0f}")
+    if not math.isnan(one.rtt_ms[at]):
+        said.append(f"RTT {words.number(one.rtt_ms[at])} ms")
+    if one.state[at]:
+        said.append(one.state[at])
+    return ", ".join(said)
+
+
+def _rows(found: Replay, at: int) -> list[list[str]]:
+    def text(value: float, places: int = 3) -> str:
+        return "" if math.isnan(value) else f"{value:.{places}f}"
+
+    time_s = text(float(found.times[at]))
+    rows = []
+    for one in found.links:
+        numbers = [text(values[at]) for values in (one.rate_mbit, one.capacity_mbit, one.sojourn_ms)]
+        counts = [text(values[at], 0) for values in (one.queued, one.marks, one.drops)]
+        rows.append([time_s, one.name, *numbers, *counts, "", "", "", ""])
+    for flow in found.flows:
+        numbers = [text(flow.cwnd[at], 0), text(flow.rtt_ms[at]), text(flow.retransmissions[at], 0)]
+        rows.append([time_s, flow.name, text(flow.rate_mbit[at]), "", "", "", "", "", *numbers, flow.state[at]])
+    return rows

@@ -1,0 +1,158 @@
+"""Where a replay comes from: a run that is kept, or one that goes on meanwhile."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack
+from typing import Protocol, Self
+
+from dumbbell import _native
+from dumbbell.engines.base import Ended, Engine, Workers
+from dumbbell.engines.sim import Simulator
+from dumbbell.experiment import plugins
+from dumbbell.experiment.cell import Cell
+from dumbbell.explain import explained, observed
+from dumbbell.explain.facts import Fact
+from dumbbell.explain.observed import Observed
+from dumbbell.watch import replay
+from dumbbell.watch.replay import Replay
+
+_FIRST_PART_S = 0.5  # after which the beginning of a run that takes longer is shown
+_LEAST_PART_NS = 100_000_000
+# what stays so, however the run goes on
+_SETTLED = ("started", "stopped", "paused", "slow_start_left", "drained")
+
+
+class Source(Protocol):
+    """A run that is there, or comes."""
+
+    duration_s: float
+    """Of the whole run."""
+    about: str
+    """What it is, in few words."""
+
+    def look(self) -> Replay | None:
+        """Return what there is of the run, if that is more than at the look before. Raises InputError."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all of it is there."""
+
+    @property
+    def reached_s(self) -> float:
+        """How far the run has come, in its own time."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def _cut(run: Observed, facts: Sequence[Fact], duration_s: float, frames: int, interval_s: float | None) -> Replay:
+    return replay.of_run(run, list(facts), interval_s or replay.interval_of(run, duration_s, frames))
+
+
+class Kept:
+    """A run of a results file."""
+
+    def __init__(self, run: Observed, frames: int, interval_s: float | None) -> None:
+        self.duration_s = self.reached_s = run.duration_s
+        self.about = f"run {run.key[:8]}, engine {run.engine_text}"
+        self._found: Replay | None = _cut(run, explained.explained(run).facts, run.duration_s, frames, interval_s)
+
+    is_done = True
+
+    def look(self) -> Replay | None:
+        """Return the run, once."""
+        found, self._found = self._found, None
+        return found
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+class Carried:
+    """A run that an engine carries out meanwhile.
+
+    The simulator is much faster than the clock. Of a run that takes longer than a moment its beginning is simulated
+    again and shown, and again when twice as much can be shown; the whole run takes its place in the end. Runs of other
+    engines are replayed when they are over.
+    """
+
+    def __init__(self, cell: Cell, engine: Engine, frames: int, interval_s: float | None) -> None:
+        self._simulated = isinstance(engine, Simulator)
+        self._cell = cell
+        if self._simulated:
+            self._cell = dataclasses.replace(cell, groups=observed.recorded(cell.groups))
+        self._engine, self._frames, self._interval_s = engine, frames, interval_s
+        self.duration_s = cell.duration / 1e9
+        self.about = f"engine {engine.version}"
+        self.is_done = False
+        self._progress = _native.Progress()
+        self._part_ns, self._pending_ns = 0, 0
+        self._part: Future[list[Ended]] | None = None
+
+    def __enter__(self) -> Self:
+        with ExitStack() as undo:
+            self._workers: Workers = undo.enter_context(self._engine.workers(1))
+            self._of_parts: Workers = undo.enter_context(Simulator().workers(1))
+            self._whole = self._workers.begin([(self._cell, self._progress)])
+            self._begun = time.monotonic()
+            self._undo = undo.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._workers.stop()
+        self._of_parts.stop()
+        self._undo.close()
+
+    @property
+    def reached_s(self) -> float:
+        """How far the run has come, in its own time."""
+        return self.duration_s if self.is_done else self._progress.simulated / 1e9
+
+    def look(self) -> Replay | None:
+        """Return what there is of the run, if that is more than at the look before. Raises InputError."""
+        if self.is_done:
+            return None
+        if self._whole.done():
+            self.is_done = True
+            return self._replay(self._cell, self._whole, whole=True)
+        if self._part is not None and self._part.done():
+            part, self._part = self._part, None
+            self._part_ns = self._pending_ns
+            return self._replay(self._of(self._part_ns), part, whole=False)
+        self._begin_part()
+        return None
+
+    def _of(self, duration_ns: int) -> Cell:
+        """Return the beginning of the run."""
+        return dataclasses.replace(self._cell, groups=self._cell.groups | {"duration": duration_ns})
+
+    def _begin_part(self) -> None:
+        """Simulate the beginning of the run, if there is more of it to show."""
+        own = not self._simulated or plugins.in_groups(self._cell.groups)
+        if own or self._part is not None or time.monotonic() - self._begun < _FIRST_PART_S:
+            return
+        interval = int(self._cell.groups["record"]["interval"])
+        reached = self._progress.simulated // interval * interval
+        if reached >= max(2 * self._part_ns, _LEAST_PART_NS):
+            self._pending_ns = reached
+            self._part = self._of_parts.begin([(self._of(reached), _native.Progress())])
+
+    def _replay(self, cell: Cell, ended: Future[list[Ended]], *, whole: bool) -> Replay:
+        measured = observed.measured_of(cell, ended.result()[0])
+        run = observed.of_cell(cell, measured)
+        if self._simulated:
+            run.fine, run.fine_config = run.tables, run.config
+        else:
+            observed.repeat(run)  # which says what is missing
+        facts = explained.explained(run).facts
+        if not whole:
+            facts = [one for one in facts if one.kind in _SETTLED]
+        return _cut(run, facts, self.duration_s, self._frames, self._interval_s)
