@@ -49,6 +49,7 @@ RUN = [
         "how-to/compare",
         "how-to/coming-from",
         "how-to/import",
+        "how-to/explain",
         "how-to/own-plugin",
         "how-to/paper-figure",
         "how-to/uplink",

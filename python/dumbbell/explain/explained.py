@@ -132,4 +132,6 @@ def _sender(name: str, group: dict[str, Any]) -> str:
     if "cc" not in group:
         return f"{many}{name} of {words.rate(group['rate'] / 1e6)}"
     rtt = units.show("time", group["base_rtt"])
-    return f"{many}{name}" if rtt in name else f"{many}{name} ({rtt})"
+    if rtt in name:
+        return f"{many}{name}"
+    return f"{many}{name[:-1]}, {rtt})" if name.endswith(")") else f"{many}{name} ({rtt})"

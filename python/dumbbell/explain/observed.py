@@ -85,7 +85,9 @@ class Observed:
     def groups(self) -> list[tuple[str, dict[str, Any]]]:
         """Groups of alike flows and sources of UDP, in the order of the configuration, with what they are called."""
         groups = [*self.config["flows"], *self.config["udp"]]
-        return list(zip(map(words.called, group_labels(groups, alone=True)), groups, strict=True))
+        labels = group_labels(groups, alone=True)
+        named = [words.called(label, _cc(group)) for label, group in zip(labels, groups, strict=True)]
+        return list(zip(named, groups, strict=True))
 
     @cached_property
     def members(self) -> list[tuple[str, dict[str, Any]]]:
@@ -142,6 +144,13 @@ class Observed:
         for one in self.config.get("hop", []):
             found = one if one["name"] == hop else found
         return found
+
+
+def _cc(group: dict[str, Any]) -> str:
+    """Return the name of a group's congestion control; that of a stack's; or udp, or ping."""
+    if "cc" not in group:
+        return "ping" if group.get("echo") else "udp"
+    return str(group["cc"].get("control") or group["cc"]["name"])
 
 
 def recorded(config: dict[str, Any]) -> dict[str, Any]:

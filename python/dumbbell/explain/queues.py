@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -72,6 +73,8 @@ def _acted(run: Observed, hop: str, columns: dict[str, Array]) -> Iterator[Fact]
     apart = bursts.gap_s(run, run.interval_s)
     for what, name in (("dropped", "drops"), ("marked", "ce_marks"), ("marked_sce", "sce_marks")):
         found = bursts.of_counts(columns["time_s"], columns[name].astype(np.int64), apart)
+        if not run.fine:  # of whole intervals
+            found = [dataclasses.replace(one, from_s=max(one.from_s - run.interval_s, 0.0)) for one in found]
         if found:
             yield facts.Acted(hop, what, **bursts.grouped(found, apart))
 

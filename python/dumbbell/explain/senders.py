@@ -106,7 +106,7 @@ def all_facts(run: Observed) -> Iterator[Fact]:
             yield facts.Closed(one.name, one.flow, at, str(one.row["closed"]))
         if not single:
             continue
-        yield from _rtts(one)
+        yield from round_trips(one.name, one.row)
         yield from _slow_start(run, one)
         if one.has_trace:
             yield from _traced(one, run)
@@ -141,11 +141,12 @@ def _configured(run: Observed, one: Told) -> Iterator[Fact]:
         yield facts.Paused(one.name, one.flow, pause / 1e9, None if resume is None else resume / 1e9)
 
 
-def _rtts(one: Told) -> Iterator[Fact]:
-    found = [one.row.get(name) for name in ("rtt_min_ms", "rtt_p50_ms", "rtt_p99_ms")]
+def round_trips(name: str, row: dict[str, Any]) -> Iterator[Fact]:
+    """Yield the RTTs of a flow, by its row of table flows, if it has any."""
+    found = [row.get(column) for column in ("rtt_min_ms", "rtt_p50_ms", "rtt_p99_ms")]
     if all(value is not None and math.isfinite(value) for value in found):
         least, p50, p99 = (float(value) for value in found if value is not None)
-        yield facts.RoundTrips(one.name, one.flow, float(one.row["base_rtt_ms"]), least, p50, p99)
+        yield facts.RoundTrips(name, int(row["flow"]), float(row["base_rtt_ms"]), least, p50, p99)
 
 
 def _slow_start(run: Observed, one: Told) -> Iterator[Fact]:

@@ -11,7 +11,7 @@ import polars as pl
 from dumbbell.explain import facts, words
 from dumbbell.explain.facts import Fact
 from dumbbell.explain.observed import Observed
-from dumbbell.explain.senders import told
+from dumbbell.explain.senders import round_trips, told
 
 _BINS = 20  # into which a short run is cut; longer ones have bins of 1 s
 _LEAST_BINS = 4
@@ -36,8 +36,9 @@ def all_facts(run: Observed) -> Iterator[Fact]:
 
 def _shares(run: Observed) -> Iterator[Fact]:
     rows = []
+    listed = run.flows
     for flow, (name, _) in enumerate(run.members):
-        row = run.flows[flow] if flow < len(run.flows) else None
+        row = listed[flow] if flow < len(listed) else None
         if row is not None and run.is_tcp(flow):
             rows.append((name, float(row["goodput_mbit"]), float(row["share"]), flow, float(row["start_s"])))
     if not rows:
@@ -132,10 +133,13 @@ def _short(run: Observed) -> Iterator[Fact]:
 
 
 def _udp(run: Observed) -> Iterator[Fact]:
-    for flow, (name, _) in enumerate(run.members):
-        if run.is_tcp(flow) or flow >= len(run.flows):
+    rows = run.flows
+    for flow, (name, group) in enumerate(run.members):
+        if run.is_tcp(flow) or flow >= len(rows):
             continue
-        row = run.flows[flow]
+        row = rows[flow]
+        if group.get("echo"):
+            yield from round_trips(name, row)
         delays = [row.get("delay_mean_ms"), row.get("delay_max_ms")]
         mean, most = (None if one is None or math.isnan(one) else float(one) for one in delays)
         yield facts.Udp(name, flow, float(row["goodput_mbit"]), int(row["drops"]), mean, most)

@@ -40,14 +40,20 @@ def stored(path: str, key: str = "", where: Sequence[str] = (), engine: str | No
         if len(found) > 1:
             known = ", ".join(one[: len(key) + 4] for one in found[:_MOST_NAMED])
             raise TooMany(path, "", f"{len(found)} runs whose keys begin with {key}", f"one: {known}")
-        return everything.only(found)
+        return _no_session(everything.only(found))
     results = results.where(*where)
     results.require_whole_runs("a run is explained as a whole", "keys of runs, such as flows[*].cc or seed")
+    _no_session(results)
     if len(results.cells) > 1:
-        if results.sessions:
-            raise Unfit(path, "", "this is a session of dumbbell shell, with a run for each direction", "a KEY")
         raise TooMany(path, "", f"{len(results)} runs", f"one: give KEY or --where: {_named(results)}")
     return results.only(results.keys[:1])
+
+
+def _no_session(results: Results) -> Results:
+    if results.sessions:
+        found = "this is a session of dumbbell shell, which has no run of an experiment"
+        raise Unfit(str(results.path), "", found, "dumbbell table, or plot")
+    return results
 
 
 def _named(results: Results) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,10 +35,16 @@ _NAMES = {
 }
 
 
-def called(label: str) -> str:
-    """Return a label with the usual spelling of the algorithm that it begins with: `cubic #1` is `CUBIC #1`."""
-    head = label.split(",")[0].split(" ")[0]
-    return _NAMES.get(head, head) + label[len(head) :]
+def called(label: str, cc: str = "") -> str:
+    """Return a label of tables as it reads in a sentence: `cubic, 10ms` is `CUBIC (10ms)`.
+
+    `cc` is a name that the label may leave out, where it is the same for all: `10ms` is `CUBIC (10ms)`, too.
+    """
+    head = re.split(r"[, ]", label, maxsplit=1)[0]
+    if cc and not label.startswith(cc):
+        return f"{_NAMES.get(cc, cc)} ({label})" if label else _NAMES.get(cc, cc)
+    name, comma, rest = label.partition(", ")
+    return _NAMES.get(head, head) + name[len(head) :] + (f" ({rest})" if comma else "")
 
 
 def first_large(text: str) -> str:

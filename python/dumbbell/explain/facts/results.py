@@ -184,11 +184,16 @@ class Converged(Fact):
 
     def said(self) -> str:
         """Say `The flows first shared fairly 3.2 s after the last one had started …`."""
-        jain = f"Jain's index of the goodput in {lasting(self.interval_s)}"
+        length = lasting(self.interval_s)
         if self.after_s is None:
-            return f"the flows never shared fairly: in no whole interval after the last start was {jain} 0.95 or more."
-        after = lasting(self.after_s)
-        return f"the flows first shared fairly {after} after the last one had started: {jain} was 0.95 or more."
+            return (
+                "the flows never shared fairly: Jain's index of the goodput stayed below 0.95 in each whole interval of "
+                f"{length} after the last start."
+            )
+        return (
+            f"the flows first shared fairly {lasting(self.after_s)} after the last one had started: Jain's index of the "
+            f"goodput in {length} was 0.95 or more."
+        )
 
 
 @dataclass(frozen=True)
@@ -272,9 +277,8 @@ class Totals(Fact):
     def said(self) -> str:
         """Say `CUBIC sent 10 361 packets …`."""
         text = f"{self.name} sent {count(self.sent, 'packet')}"
-        text += (
-            f", {self.retransmissions:,} of them again".replace(",", " ") if self.retransmissions else ", none twice"
-        )
+        again = count(self.retransmissions, "retransmission") if self.retransmissions else "no retransmission"
+        text += f", {again} among them"
         if self.timeouts:
-            text += f"; it had {count(self.timeouts, 'retransmission timeout')}"
+            text += f", and had {count(self.timeouts, 'retransmission timeout')}"
         return f"{text}."

@@ -144,7 +144,7 @@ class SlowStartsLeft(Fact):
         """Say `9 of the 10 flows of CUBIC left slow start by …`."""
         of = "all" if self.left == self.flows else f"{self.left} of"
         because = listed([f"{n} because {CAUSES.get(c, c) or 'of something unknown'}" for c, n in self.causes.items()])
-        return f"{of} {self.flows} flows of {self.name} left slow start until {seconds(self.until_s)}: {because}."
+        return f"{of} {self.flows} flows of {self.name} left slow start by {seconds(self.until_s)}: {because}."
 
 
 @dataclass(frozen=True)
