@@ -31,6 +31,8 @@ def completed(script: str, line: str, folder: Path) -> list[str]:
         ("dumbbell ", {"run", "table", "--version", "completion"}, {"build", "--rows"}),
         ("dumbbell ta", {"table"}, {"run"}),
         ("dumbbell run sce/one-f", {"sce/one-flow", "sce/one-flow-reno-cubic"}, {"sce/two-flow", "--jobs"}),
+        ("dumbbell watch sce/one-f", {"sce/one-flow"}, {"--speed"}),
+        ("dumbbell explain r.duckdb --where good", {"goodput_mbit"}, {"sce/one-flow"}),
         ("dumbbell run a.toml --", {"--jobs", "--engine", "--help"}, {"--rows", "sce/one-flow"}),
         ("dumbbell run --engine ", {"sim", "live", "linux"}, {"--jobs", "sce/one-flow"}),
         ("dumbbell table r.duckdb --value good", {"goodput_mbit"}, {"rtt_mean_ms"}),

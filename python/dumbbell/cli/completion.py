@@ -41,7 +41,7 @@ def known() -> dict[str, Command]:
     columns = sorted({name.rpartition(".")[2] for name in reference.names()} - set(shipped.experiments()))
     controls = [*registry().cc]
     names = {
-        "run": [*shipped.experiments()],
+        **{command: [*shipped.experiments()] for command in ("run", "explain", "watch")},
         "list": ["aqm", "cc", "stage", "link", "experiments"],
         "describe": reference.names(),
         "doctor": [*versions.KINDS],
@@ -68,14 +68,33 @@ def known() -> dict[str, Command]:
     return found
 
 
+def _shared(of: dict[str, Command]) -> dict[str, str]:
+    """Return the lists of words that several branches have, with the variables that hold them."""
+    lists = [" ".join(words) for command in of.values() for words in (*command.values.values(), command.names) if words]
+    several = [text for text in dict.fromkeys(lists) if lists.count(text) > 1]
+    return {text: f"words{number}" for number, text in enumerate(several)}
+
+
 def _cases(of: dict[str, Command], indent: str) -> str:
     """Return the branches of a shell's `case` on the command and the word before: they set `found`."""
+    shared = _shared(of)
+
+    def quoted(words: list[str]) -> str:
+        text = " ".join(words)
+        return f'"${shared[text]}"' if text in shared else shlex.quote(text)
+
     lines = []
     for name, command in of.items():
-        lines += [f"{shlex.quote(f'{name}:{option}')}) found={shlex.quote(' '.join(values))} ;;"
+        lines += [f"{shlex.quote(f'{name}:{option}')}) found={quoted(values)} ;;"
                   for option, values in command.values.items()]  # fmt: skip
-        lines.append(f"{shlex.quote(f'{name}:')}*) found={shlex.quote(' '.join(command.words + command.names))} ;;")
+        names = f"' '{quoted(command.names)}" if command.names else ""
+        lines.append(f"{shlex.quote(f'{name}:')}*) found={quoted(command.words)}{names} ;;")
     return "\n".join(indent + line for line in lines)
+
+
+def _lists(of: dict[str, Command], indent: str) -> str:
+    """Return the variables that branches share."""
+    return "\n".join(f"{indent}local {name}={shlex.quote(text)}" for text, name in _shared(of).items())
 
 
 def _groups(of: dict[str, Command]) -> str:
@@ -87,6 +106,7 @@ def _bash(of: dict[str, Command]) -> str:
     return f"""\
 _dumbbell() {{
     local command found word=${{COMP_WORDS[COMP_CWORD]}}
+{_lists(of, "    ")}
     ((COMP_CWORD > 1)) && command=${{COMP_WORDS[1]}}
     case $command in {_groups(of)}) ((COMP_CWORD > 2)) && command+=" ${{COMP_WORDS[2]}}" ;; esac
     case $command:${{COMP_WORDS[COMP_CWORD - 1]}} in
@@ -103,6 +123,7 @@ def _zsh(of: dict[str, Command]) -> str:
 #compdef dumbbell
 _dumbbell() {{
     local command found
+{_lists(of, "    ")}
     ((CURRENT > 2)) && command=$words[2]
     case $command in ({_groups(of)}) ((CURRENT > 3)) && command+=" $words[3]" ;; esac
     case $command:$words[CURRENT-1] in

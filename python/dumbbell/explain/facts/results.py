@@ -187,12 +187,12 @@ class Converged(Fact):
         length = lasting(self.interval_s)
         if self.after_s is None:
             return (
-                "the flows never shared fairly: Jain's index of the goodput stayed below 0.95 in each whole interval of "
-                f"{length} after the last start."
+                "the flows never shared fairly: Jain's index of the goodput stayed below 0.95 in each whole interval "
+                f"of {length} after the last start."
             )
         return (
-            f"the flows first shared fairly {lasting(self.after_s)} after the last one had started: Jain's index of the "
-            f"goodput in {length} was 0.95 or more."
+            f"the flows first shared fairly {lasting(self.after_s)} after the last one had started: Jain's index of "
+            f"the goodput in {length} was 0.95 or more."
         )
 
 
