@@ -146,7 +146,8 @@ class Held:
 
     def even(self, fact: facts.Even) -> None:
         rates = self.bins(fact)
-        away = np.abs(rates / rates.sum(axis=0) - 1 / fact.flows)
+        with np.errstate(invalid="ignore"):
+            away = np.abs(rates / rates.sum(axis=0) - 1 / fact.flows)
         assert away.max() == pytest.approx(fact.within, abs=0.015)
         before = self.before(fact)
         assert before is None or np.abs(before / before.sum() - 1 / fact.flows).max() > 0.09
@@ -654,6 +655,15 @@ def test_runs_of_other_engines_are_explained_from_their_series(version: str, whe
     assert isinstance(window, facts.WindowRange)
     assert window.least <= window.median <= window.most
     assert {"totals", "utilisation", "acted"} <= kinds.keys()
+
+
+def test_a_closed_connection_is_told_first() -> None:
+    run = stored("cubic-codel")
+    flows = run.tables["flows"].with_columns(closed=pl.lit("idle timeout"), closed_s=pl.lit(1.5))
+    run.tables["flows"] = flows
+    first = explained.explained(run).facts[0]
+    assert isinstance(first, facts.Closed)
+    assert first.sentence == "CUBIC closed its connection at 1.5 s: idle timeout."
 
 
 def test_many_flows_are_told_of_in_groups() -> None:

@@ -30,6 +30,7 @@ from dumbbell.errors import InputError
 from dumbbell.shell import session as shell
 from dumbbell.shell import watch
 from dumbbell.watch.sparks import sparks
+from terminal import Terminal, echoes
 
 pytestmark = [pytest.mark.timed, pytest.mark.skipif(not hasattr(_native, "Shell"), reason="shells need Linux")]
 
@@ -333,6 +334,33 @@ def test_a_shell_of_its_own_has_a_terminal_and_job_control(link: Path, run: Shel
         status = os.waitpid(pid, 0)[1]
         os.close(terminal)
     assert os.waitstatus_to_exitcode(status) == 7
+
+
+@pytest.mark.usefixtures("once")
+def test_watch_on_a_terminal_obeys_its_keys(link: Path) -> None:
+    path = link.parent / "keys.duckdb"
+    with subprocess.Popen(line("shell", link, "-o", path, "--", "sleep", "60"), cwd=link.parent) as session:
+        try:
+            assert until(lambda: [one for one in watch.running() if one.about["output"] == str(path.resolve())], 60)
+            terminal = Terminal(link.parent, "watch", str(path))
+            try:
+                assert terminal.comes("share of the link")
+                assert not echoes(terminal.now())
+                assert terminal.comes("share of the link")  # it is drawn again
+                terminal.press(" ")
+                terminal.comes("\0never", 1.0)
+                terminal.said = b""
+                assert not terminal.comes("share of the link", 1.5)
+                terminal.press(" ")
+                assert terminal.comes("share of the link")
+                terminal.press("q")
+                assert terminal.ends() == 0
+                assert terminal.now() == terminal.modes
+                assert session.poll() is None
+            finally:
+                terminal.close()
+        finally:
+            session.terminate()
 
 
 @pytest.mark.usefixtures("once")

@@ -1,21 +1,13 @@
 """`dumbbell watch`: a run as it goes and a stored one again, as lines, and on a terminal with its keys."""
 
-import contextlib
 import csv
 import dataclasses
-import fcntl
 import io
 import os
-import pty
-import select
 import signal
-import struct
-import sys
-import termios
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -27,6 +19,7 @@ from dumbbell.explain import observed
 from dumbbell.results.results import Results
 from dumbbell.watch import keys, replay, screen, source
 from dumbbell.watch.player import Player
+from terminal import RESTORED, Terminal, echoes
 
 EXPERIMENT = """
 duration = "4s"
@@ -43,7 +36,6 @@ start = "1s"
 [[udp]]
 rate = "1Mbit"
 """
-PYTHON = sys.executable
 
 
 @pytest.fixture
@@ -236,70 +228,11 @@ def test_the_picture_fits_its_terminal(width: int, height: int, tmp_path: Path, 
 # a terminal
 
 
-class Terminal:
-    """A program on a terminal of 100 columns."""
-
-    def __init__(self, folder: Path, *words: str) -> None:
-        self.pid, self.master = pty.fork()
-        if self.pid == 0:
-            os.chdir(folder)
-            os.environ |= {"TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
-            os.execv(PYTHON, [PYTHON, "-m", "dumbbell", *words])
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
-        self.modes = self.now()
-        self.said = b""
-        self.status: int | None = None
-
-    def now(self) -> list[Any]:
-        return termios.tcgetattr(self.master)
-
-    def comes(self, wanted: str, seconds: float = 30.0) -> bool:
-        """Whether a text comes; what was before it is forgotten."""
-        deadline = time.monotonic() + seconds
-        while wanted.encode() not in self.said and time.monotonic() < deadline:
-            if select.select([self.master], [], [], 0.1)[0]:
-                try:
-                    self.said += os.read(self.master, 65536)
-                except OSError:
-                    break
-        found = wanted.encode() in self.said
-        self.said = self.said.partition(wanted.encode())[2] if found else self.said
-        return found
-
-    def press(self, key: str) -> None:
-        os.write(self.master, key.encode())
-
-    def ends(self, seconds: float = 20.0) -> int:
-        """Return the exit status; a program that goes on is killed, and has none."""
-        deadline = time.monotonic() + seconds
-        while self.status is None and time.monotonic() < deadline:
-            self.comes("\0never", 0.1)
-            pid, status = os.waitpid(self.pid, os.WNOHANG)
-            if pid:
-                self.status = os.waitstatus_to_exitcode(status)
-        assert self.status is not None, self.said
-        return self.status
-
-    def close(self) -> None:
-        if self.status is None:
-            with contextlib.suppress(ProcessLookupError, ChildProcessError):
-                os.kill(self.pid, signal.SIGKILL)
-                os.waitpid(self.pid, 0)
-        os.close(self.master)
-
-
 @pytest.fixture
 def terminal(tmp_path: Path, experiment: str) -> Iterator[Terminal]:
     found = Terminal(tmp_path, "watch", experiment, "--speed", "0.25")
     yield found
     found.close()
-
-
-RESTORED = "\x1b[?1049l"  # the screen that was there before
-
-
-def echoes(modes: list[Any]) -> bool:
-    return bool(modes[3] & termios.ECHO) and bool(modes[3] & termios.ICANON)
 
 
 def test_a_terminal_shows_a_run_and_obeys_its_keys(terminal: Terminal) -> None:

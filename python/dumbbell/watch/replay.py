@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from dumbbell.errors import Nothing
-from dumbbell.explain.facts import Fact, Peak, ProbeRtt, Rank, RateChange, StartPeak
+from dumbbell.explain.facts import Fact, Peak, ProbeRtt, Rank, RateChange, SlowStartsLeft, StartPeak
 from dumbbell.explain.observed import Observed
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
@@ -103,7 +103,7 @@ def of_run(run: Observed, events: list[Fact], interval_s: float) -> Replay:
 
 def _told(fact: Fact) -> tuple[float, str]:
     """Return what there is to say of an event while it goes on, and from when on it is known."""
-    if isinstance(fact, StartPeak):
+    if isinstance(fact, StartPeak | SlowStartsLeft):
         return fact.until_s, fact.sentence
     if isinstance(fact, ProbeRtt):
         return fact.when if fact.until_s is None else fact.until_s, fact.sentence

@@ -22,7 +22,7 @@ _REFRESH_S = 0.05
 _EVENTS = 6  # lines
 _MOST_SPARKS, _LEAST_SPARKS = 40, 6
 _NUMBER = 6  # columns of a terminal that a number takes at least
-_FIXED, _FIXED_LINKS = 62, 58  # columns of the terminal that numbers and names take in the tables
+_FIXED, _FIXED_LINKS = 58, 55  # columns of the terminal that numbers take in the tables; names come on top
 KEYS = "space pause   . or → step   , or ← back   + - speed   [ ] seek   q quit"
 
 
@@ -72,7 +72,7 @@ def picture(found: Replay | None, player: Player, source: Source, width: int, he
 def _head(found: Replay | None, player: Player, source: Source, width: int) -> Text:
     if found is None:
         reached = f"{words.seconds(source.reached_s)} of {words.seconds(source.duration_s)}"
-        return Text(f"{source.about}: carried out until {reached}; it is shown when there is enough of it")
+        return Text(f"{source.about}\n{reached} done; {source.when_shown}", no_wrap=True, overflow="ellipsis")
     state = "▶"
     if player.is_waiting:
         state = f"waits for the run, which is at {words.seconds(source.reached_s)}"
@@ -118,7 +118,7 @@ def _rooms(width: int, most: int) -> tuple[int, int]:
 
 def _links(found: Replay, at: int, width: int) -> Table:
     names = ("Mbit/s", "of", "in queue, ms", "queued", "marks", "drops")
-    count, room = _rooms(width - _FIXED_LINKS, 2)
+    count, room = _rooms(width - _FIXED_LINKS - max(len(one.name) for one in found.links), 2)
     bars = ("rate", "time in queue")[:count]
     table = _table([("", False), *((name, True) for name in names), *((name, False) for name in bars)])
     for one in found.links:
@@ -135,7 +135,8 @@ def _links(found: Replay, at: int, width: int) -> Table:
 
 def _flows(found: Replay, at: int, width: int, rows: int) -> Table:
     numbers = ("Mbit/s", "cwnd", "RTT, ms", "sent again")
-    count, room = _rooms(width - _FIXED, 3)
+    names = max((len(one.name) for one in found.flows), default=0)
+    count, room = _rooms(width - _FIXED - names, 3)
     bars = ("rate", "window", "RTT")[:count]
     table = _table([("", False), *((name, True) for name in numbers), ("state", False), *((b, False) for b in bars)])
     top = max((_top(one.rate_mbit) for one in found.flows), default=0.0)

@@ -33,6 +33,8 @@ class Source(Protocol):
     """Of the whole run."""
     about: str
     """What it is, in few words."""
+    when_shown: str
+    """When there is something to see, where there is nothing yet."""
 
     def look(self) -> Replay | None:
         """Return what there is of the run, if that is more than at the look before. Raises InputError."""
@@ -63,6 +65,7 @@ class Kept:
         self._found: Replay | None = _cut(run, explained.explained(run).facts, run.duration_s, frames, interval_s)
 
     is_done = True
+    when_shown = "it is shown at once"
 
     def look(self) -> Replay | None:
         """Return the run, once."""
@@ -92,6 +95,7 @@ class Carried:
         self._engine, self._frames, self._interval_s = engine, frames, interval_s
         self.duration_s = cell.duration / 1e9
         self.about = f"engine {engine.version}"
+        self.when_shown = "it is shown as it goes" if self._simulated else "it is shown when it is over"
         self.is_done = False
         self._progress = _native.Progress()
         self._part_ns, self._pending_ns = 0, 0

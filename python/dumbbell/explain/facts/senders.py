@@ -151,6 +151,7 @@ class SlowStartsLeft(Fact):
 class StayedInSlowStart(Fact):
     """A flow never left slow start."""
 
+    rank: ClassVar[Rank] = Rank.COURSE
     name: str
     flow: int
     from_s: float
