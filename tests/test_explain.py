@@ -17,10 +17,12 @@ import polars as pl
 import pytest
 
 import explain_runs
+import window_stack
 from conftest import Command
 from dumbbell import _native
 from dumbbell.engines.sim import Simulator
 from dumbbell.experiment.file import parse
+from dumbbell.experiment.plugins import known, trust
 from dumbbell.explain import explained, facts, observed
 from dumbbell.results.results import Results
 from explain_runs import Queue, Raw, Sender, Step
@@ -664,6 +666,24 @@ def test_a_closed_connection_is_told_first() -> None:
     first = explained.explained(run).facts[0]
     assert isinstance(first, facts.Closed)
     assert first.sentence == "CUBIC closed its connection at 1.5 s: idle timeout."
+
+
+def test_a_stack_is_told_of_by_what_it_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = window_stack.built(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
+    monkeypatch.setenv(trust.VARIABLE, str(tmp_path))
+    monkeypatch.setattr(known, "_known", {})
+    flows = [{"stack": str(library), "base_rtt": "20ms"}, {"cc": "cubic", "base_rtt": "20ms"}]
+    cell = parse(explain_runs.RUNS["two-fq-codel"] | {"flows": flows}, str(tmp_path / "stack.toml")).cell(0)
+    run = observed.of_cell(cell, observed.carried_out(cell, Simulator()))
+    observed.repeat(run)
+    assert run.fine, run.notes
+    found = explained.explained(run)
+    of_stack = {fact.kind for fact in found.facts if getattr(fact, "flow", None) == 0}
+    assert {"lost", "totals", "window_range"} <= of_stack
+    assert not {"stayed_in_slow_start", "slow_start_left", "reductions", "timeouts", "limited"} & of_stack
+    assert found.setting.startswith("window")
 
 
 def test_many_flows_are_told_of_in_groups() -> None:

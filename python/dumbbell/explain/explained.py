@@ -113,7 +113,7 @@ def setting(run: Observed) -> str:
     if len(senders_) > _MOST_LISTED:
         senders_ = [*senders_[:_MOST_LISTED], f"{len(senders_) - _MOST_LISTED} other groups"]
     hop = config["bottleneck"]
-    queue = words.called(hop["aqm"].get("control", hop["aqm"]["name"]))
+    queue = words.called(hop["aqm"]["name"])
     rate = words.rate(hop["rate"] / 1e6)
     others = [one["name"] for one in config.get("hop", [])]
     others += ["reverse"] * any(group.get("direction") == "up" for _, group in run.groups)

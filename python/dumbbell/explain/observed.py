@@ -147,10 +147,10 @@ class Observed:
 
 
 def _cc(group: dict[str, Any]) -> str:
-    """Return the name of a group's congestion control; that of a stack's; or udp, or ping."""
+    """Return the name of a group's congestion control, or of its stack; or udp, or ping."""
     if "cc" not in group:
         return "ping" if group.get("echo") else "udp"
-    return str(group["cc"].get("control") or group["cc"]["name"])
+    return str(group["cc"]["name"])
 
 
 def recorded(config: dict[str, Any]) -> dict[str, Any]:

@@ -53,6 +53,11 @@ class Told:
         return bool(self.trace) and len(self.trace["time_s"]) > 0
 
     @property
+    def is_stack(self) -> bool:
+        """Whether the flow is one of a QUIC stack, which tells its window, RTT and losses, and no states."""
+        return "control" in self.group["cc"]
+
+    @property
     def has_model(self) -> bool:
         """Whether its control has a model of its path, as BBR has."""
         return self.has_trace and bool((self.trace["state"] != "").any())
@@ -108,8 +113,11 @@ def all_facts(run: Observed) -> Iterator[Fact]:
             continue
         yield from round_trips(one.name, one.row)
         yield from _slow_start(run, one)
-        if one.has_trace:
+        if one.has_trace and not one.is_stack:
             yield from _traced(one, run)
+        elif one.has_trace:
+            yield from _lost(one, run)
+            yield from _untraced(run, one)
         else:
             yield from _untraced(run, one)
     if not single:
@@ -157,6 +165,8 @@ def _slow_start(run: Observed, one: Told) -> Iterator[Fact]:
         if one.has_trace:
             window = int(one.trace["cwnd"][one.before(at)])
         yield facts.SlowStartLeft(one.name, one.flow, at, float(after), cause, window, one.has_model)
+    elif one.is_stack:
+        return
     elif one.has_trace:
         window = int(one.trace["cwnd"].max())
         yield facts.StayedInSlowStart(one.name, one.flow, one.start_s, window, one.has_model)

@@ -168,7 +168,7 @@ def _link(name: str, rows: pl.DataFrame, bins: _Bins) -> Link:
 def _flows(run: Observed, bins: _Bins) -> list[Flow]:
     series, trace = run.table("series"), run.table("trace")
     found = []
-    for flow, (name, _) in enumerate(run.members):
+    for flow, (name, group) in enumerate(run.members):
         own = series.filter(pl.col("flow") == flow)
         time = _numbers(own, "time_s")
         if not own.height:
@@ -182,7 +182,9 @@ def _flows(run: Observed, bins: _Bins) -> list[Flow]:
                 bins.last(time, np.where(begun, cwnd, np.nan)),
                 bins.last(time, np.where(begun, rtt, np.nan)),
                 bins.sums(time, np.nan_to_num(_numbers(own, "retransmissions"))),
-                _states(own, trace.filter(pl.col("flow") == flow) if trace.height else trace, bins),
+                [""] * len(bins.ends)
+                if "control" in group.get("cc", {})  # a stack tells no states
+                else _states(own, trace.filter(pl.col("flow") == flow) if trace.height else trace, bins),
             )
         )
     return found
