@@ -164,7 +164,8 @@ def _slow_start(run: Observed, one: Told) -> Iterator[Fact]:
         window = None
         if one.has_trace:
             window = int(one.trace["cwnd"][one.before(at)])
-        yield facts.SlowStartLeft(one.name, one.flow, at, float(after), cause, window, one.has_model)
+        about = window is not None and bool(run.series_config["trace"])
+        yield facts.SlowStartLeft(one.name, one.flow, at, float(after), cause, window, one.has_model, about)
     elif one.is_stack:
         return
     elif one.has_trace:

@@ -48,8 +48,8 @@ def called(label: str, cc: str = "") -> str:
 
 
 def first_large(text: str) -> str:
-    """Return a sentence that begins with a capital letter, unless its first word has letters of its own, as 10ms."""
-    return text[:1].upper() + text[1:]
+    """Return a sentence that begins with a capital letter, unless it begins with a name such as `mine@39b57e`."""
+    return text[:1].upper() + text[1:] if text.partition(" ")[0].removesuffix("'s").isalpha() else text
 
 
 def number(value: float, digits: int = 3) -> str:

@@ -150,7 +150,7 @@ class Even(Fact):
     def said(self) -> str:
         """Say `From 4 s on no share was more than 8 points from 50 % …`."""
         return (
-            f"{span(self.from_s, self.until_s)} the {self.flows} flows of TCP shared evenly: in "
+            f"{span(self.from_s, self.until_s)} the {self.flows} flows shared evenly: in "
             f"every {lasting(self.interval_s)} no share was more than {number(100 * self.within, 2)} percentage points"
             f" from {percent(1 / self.flows)}."
         )

@@ -115,6 +115,8 @@ class SlowStartLeft(Fact):
     window: int | None
     """Before it ended, segments."""
     is_startup: bool
+    is_about: bool = False
+    """Whether the window is that of a row of the trace some time earlier."""
     by_s: float | None = None
     """Where it is known to an interval only: the end of that."""
 
@@ -123,7 +125,8 @@ class SlowStartLeft(Fact):
         phase = "STARTUP" if self.is_startup else "slow start"
         why = CAUSES.get(self.cause, "")
         because = "" if not why else f", because {why}" if why.startswith("of ") else f": {why}"
-        window = f" with a window of {count(self.window, 'segment')}" if self.window is not None else ""
+        about = "about " * self.is_about
+        window = f" with a window of {about}{count(self.window, 'segment')}" if self.window is not None else ""
         if self.by_s is not None:
             return f"{self.name} left {phase} before {seconds(self.by_s)}."
         return f"{self.name} left {phase}{window}, {lasting(self.after_s)} after its start{because}."
