@@ -24,11 +24,11 @@ def echoes(modes: list[Any]) -> bool:
 class Terminal:
     """A program on a terminal of 100 columns."""
 
-    def __init__(self, folder: Path, *words: str) -> None:
+    def __init__(self, folder: Path, *words: str, kind: str = "xterm") -> None:
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             os.chdir(folder)
-            os.environ |= {"TERM": "xterm", "COLUMNS": "100", "LINES": "30"}
+            os.environ |= {"TERM": kind, "COLUMNS": "100", "LINES": "30"}
             os.execv(sys.executable, [sys.executable, "-m", "dumbbell", *words])
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
         self.modes = self.now()

@@ -1,10 +1,14 @@
 """`dumbbell watch`: a run as it goes and a stored one again, as lines, and on a terminal with its keys."""
 
+import contextlib
 import csv
 import dataclasses
 import io
 import os
+import pty
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -283,6 +287,30 @@ def test_the_terminal_is_put_back_when_it_is_interrupted(
     assert terminal.ends() == status
     assert b"Traceback" not in terminal.said
     assert terminal.now() == terminal.modes
+
+
+def test_without_keys_it_ends_with_the_run(tmp_path: Path, experiment: str) -> None:
+    words = [sys.executable, "-m", "dumbbell", "watch", experiment, "--speed", "64"]
+    master, slave = pty.openpty()
+    with subprocess.Popen(words, cwd=tmp_path, stdin=subprocess.DEVNULL, stdout=slave, stderr=subprocess.PIPE) as done:
+        os.close(slave)
+        with contextlib.suppress(OSError):  # when nobody has it open any more
+            while os.read(master, 65536):
+                pass
+        os.close(master)
+        assert done.wait(60) == 0
+        assert done.stderr is not None
+        assert b"left at 4 s of 4 s" in done.stderr.read()
+
+
+def test_a_terminal_without_a_cursor_gets_lines(tmp_path: Path, experiment: str) -> None:
+    terminal = Terminal(tmp_path, "watch", experiment, "--interval", "2s", kind="dumb")
+    try:
+        assert terminal.comes("2.000 s  link")
+        assert terminal.comes("4.000 s  link")
+        assert terminal.ends() == 0
+    finally:
+        terminal.close()
 
 
 def test_a_run_that_fails_leaves_the_terminal_as_it_was(tmp_path: Path, experiment: str) -> None:

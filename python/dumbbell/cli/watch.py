@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -73,7 +74,7 @@ def watch(
         raise OutOfRange("watch", "--speed", f"{speed:g}", "from 1/64 to 4096")
     from dumbbell.watch import lines, replay, screen, source
 
-    is_screen = sys.stdout.isatty() and not as_csv
+    is_screen = sys.stdout.isatty() and not as_csv and os.environ.get("TERM") != "dumb"
     frames = replay.FRAMES if is_screen else replay.LINES
     found: source.Source
     if is_file:

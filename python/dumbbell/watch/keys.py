@@ -41,6 +41,11 @@ class Keyboard:
         self._handlers: dict[int, Any] = {}
         self._keys: list[str] = []
 
+    @property
+    def is_there(self) -> bool:
+        """Whether keys can be pressed."""
+        return self._terminal is not None
+
     def __enter__(self) -> Self:
         if self._terminal is not None:
             self._before = termios.tcgetattr(self._terminal)
@@ -77,7 +82,10 @@ class Keyboard:
             return ""
         if not select.select([self._terminal], [], [], seconds)[0]:
             return ""
-        data = os.read(self._terminal, 64)
+        try:
+            data = os.read(self._terminal, 64)
+        except OSError:
+            data = b""
         if not data:  # the terminal is gone
             return "q"
         self._keys = parsed(data.decode(errors="ignore"))

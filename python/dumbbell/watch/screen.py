@@ -49,7 +49,7 @@ def show(source: Source, speed: float) -> None:
                 drawn = state
                 live.update(picture(found, player, source, *console.size), refresh=True)
             key = keys.read(_REFRESH_S)
-            going = not key or player.press(key)
+            going = player.press(key) if key else keys.is_there or not (player.is_over and source.is_done)
     at = f"{words.seconds(player.time_s)} of {words.seconds(player.duration_s)}"
     print(f"{found.title if found else source.about}: left at {at}", file=sys.stderr)
 
