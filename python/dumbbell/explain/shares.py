@@ -39,7 +39,7 @@ def _shares(run: Observed) -> Iterator[Fact]:
     listed = run.flows
     for flow, (name, _) in enumerate(run.members):
         row = listed[flow] if flow < len(listed) else None
-        if row is not None and run.is_tcp(flow):
+        if row is not None and run.is_tcp(flow) and not math.isnan(row["goodput_mbit"]):  # it was measured
             rows.append((name, float(row["goodput_mbit"]), float(row["share"]), flow, float(row["start_s"])))
     if not rows:
         return

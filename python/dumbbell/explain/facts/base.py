@@ -55,6 +55,10 @@ class Fact:
 
 
 def _known(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _known(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_known(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
