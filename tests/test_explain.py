@@ -23,7 +23,7 @@ from dumbbell import _native
 from dumbbell.engines.sim import Simulator
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.plugins import known, trust
-from dumbbell.explain import explained, facts, observed
+from dumbbell.explain import explained, facts, observed, words
 from dumbbell.results.results import Results
 from explain_runs import Queue, Raw, Sender, Step
 
@@ -719,6 +719,24 @@ def test_many_flows_are_told_of_in_groups() -> None:
     assert "totals" in kinds and "reductions" not in kinds
     assert "more than 6 flows" in " ".join(found.notes)
     assert len(found.text().splitlines()) < 30
+
+
+@pytest.mark.parametrize(
+    ("label", "cc", "said"),
+    [
+        ("cubic", "cubic", "CUBIC"),
+        ("cubic #2", "cubic", "CUBIC #2"),
+        ("10ms", "cubic", "CUBIC (10ms)"),
+        ("cubic, 10ms #1", "cubic", "CUBIC (10ms) #1"),
+        ("bbr2(ecn=true, ecn_max_rtt=0ns)", "bbr2", "BBRv2 (ecn=true, ecn_max_rtt=0ns)"),
+        ("bbr2(ecn=true), down", "bbr2", "BBRv2 (ecn=true, down)"),
+        ("down, over bottleneck and second", "reno", "Reno (down, over bottleneck and second)"),
+        ("window-aimd@39b57e", "window", "window-aimd@39b57e"),
+        ("", "cubic", "CUBIC"),
+    ],
+)
+def test_flows_have_readable_names(label: str, cc: str, said: str) -> None:
+    assert words.called(label, cc) == said
 
 
 def test_a_record_of_a_run_is_bounded() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -94,8 +95,9 @@ class Observed:
         """What each flow of table `flows` is called, and its group."""
         found = []
         for name, group in self.groups:
+            mark = "." if re.search(r"#\d+$", name) else " #"  # of groups that are numbered themselves
             several = group["count"] > 1
-            found += [(f"{name} #{n + 1}" if several else name, group) for n in range(group["count"])]
+            found += [(f"{name}{mark}{n + 1}" if several else name, group) for n in range(group["count"])]
         return found
 
     def is_tcp(self, flow: int) -> bool:

@@ -40,18 +40,17 @@ def _shares(run: Observed) -> Iterator[Fact]:
     for flow, (name, _) in enumerate(run.members):
         row = listed[flow] if flow < len(listed) else None
         if row is not None and run.is_tcp(flow) and not math.isnan(row["goodput_mbit"]):  # it was measured
-            rows.append((name, float(row["goodput_mbit"]), float(row["share"]), flow, float(row["start_s"])))
+            rows.append((name, float(row["goodput_mbit"]), flow, float(row["start_s"])))
     if not rows:
         return
     rows.sort(key=lambda one: -one[1])
-    names, goodputs, shares, numbers, starts = zip(*rows, strict=True)
+    names, goodputs, numbers, starts = zip(*rows, strict=True)
     jain = run.run.get("jain")
     own = len({max(start, run.measured_from_s) for start in starts}) > 1 and max(starts) > 0.05 * run.duration_s
     several = len(rows) > 1 and jain is not None and not math.isnan(jain)
     total = sum(goodputs)
     # of TCP alone: UDP has a sentence of its own
-    if total > 0:
-        shares = tuple(one / total for one in goodputs)
+    shares = tuple(one / total if total > 0 else 0.0 for one in goodputs)
     yield facts.Shares(names, goodputs, shares, numbers, float(jain) if several and jain is not None else None, own)
 
 

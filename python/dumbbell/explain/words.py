@@ -35,16 +35,22 @@ _NAMES = {
 }
 
 
+_LABEL = re.compile(r"(?P<name>[^,( ]*)(?:\((?P<keys>.*?)\)(?=,| #|$))?(?P<rest>.*?)(?P<number> #\d+)?", re.DOTALL)
+
+
 def called(label: str, cc: str = "") -> str:
-    """Return a label of tables as it reads in a sentence: `cubic, 10ms` is `CUBIC (10ms)`.
+    """Return a label of tables as it reads in a sentence: `cubic(beta=0.8), 10ms #2` is `CUBIC (beta=0.8, 10ms) #2`.
 
     `cc` is a name that the label may leave out, where it is the same for all: `10ms` is `CUBIC (10ms)`, too.
     """
-    head = re.split(r"[, ]", label, maxsplit=1)[0]
     if cc and not label.startswith(cc):
-        return f"{_NAMES.get(cc, cc)} ({label})" if label else _NAMES.get(cc, cc)
-    name, comma, rest = label.partition(", ")
-    return _NAMES.get(head, head) + name[len(head) :] + (f" ({rest})" if comma else "")
+        label = f"{cc}, {label}" if label else cc
+    match = _LABEL.fullmatch(label)
+    assert match is not None
+    name = _NAMES.get(match["name"], match["name"])
+    more = [part for part in (match["keys"], match["rest"].removeprefix(",").strip()) if part]
+    inside = f" ({', '.join(more)})" if more else ""
+    return f"{name}{inside}{match['number'] or ''}"
 
 
 def first_large(text: str) -> str:

@@ -410,7 +410,8 @@ class Probed(Fact):
         """Say `BBRv3 probed for bandwidth 12 times …`."""
         most = sorted(self.states.items(), key=lambda one: -one[1])[:3]
         shown = listed([f"{percent(share)} in {state.upper()}" for state, share in most])
-        return f"{self.name} probed for more bandwidth {times(self.count)}. It spent {shown}."
+        probed = f"probed for more bandwidth {times(self.count)}" if self.count else "did not probe for more bandwidth"
+        return f"{self.name} {probed}. It spent {shown}."
 
 
 @dataclass(frozen=True)
