@@ -706,6 +706,20 @@ def test_a_stack_is_told_of_by_what_it_tells(tmp_path: Path, monkeypatch: pytest
     assert found.setting.startswith("window")
 
 
+@pytest.mark.parametrize("name", ["upload.json", "upload.ss.txt", "near.pcap.gz"])
+def test_imported_files_are_explained_and_watched(name: str, command: Command) -> None:
+    file = Path(__file__).parent / "imports" / name
+    assert command("import", str(file), "-o", "i.duckdb").returncode == 0
+    done = command("explain", "i.duckdb")
+    assert done.returncode == 0, done.stderr
+    assert "2 flows of CUBIC" in done.stdout and "of the goodput" in done.stdout
+    assert "read from a file: there is no trace of it" in done.stdout
+    assert "link" not in done.stdout.splitlines()[2]
+    watched = command("watch", "i.duckdb")
+    assert watched.returncode == 0, watched.stderr
+    assert "CUBIC #1" in watched.stdout and "nan" not in watched.stdout and "unknown" not in watched.stdout
+
+
 def test_many_flows_are_told_of_in_groups() -> None:
     table = explain_runs.RUNS["two-fq-codel"] | {"flows": [{"cc": "cubic", "base_rtt": "20ms", "count": 9}]}
     cell = parse(table, "many.toml").cell(0)

@@ -124,6 +124,8 @@ def setting(run: Observed) -> str:
     kind = link.get("name") if isinstance(link, dict) else None
     what = f"a link ({kind})" if kind not in (None, "serial") else "a link"
     who = words.listed(senders_) or "nobody"
+    if run.kind == "import":  # of its link nothing is known for sure
+        return f"{words.first_large(who)} {'was' if alone else 'were'} measured for {words.lasting(run.duration_s)}."
     return f"{who} {verb} {what} of {rate} with {queue}{behind} for {words.lasting(run.duration_s)}."
 
 

@@ -178,9 +178,9 @@ def repeat(observed: Observed) -> None:
     It is for runs of the simulator: what it records changes nothing else.
     """
     if observed.kind != "sim":
-        text = {"linux": "on Linux", "live": "in real time"}[observed.kind]
+        text = {"linux": "on Linux", "live": "in real time", "import": "elsewhere, and read from a file"}[observed.kind]
         observed.notes.append(
-            f"This run was carried out {text}: there is no trace of it, so what senders believed, the causes of "
+            f"This run was carried out {text}: there is no trace of it. What senders believed, the causes of "
             "their reductions and times between the points of the series are not known."
         )
         return

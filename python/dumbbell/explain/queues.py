@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -35,18 +36,26 @@ def all_facts(run: Observed) -> Iterator[Fact]:
 
 
 def _is_idle(row: dict[str, Any]) -> bool:
-    signals = row["drops"] + row["ce_marks"] + row["sce_marks"]
-    return bool(not signals and row["sojourn_mean_ms"] < _IDLE_MS)
+    signals = sum(_number(row, name) or 0 for name in ("drops", "ce_marks", "sce_marks"))
+    return not signals and (_number(row, "sojourn_mean_ms") or 0) < _IDLE_MS
+
+
+def _number(row: dict[str, Any], name: str) -> float | None:
+    """Return a measure; None if the engine does not have it."""
+    value = row.get(name)
+    return None if value is None or not math.isfinite(value) else float(value)
 
 
 def _totals(row: dict[str, Any], hop: str) -> Iterator[Fact]:
-    if row["utilisation"] is not None and row["capacity_mbit"] is not None:
-        yield facts.Utilisation(hop, row["utilisation"], row["throughput_mbit"], row["capacity_mbit"])
-    yield facts.Waiting(
-        hop, row["sojourn_mean_ms"], row["sojourn_p50_ms"], row["sojourn_p99_ms"], row["sojourn_max_ms"]
-    )
-    signals = [int(row[name] or 0) for name in ("ce_marks", "sce_marks", "drops_overflow", "drops_aqm", "packets")]
-    yield facts.Signals(hop, *signals)
+    used = [_number(row, name) for name in ("utilisation", "throughput_mbit", "capacity_mbit")]
+    if None not in used:
+        yield facts.Utilisation(hop, *(one for one in used if one is not None))
+    waits = [_number(row, f"sojourn_{name}_ms") for name in ("mean", "p50", "p99", "max")]
+    if None not in waits:
+        yield facts.Waiting(hop, *(one for one in waits if one is not None))
+    signals = [_number(row, name) for name in ("ce_marks", "sce_marks", "drops_overflow", "drops_aqm", "packets")]
+    if None not in signals:
+        yield facts.Signals(hop, *(int(one) for one in signals if one is not None))
 
 
 def _over_time(run: Observed, row: dict[str, Any], series: pl.DataFrame, hop: str) -> Iterator[Fact]:
@@ -55,7 +64,7 @@ def _over_time(run: Observed, row: dict[str, Any], series: pl.DataFrame, hop: st
     yield from _acted(run, hop, columns)
     start = _start_until(run)
     waits = columns["sojourn_mean_ms"]
-    if row["sojourn_max_ms"] > 0.001:
+    if (_number(row, "sojourn_max_ms") or 0) > 0.001 and np.isfinite(waits).all():
         early = time <= start
         fine = bool(run.fine)
         if fine and start and early.any() and waits[early].max() > 0:
@@ -72,6 +81,8 @@ def _over_time(run: Observed, row: dict[str, Any], series: pl.DataFrame, hop: st
 def _acted(run: Observed, hop: str, columns: dict[str, Array]) -> Iterator[Fact]:
     apart = bursts.gap_s(run, run.interval_s)
     for what, name in (("dropped", "drops"), ("marked", "ce_marks"), ("marked_sce", "sce_marks")):
+        if not np.isfinite(columns[name].astype(np.float64)).all():  # not measured
+            continue
         found = bursts.of_counts(columns["time_s"], columns[name].astype(np.int64), apart)
         if not run.fine:  # of whole intervals
             found = [dataclasses.replace(one, from_s=max(one.from_s - run.interval_s, 0.0)) for one in found]
@@ -153,7 +164,7 @@ def _changes(run: Observed, hop: str, columns: dict[str, Array]) -> Iterator[Fac
         if rows.any():
             worst = int(np.argmax(columns["sojourn_mean_ms"][rows]))
             peak, peak_at = float(columns["sojourn_mean_ms"][rows][worst]), float(columns["time_s"][rows][worst])
-            counts = [int(columns[name][rows].sum()) for name in ("drops", "ce_marks")]
+            counts = [int(np.nansum(columns[name][rows].astype(np.float64))) for name in ("drops", "ce_marks")]
         if after != before:
             yield facts.RateChange(hop, at, before, after, until, peak, peak_at, *counts)
         before = after

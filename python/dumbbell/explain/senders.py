@@ -164,8 +164,9 @@ def _slow_start(run: Observed, one: Told) -> Iterator[Fact]:
         window = None
         if one.has_trace:
             window = int(one.trace["cwnd"][one.before(at)])
+        is_startup = one.has_model or cause == "plateau"
         about = window is not None and bool(run.series_config["trace"])
-        yield facts.SlowStartLeft(one.name, one.flow, at, float(after), cause, window, one.has_model, about)
+        yield facts.SlowStartLeft(one.name, one.flow, at, float(after), cause, window, is_startup, about)
     elif one.is_stack:
         return
     elif one.has_trace:
@@ -182,9 +183,9 @@ def _slow_start(run: Observed, one: Told) -> Iterator[Fact]:
 def _untraced(run: Observed, one: Told) -> Iterator[Fact]:
     """Yield what table flows and the series say, where there is no trace."""
     row = one.row
-    if row.get("sent") is not None:
-        timeouts = None if row.get("timeouts") is None else int(row["timeouts"])
-        yield facts.Totals(one.name, one.flow, int(row["sent"]), int(row["retransmissions"]), timeouts)
+    sent, again, timeouts = (_whole(row.get(name)) for name in ("sent", "retransmissions", "timeouts"))
+    if sent is not None and again is not None:
+        yield facts.Totals(one.name, one.flow, sent, again, timeouts)
     own = _points(run, one)
     if own.height > 2:
         cwnd = own["cwnd"].to_numpy()
@@ -192,12 +193,18 @@ def _untraced(run: Observed, one: Told) -> Iterator[Fact]:
         yield facts.WindowRange(one.name, one.flow, float(own["time_s"][0]), least, middle, most, len(cwnd))
 
 
+def _whole(value: float | None) -> int | None:
+    """Return a count; None if it was not measured."""
+    return None if value is None or not math.isfinite(value) else int(value)
+
+
 def _points(run: Observed, one: Told) -> pl.DataFrame:
     """Return the time series of a flow as it is kept, from its first RTT on; no rows where it has no windows."""
     series = run.tables["series"]
     if not {"cwnd", "ssthresh", "srtt_ms"} <= set(series.columns):
         return pl.DataFrame(schema={"time_s": pl.Float64, "cwnd": pl.Int64, "ssthresh": pl.Int64})
-    return series.filter((pl.col("flow") == one.flow) & (pl.col("srtt_ms") > 0))
+    known = (pl.col("srtt_ms") > 0) & pl.col("cwnd").is_not_null() & pl.col("cwnd").cast(pl.Float64).is_finite()
+    return series.filter((pl.col("flow") == one.flow) & known)
 
 
 def _traced(one: Told, run: Observed) -> Iterator[Fact]:

@@ -39,7 +39,8 @@ def _shares(run: Observed) -> Iterator[Fact]:
     listed = run.flows
     for flow, (name, _) in enumerate(run.members):
         row = listed[flow] if flow < len(listed) else None
-        if row is not None and run.is_tcp(flow) and not math.isnan(row["goodput_mbit"]):  # it was measured
+        goodput = None if row is None else row["goodput_mbit"]
+        if row is not None and run.is_tcp(flow) and goodput is not None and not math.isnan(goodput):  # it was measured
             rows.append((name, float(row["goodput_mbit"]), flow, float(row["start_s"])))
     if not rows:
         return
@@ -139,6 +140,8 @@ def _udp(run: Observed) -> Iterator[Fact]:
         row = rows[flow]
         if group.get("echo"):
             yield from round_trips(name, row)
+        if row["goodput_mbit"] is None or row["drops"] is None:  # not measured
+            continue
         delays = [row.get("delay_mean_ms"), row.get("delay_max_ms")]
         mean, most = (None if one is None or math.isnan(one) else float(one) for one in delays)
         yield facts.Udp(name, flow, float(row["goodput_mbit"]), int(row["drops"]), mean, most)

@@ -61,15 +61,22 @@ def _line(found: Replay, at: int) -> str:
 
 def _of_link(one: Link, at: int) -> str:
     sojourn = "-" if math.isnan(one.sojourn_ms[at]) else words.number(one.sojourn_ms[at])
-    rate, capacity = (words.number(values[at]) for values in (one.rate_mbit, one.capacity_mbit))
+    rate, capacity = (
+        "-" if math.isnan(values[at]) else words.number(values[at]) for values in (one.rate_mbit, one.capacity_mbit)
+    )
     return (
-        f"{one.name} {rate} of {capacity} Mbit/s, {sojourn} ms in queue, {one.queued[at]:.0f} queued, "
-        f"{words.count(round(one.marks[at]), 'mark')}, {words.count(round(one.drops[at]), 'drop')}"
+        f"{one.name} {rate} of {capacity} Mbit/s, {sojourn} ms in queue, {_count(one.queued[at])} queued, "
+        f"{_count(one.marks[at])} marks, {_count(one.drops[at])} drops"
     )
 
 
+def _count(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.0f}"
+
+
 def _of_flow(one: Flow, at: int) -> str:
-    said = [f"{one.name} {words.number(one.rate_mbit[at])} Mbit/s"]
+    rate = "-" if math.isnan(one.rate_mbit[at]) else words.number(one.rate_mbit[at])
+    said = [f"{one.name} {rate} Mbit/s"]
     if not math.isnan(one.cwnd[at]):
         said.append(f"cwnd {one.cwnd[at]:.0f}")
     if not math.isnan(one.rtt_ms[at]):

@@ -90,6 +90,10 @@ def _number(value: float, digits: int = 3) -> str:
     return "-" if math.isnan(value) else words.number(value, digits)
 
 
+def _count(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.0f}"
+
+
 def _history(values: Array, top: float, at: int, room: int) -> str:
     """Return the last values as bars, the newest at the right."""
     kept = values[max(0, at + 1 - room) : at + 1]
@@ -129,7 +133,7 @@ def _links(found: Replay, at: int, width: int) -> Table:
         counts = [one.queued[at], one.marks[at], one.drops[at]]
         tops = [(one.rate_mbit, _top(one.capacity_mbit)), (one.sojourn_ms, _top(one.sojourn_ms))]
         histories = [_history(*of, at, room) for of in tops[:count]]
-        table.add_row(one.name, *map(_number, numbers), *(f"{number:.0f}" for number in counts), *histories)
+        table.add_row(one.name, *map(_number, numbers), *map(_count, counts), *histories)
     return table
 
 
@@ -147,7 +151,7 @@ def _flows(found: Replay, at: int, width: int, rows: int) -> Table:
         values = [_number(one.rate_mbit[at]), _number(one.cwnd[at], 1), _number(one.rtt_ms[at])]
         tops = [(one.rate_mbit, top), (one.cwnd, _top(one.cwnd)), (one.rtt_ms, _top(one.rtt_ms))]
         histories = [_history(*of, at, room) for of in tops[:count]]
-        table.add_row(one.name, *values, f"{one.retransmissions[at]:.0f}", one.state[at].ljust(13), *histories)
+        table.add_row(one.name, *values, _count(one.retransmissions[at]), one.state[at].ljust(13), *histories)
     if len(found.flows) > rows:
         table.add_row(f"… {len(found.flows) - rows} more flows")
     return table
