@@ -4,7 +4,7 @@
 # make dualpi2-versions  DualPI2 as in its authors' reports: dualpi2-versions.md, figures in dualpi2-versions/; then the study
 # make coexistence  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop, for hours: coexistence.md, figures, claims; then the study.
 #             Simulations are all of it: make pgo first makes them faster
-# make home, dualpi2, l4s-classic, bbr, bbr-traces, stacks, validation  their studies; l4s-classic needs dumbbell linux build,
+# make home, dualpi2, l4s-classic, bbr, bbr-traces, scoreboard, stacks, validation  their studies; l4s-classic needs dumbbell linux build,
 #             stacks the stacks that its page names
 #             A study runs its experiments and writes studies/NAME/README.md with its figures.
 # make check-bbr  the test cases of the BBR draft for all versions: the study bbr-suite, figures of what failed in check-bbr/
@@ -57,7 +57,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find crates \( -nam
 # of Cargo.toml. .ci/run takes ci, which has the same results: release needs two and a half minutes, half of them on one core
 PROFILE ?= release
 
-.PHONY: demo agree agree-live agree-stacks stacks validation linux sce abe home dualpi2 dualpi2-versions l4s-classic coexistence bbr bbr-traces check-bbr csaqm l4s l4s-questions sce-questions reference docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo agree agree-live agree-stacks scoreboard stacks validation linux sce abe home dualpi2 dualpi2-versions l4s-classic coexistence bbr bbr-traces check-bbr csaqm l4s l4s-questions sce-questions reference docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -75,7 +75,7 @@ linux: build
 	$(BIN)/dumbbell study run validation
 	$(BIN)/python -m studies.validation.rows linux.duckdb two.duckdb
 
-validation dualpi2 home l4s-classic bbr bbr-traces stacks: build
+validation dualpi2 home l4s-classic bbr bbr-traces scoreboard stacks: build
 	$(BIN)/dumbbell study run $@
 	$(BIN)/dumbbell study page $@ .
 
@@ -306,7 +306,7 @@ bench-sweep: build
 bench-live:
 	cargo run --quiet --release -p dumbbell-live --example forward
 
-RESULTS := demo agree live linux two alone beside steps any-loss linux-l4s linux-bbr sce sce-questions abe abe-beta abe-prr abe-unpaced home two-way reports dualpi2 dualpi2-versions l4s-classic l4s-classic-linux coexistence coexistence-questions bbr bbr-traces
+RESULTS := demo agree live linux two alone beside steps any-loss scoreboard-alone scoreboard-pairs linux-l4s linux-bbr sce sce-questions abe abe-beta abe-prr abe-unpaced home two-way reports dualpi2 dualpi2-versions l4s-classic l4s-classic-linux coexistence coexistence-questions bbr bbr-traces
 TABLED := sce abe dualpi2-versions coexistence
 clean:
 	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts $(RESULTS:%=%.duckdb) $(TABLED) $(TABLED:%=%.md) sce.csv check-bbr python/dumbbell/_native*.so

@@ -27,6 +27,7 @@ FOLDERS = {
     "hops": "Parking lots, queues behind queues, congested feedback",
     "l4s-classic": "L4S: Prague in a queue of RFC 3168",
     "sce": "Some Congestion Experienced",
+    "scoreboard": "Every control, every queue",
     "stacks": "QUIC stacks next to Linux",
     "traces": "Links that follow a trace",
     "traffic": "Short flows and UDP",

@@ -1,0 +1,285 @@
+"""A scoreboard: every control alone and next to every other, over every queue; real Linux where it was measured."""
+
+import json
+from typing import Any
+
+import polars as pl
+
+from dumbbell import figures
+from dumbbell.experiment import shipped
+from dumbbell.figures import Picture
+from dumbbell.pages import Evidence, Sweep
+from dumbbell.results.results import Results
+from dumbbell.results.tables import aligned
+
+RUNS = (Sweep("scoreboard-alone.duckdb", ("alone",)), Sweep("scoreboard-pairs.duckdb", ("pairs",)))
+CONTROLS = {
+    "reno": "Reno",
+    "cubic": "CUBIC",
+    "bbr1": "BBRv1",
+    "bbr2": "BBRv2",
+    "bbr3": "BBRv3",
+    "prague": "Prague",
+}
+QUEUES = {
+    "pfifo 100": "FIFO, 100 packets",
+    "pfifo 1000": "FIFO, 1000 packets",
+    "codel": "CoDel",
+    "pie": "PIE",
+    "fq_codel": "FQ-CoDel",
+    "cake": "Cake",
+    "dualpi2": "DualPI2",
+}
+# as the references of Linux call these queues, with ECN
+LINUX = {
+    "pfifo limit 100": "pfifo 100",
+    "codel ecn": "codel",
+    "pie ecn": "pie",
+    "fq_codel ecn": "fq_codel",
+    "cake": "cake",
+    "dualpi2": "dualpi2",
+}
+NAMES = (
+    r"BBRv[123]",
+    r"P95",
+    r"Six congestion controls",
+    r"seven queues",
+    r"10 and 50 Mbit/s",
+    r"10, 40 and 80 ms",
+    r"two experiments",
+    r"with 1000?",
+    r"FIFO, 100 packets",
+    r"1000 packets",
+    r"within (?:3|10) %",
+    r"Section 3",
+    r"Half",
+    r"six cells",
+    r"6\.(?:12|18|1)",
+)
+
+
+def _cell(config: dict[str, Any]) -> dict[str, Any]:
+    aqm = config["bottleneck"]["aqm"]
+    name = f"pfifo {aqm['limit']}" if aqm["name"] == "pfifo" else aqm["name"]
+    return {
+        "queue": QUEUES[name],
+        "rate": config["bottleneck"]["rate"] // 10**6,
+        "rtt": config["flows"][0]["base_rtt"] // 10**6,
+    }
+
+
+def _flows(results: Results) -> pl.DataFrame:
+    cells = pl.DataFrame(
+        [
+            {"key": r["key"], "seed": r["seed"]} | _cell(json.loads(r["config"]))
+            for r in results.runs.iter_rows(named=True)
+        ]
+    )
+    found = results.flows.select(
+        "key",
+        "flow",
+        pl.col("cc").replace(CONTROLS).alias("cc"),
+        goodput="goodput_mbit",
+        sent_mbit="throughput_mbit",
+        rtt_mean="rtt_mean_ms",
+        rtt_p95="rtt_p95_ms",
+        loss=pl.col("drops") / (pl.col("packets") + pl.col("drops")),
+    )
+    return cells.join(found, on="key")
+
+
+def alone(results: Results) -> pl.DataFrame:
+    """Return one row per cell of a flow alone: utilisation, mean RTT and P95 above the base RTT in ms, share lost."""
+    rows = (
+        _flows(results)
+        .group_by("queue", "cc", "rate", "rtt", maintain_order=True)
+        .agg(
+            pl.col("goodput", "rtt_mean", "loss").mean(),
+            use=pl.col("sent_mbit").mean() / pl.col("rate").first(),
+            delay=pl.col("rtt_p95").mean() - pl.col("rtt").first(),
+        )
+    )
+    return rows.sort("queue", "cc", "rate", "rtt")
+
+
+def pairs(results: Results) -> pl.DataFrame:
+    """Return one row per cell of two flows: goodput and share of the first, and what the two make together.
+
+    `harm` is what the second takes from the first: the part of its goodput alone that the first lacks next to it.
+    """
+    flows = _flows(results)
+    first, second = (flows.filter(flow=n) for n in (0, 1))
+    both = first.join(second.select("key", other="cc", other_goodput="goodput", other_rtt="rtt_p95"), on="key")
+    rows = both.group_by("queue", "cc", "other", "rate", "rtt", maintain_order=True).agg(
+        pl.col("goodput", "other_goodput", "loss").mean(),
+        share=(pl.col("goodput") / (pl.col("goodput") + pl.col("other_goodput"))).mean(),
+        delay=pl.col("rtt_p95").mean() - pl.col("rtt").first(),
+    )
+    return rows.sort("queue", "cc", "other", "rate", "rtt")
+
+
+def linux() -> pl.DataFrame:
+    """Return goodput in Mbit/s and mean RTT in ms of one flow on Linux, in cells of the scoreboard."""
+    found = []
+    references = shipped.references()
+    queue = pl.col("qdisc").replace_strict(LINUX, default=None).replace_strict(QUEUES, default=None)
+    one = pl.read_csv(references["linux-6.12"], infer_schema_length=None, null_values=[""])
+    one = one.filter(pl.col("cc2").is_null() & pl.col("ecn").eq(1))
+    found.append(
+        one.select(
+            queue.alias("queue"), cc="cc1", rate="rate_mbit", rtt="delay_ms", goodput="goodput_mbit", rtt_mean="rtt_ms"
+        )
+    )
+    bbr = pl.read_csv(references["linux-bbr"], infer_schema_length=None, null_values=[""])
+    bbr = bbr.filter(pl.col("version").is_in(["bbr1", "bbr2-noecn", "bbr3-noecn"]) & ~pl.col("ccs").str.contains(r"\+"))
+    found.append(
+        bbr.select(
+            queue.alias("queue"), "cc", rate="rate_mbit", rtt="delay_ms", goodput="goodput_mbit", rtt_mean="rtt_ms"
+        )
+    )
+    l4s = pl.read_csv(references["linux-6.18-l4s"], infer_schema_length=None, null_values=[""])
+    l4s = l4s.filter(~pl.col("ccs").str.contains(r"\+") & ~pl.col("rtts_ms").str.contains(r"\+"))
+    rtt = pl.col("rtts_ms").cast(pl.Float64)
+    found.append(
+        l4s.select(
+            queue.alias("queue"), "cc", rate="rate_mbit", rtt=rtt, goodput="goodput_mbit", rtt_mean="mean_rtt_ms"
+        )
+    )
+    cast = [frame.with_columns(pl.col("rate", "rtt", "goodput", "rtt_mean").cast(pl.Float64)) for frame in found]
+    rows = pl.concat(cast).with_columns(pl.col("cc").replace_strict(CONTROLS, default=None)).drop_nulls(["queue", "cc"])
+    means = rows.group_by("queue", "cc", "rate", "rtt").agg(pl.col("goodput", "rtt_mean").mean(), starts=pl.len())
+    return means.filter(pl.col("rate").is_in([10.0, 50.0]) & pl.col("rtt").is_in([10.0, 40.0, 80.0])).sort(
+        "queue", "cc", "rate", "rtt"
+    )
+
+
+def measured(found: pl.DataFrame) -> pl.DataFrame:
+    """Return the cells that were measured on Linux as well: both figures, and the error of the simulator."""
+    there = linux().with_columns(pl.col("rate", "rtt").cast(pl.Int64))
+    both = found.join(there, on=["queue", "cc", "rate", "rtt"], suffix="_linux")
+    return both.with_columns(
+        goodput_error=(pl.col("goodput") - pl.col("goodput_linux")) / pl.col("rate"),
+        rtt_error=pl.col("rtt_mean") / pl.col("rtt_mean_linux") - 1,
+    ).select(
+        "queue",
+        "cc",
+        "rate",
+        "rtt",
+        "goodput",
+        "goodput_linux",
+        "goodput_error",
+        "rtt_mean",
+        "rtt_mean_linux",
+        "rtt_error",
+    )
+
+
+def evidence(one: Results, two: Results) -> dict[str, pl.DataFrame]:
+    """Return what the page rests on."""
+    single = alone(one)
+    solo = single.select("queue", "cc", "rate", "rtt", solo="goodput")
+    both = (
+        pairs(two)
+        .join(solo, on=["queue", "cc", "rate", "rtt"])
+        .with_columns(harm=1 - pl.col("goodput") / pl.col("solo"))
+    )
+    return {"alone": single, "two": both.drop("solo"), "measured": measured(single)}
+
+
+def facts(_: Evidence) -> dict[str, Any]:
+    """Return what else the template may name."""
+    return {
+        "flow_queues": [QUEUES["fq_codel"], QUEUES["cake"]],
+        "single": [QUEUES[name] for name in ("pfifo 100", "pfifo 1000", "codel", "pie")],
+        "fifos": [QUEUES[name] for name in ("pfifo 100", "pfifo 1000")],
+        "long_fifo": QUEUES["pfifo 1000"],
+        "classic": ["Reno", "CUBIC"],
+    }
+
+
+def _in_order(frame: pl.DataFrame) -> list[tuple[str, str]]:
+    known = set(frame.select("queue", "cc").iter_rows())
+    return [(queue, cc) for queue in QUEUES.values() for cc in CONTROLS.values() if (queue, cc) in known]
+
+
+def alone_table(found: Evidence) -> str:
+    """Return one row per queue and control: least utilisation, median and largest delay, largest share lost."""
+    frame = found["alone"]
+    rows = []
+    for queue, cc in _in_order(frame):
+        of = frame.filter(queue=queue, cc=cc)
+        use, delay, loss = of["use"], of["delay"], of["loss"]
+        rows.append(
+            [
+                queue,
+                cc,
+                f"{100 * use.mean():.1f}",
+                f"{100 * use.min():.1f}",
+                f"{delay.median():.1f}",
+                f"{delay.max():.1f}",
+                f"{100 * loss.median():.2g}",
+                f"{100 * loss.max():.2g}",
+            ]
+        )
+    head = ["queue", "control", "utilisation, %", "least", "P95 of queueing, ms", "largest", "lost, %", "most"]
+    return aligned(head, rows, words=(0, 1))
+
+
+def pairs_table(found: Evidence, queue: str) -> str:
+    """Return the share of each control next to each other one, in per cent: mean and range over cells."""
+    frame = found["two"].filter(queue=queue)
+    rows = []
+    for cc in CONTROLS.values():
+        row = [cc]
+        for other in CONTROLS.values():
+            share = 100 * frame.filter(cc=cc, other=other)["share"]
+            row.append(f"{share.mean():.0f} ({share.min():.0f}-{share.max():.0f})")
+        rows.append(row)
+    return aligned(["share of, next to", *CONTROLS.values()], rows, words=(0,))
+
+
+def measured_table(found: Evidence) -> str:
+    """Return cells of one flow on Linux and here."""
+    frame = found["measured"]
+    rows = []
+    for queue, cc in _in_order(frame):
+        for r in frame.filter(queue=queue, cc=cc).iter_rows(named=True):
+            rows.append(
+                [
+                    queue,
+                    cc,
+                    f"{r['rate']} Mbit/s, {r['rtt']} ms",
+                    f"{r['goodput']:.2f} / {r['goodput_linux']:.2f} / {100 * r['goodput_error']:+.1f} %",
+                    f"{r['rtt_mean']:.1f} / {r['rtt_mean_linux']:.1f} / {100 * r['rtt_error']:+.1f} %",
+                ]
+            )
+    return aligned(["queue", "control", "cell", "goodput, Mbit/s", "mean RTT, ms"], rows, words=(0, 1, 2))
+
+
+def harm(found: Evidence) -> Picture:
+    """Draw what each control takes from each other one, queue by queue."""
+    order = pl.Enum(list(CONTROLS.values()))
+    frame = found["two"].group_by("queue", "cc", "other").agg(harm=100 * pl.col("harm").mean())
+    frame = frame.with_columns(
+        pl.col("queue").cast(pl.Enum(list(QUEUES.values()))), pl.col("cc").cast(order), pl.col("other").cast(order)
+    ).sort("queue", "cc", "other")
+    return figures.heat(
+        frame,
+        "other",
+        "cc",
+        "harm",
+        facet="queue",
+        columns=2,
+        x_label="next to",
+        y_label="goodput of",
+        kind="plain",
+        label="harm, %",
+        title="What a control loses next to another\nof its goodput alone; mean over rates and RTTs; half is fair",
+    )
+
+
+TABLES = {"alone": alone_table, "measured": measured_table} | {
+    f"pairs_{name.replace(' ', '_')}": (lambda found, queue=queue: pairs_table(found, queue))
+    for name, queue in QUEUES.items()
+}
+FIGURES = {"scoreboard-harm": harm}
