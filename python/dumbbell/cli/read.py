@@ -344,7 +344,9 @@ def plot(
     output: Annotated[str, typer.Option("-o", "--output", help="Picture: .png, .pdf or .svg.")] = "plot.png",
     kind: Annotated[
         str | None,
-        typer.Option(help="How to draw: lines, bars, box, cdf, ccdf, heat, ratio, ellipses, series, shares."),
+        typer.Option(
+            help="How to draw: lines, bars, box, cdf, ccdf, heat, ratio, ellipses, differences, series, shares."
+        ),
     ] = None,
     value: Annotated[list[str] | None, typer.Option(help="What to draw: goodput, rtt, sojourn, ...")] = None,
     against: Annotated[str | None, typer.Option(metavar="KEY", help="Key along the horizontal axis.")] = None,
@@ -407,7 +409,7 @@ def plot(
         try:
             picture = draw(own)
             drawn.append(figures.save(picture, path.with_stem(f"{path.stem}-{name}") if name else path))
-            hints += [picture.hint] if picture.hint else []
+            hints += [text for text in (picture.why, picture.hint) if text and text not in hints]
         except InputError as error:
             errors.append(error.within(f"--where experiment={name}") if name else error)
     if drawn:

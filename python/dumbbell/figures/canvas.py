@@ -77,6 +77,7 @@ class Picture(Figure):
         self.asked = style.sizes()
         self.title_pad = 6.0  # points
         self.hint: str | None = None  # what the caller may want to know, in addition to the figure
+        self.why: str | None = None  # of a figure that nobody asked for: its kind, the reason, the option for another
         self.under: dict[Axes, list[list[Annotation]]] = {}  # lines of names below the ticks, from the top
         self.categories: set[Axes] = set()
         self._texts: list[Text] = []

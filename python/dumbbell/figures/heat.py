@@ -15,13 +15,13 @@ from dumbbell.figures.frames import Names, axis_label, check, check_unique, list
 from dumbbell.figures.style import DOUBLE, MISSING
 from dumbbell.figures.style import sizes as asked
 
-Kind = Literal["difference", "ratio", "plain"]
+Kind = Literal["difference", "ratio", "share", "plain"]
 MOST_WRITTEN = 100
 _DIGIT, _CELL = 0.055, (0.3, 0.2)  # inches of a digit in a cell, and of the smallest cell with a number in it
 _LEAST = (0.9, 1.1)  # inches of a map, so that the colour bar has room
 _NAME = 0.18  # inches that a name at an axis needs
 _AROUND = 1.5  # inches next to the maps: names, label and colour bar
-_MAPS = {"difference": "RdBu_r", "ratio": "RdBu_r", "plain": "cividis"}
+_MAPS = {"difference": "RdBu_r", "ratio": "RdBu_r", "share": "RdBu_r", "plain": "cividis"}
 
 
 @drawing
@@ -43,7 +43,8 @@ def heat(
 ) -> Picture:
     """Draw a heat map of `value` for each combination of `facet`, all with one colour bar, which `label` describes.
 
-    A "difference" is white at 0, a "ratio" white at 1 on a logarithmic scale, "plain" runs from low to high. `limit`
+    A "difference" is white at 0, a "ratio" white at 1 on a logarithmic scale, a "share" white at one half from 0 to 1,
+    "plain" runs from low to high. `limit`
     is the difference, or the ratio, at which colours end. Cells without a value are hatched. Maps of up to 100 cells
     have their numbers written into them, where a page has room. Rows and columns stand in order at equal distances.
     """
@@ -138,6 +139,8 @@ def _norm(values: Any, kind: Kind) -> Normalize:
         most = float(np.exp(np.abs(np.log(values)).max())) if len(values) else 2.0
         most = max(most, 1.01)
         return LogNorm(1 / most, most)
+    if kind == "share":
+        return Normalize(0.0, 1.0)
     if kind == "difference":
         most = float(np.abs(values).max()) if len(values) else 1.0
         return Normalize(-(most or 1.0), most or 1.0)

@@ -1,23 +1,23 @@
 """From results to a figure: what suits their shape, or what is asked for."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from dumbbell import figures
-from dumbbell.errors import Conflict, TooMany, Unfit, UnknownName, flag
+from dumbbell.errors import Conflict, InputError, TooMany, Unfit, UnknownName, flag
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import FEW_LINES, FEW_PANELS, MOST_BESIDE, Asked
+from dumbbell.plotting.asked import Asked
+from dumbbell.plotting.choice import choices
+from dumbbell.plotting.differences import differences
 from dumbbell.plotting.distributions import BINS, ccdf, cdf
 from dumbbell.plotting.ellipses import ellipses
 from dumbbell.plotting.means import bars, box, heat, lines, ratio
 from dumbbell.plotting.over_time import series
-from dumbbell.plotting.placing import is_numeric
 from dumbbell.plotting.reference import beside_reference
 from dumbbell.plotting.shares import shares
 from dumbbell.results.results import Results
 
-KINDS = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "ellipses", "series", "shares")
+KINDS = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "ellipses", "differences", "series", "shares")
 _NEEDS_ONE = ("heat", "ratio", "shares")
 
 
@@ -106,7 +106,8 @@ def _drawn(results: Results, kind: str | None, asked: Asked, reference: str | Pa
         raise UnknownName("--kind", "", kind, list(KINDS), what="kind")
     if reference is not None:
         return beside_reference(results, reference, kind, asked)
-    kind = kind or suits(results, asked)
+    if kind is None:
+        return _suitable(results, asked)
     _check_keys(results, asked, kind)
     if kind in _NEEDS_ONE and len(asked.value) > 1:
         raise TooMany(
@@ -117,15 +118,18 @@ def _drawn(results: Results, kind: str | None, asked: Asked, reference: str | Pa
         )
     if asked.time is not None and kind not in ("series", "shares"):
         raise Unfit("--time", "", f"{kind} has no time", "kind series or shares")
-    if asked.baseline is not None and kind not in ("lines", "bars", "box", "heat", "ratio"):
-        raise Unfit("--baseline", "", f"{kind} has no baseline", "kind lines, bars, box, heat or ratio")
+    if asked.baseline is not None and kind not in ("lines", "bars", "box", "heat", "ratio", "differences"):
+        raise Unfit("--baseline", "", f"{kind} has no baseline", "kind lines, bars, box, heat, ratio or differences")
     over_time = kind == "series" or (kind == "shares" and asked.against is None)
     if asked.of is not None and (
-        over_time or (kind in ("cdf", "ccdf") and {*(asked.value or ("sojourn",))} & BINS.keys())
+        over_time
+        or kind == "differences"
+        or (kind in ("cdf", "ccdf") and {*(asked.value or ("sojourn",))} & BINS.keys())
     ):
         raise Conflict("--of", "", f"{asked.of} and kind {kind}", f"{flag('value')}, which names what is drawn")
-    if asked.mean_over and over_time:
-        found = f"{', '.join(asked.mean_over)} and kind {kind}, which shows runs one by one,"
+    if asked.mean_over and (over_time or kind == "differences"):
+        shows = "runs one by one" if over_time else "cells, or the mean over all of them"
+        found = f"{', '.join(asked.mean_over)} and kind {kind}, which shows {shows},"
         raise Conflict("--mean-over", "", found, f"{flag('where')} for some of the runs")
     draw = {
         "lines": lines,
@@ -136,10 +140,27 @@ def _drawn(results: Results, kind: str | None, asked: Asked, reference: str | Pa
         "heat": heat,
         "ratio": ratio,
         "ellipses": ellipses,
+        "differences": differences,
         "series": series,
         "shares": shares,
     }[kind]
     return draw(results, asked)
+
+
+def _suitable(results: Results, asked: Asked) -> Picture:
+    """Draw the first of the figures that suit the shape of the results and can be drawn."""
+    failed: InputError | None = None
+    for choice in choices(results, asked):
+        try:
+            own = results.where(choice.where) if choice.where else results
+            picture = _drawn(own, choice.kind, choice.asked(asked), None)
+        except InputError as error:
+            failed = error
+        else:
+            picture.why = choice.line
+            return picture
+    assert failed is not None
+    raise failed
 
 
 def _check_keys(results: Results, asked: Asked, kind: str) -> None:
@@ -152,13 +173,15 @@ def _check_keys(results: Results, asked: Asked, kind: str) -> None:
                 f"{name} twice among {flag('against')}, {flag('by')} and {flag('facet')}",
                 "each key in one place",
             )
-    if asked.against is not None and kind in ("cdf", "ccdf", "ellipses", "series"):
+    if asked.against is not None and kind in ("cdf", "ccdf", "ellipses", "differences", "series"):
         raise Conflict(
             "--against",
             "",
             f"{asked.against} and kind {kind}",
             f"{flag('by')} or {flag('facet')}, or kind lines or bars",
         )
+    if asked.keys and kind == "differences":
+        raise Conflict("--by", "", f"{', '.join(asked.keys)} and kind {kind}", f"{flag('baseline')} KEY=VALUE")
     experiments = results.unlike_experiments
     if experiments and not (asked.keys or asked.mean_over) and kind != "series":
         found = "; ".join(f"{name} ({', '.join(keys) or 'one cell'})" for name, keys in experiments.items())
@@ -170,24 +193,3 @@ def _check_keys(results: Results, asked: Asked, kind: str) -> None:
 
 def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
-
-
-def suits(results: Results, asked: Asked) -> str:
-    """Return the kind of figure that suits the shape of the results."""
-    if asked.time is not None:
-        return "series"
-    if asked.against is not None or asked.by or asked.facet:
-        return "lines" if is_numeric(results, asked.against) or asked.baseline else "bars"
-    several = [one for one in results.dimensions if one.name not in asked.mean_over]
-    if results.sessions and not asked.of and not asked.value and len(results) <= MOST_BESIDE:
-        return "series"
-    if not several:
-        has_series = not asked.of and any(config["record"]["series"] for config in results.configurations.values())
-        return "series" if has_series else "box" if len(results) > 4 else "bars"
-    sizes = [len(one.ordered) for one in several]
-    longest = max((size for one, size in zip(several, sizes, strict=True) if one.is_numeric), default=0)
-    if longest < 3:
-        return "bars"
-    if math.prod(sizes) / longest > FEW_LINES * FEW_PANELS and sum(size > 2 for size in sizes) > 1 and not asked.value:
-        return "heat"
-    return "lines"

@@ -12,6 +12,7 @@ from dumbbell.errors import InputError, Nothing, TooMany, Unfit, UnknownName, fl
 from dumbbell.experiment import units
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import FEW_LINES, MOST_BESIDE, MOST_LINES, Asked
+from dumbbell.plotting.inside import control_states, of_hops, queue_states
 from dumbbell.plotting.interval import SAWTOOTH, hint
 from dumbbell.plotting.placing import in_order
 from dumbbell.results import aggregate, parts
@@ -19,12 +20,14 @@ from dumbbell.results.aggregate import Axis, Samples
 from dumbbell.results.columns import axis_label
 from dumbbell.results.results import Results
 
-_SERIES = ("goodput", "cwnd", "srtt", "sojourn", "signals")
+_SERIES = ("goodput", "srtt", "sojourn", "cwnd", "signals")
+_OF_ONE = ("rates", *_SERIES[1:])  # of a single run
 _OF_SESSIONS = ("throughput", "sojourn", "signals")  # of dumbbell shell: both directions, each a run
 WHICH = "flow of its kind"
 _CAPACITY = "capacity_mbit"
 _PANELS = {
     "goodput": ("series", "goodput_mbit"),
+    "rates": ("series", "goodput_mbit"),  # on top of each other
     "cwnd": ("series", "cwnd"),
     "ssthresh": ("series", "ssthresh"),
     "srtt": ("series", "srtt_ms"),
@@ -46,7 +49,8 @@ _REPAIRED = "goodput above the rate: a hole was filled, and all that waited behi
 
 def series(results: Results, asked: Asked) -> Picture:
     """Draw time series of one seed, one measure above another."""
-    wanted = list(asked.value or (_OF_SESSIONS if results.sessions else _SERIES))
+    alone = len(results.configurations) == 1 and not (asked.by or asked.facet)
+    wanted = list(asked.value or (_OF_SESSIONS if results.sessions else _OF_ONE if alone else _SERIES))
     panels_of = [_panel(name) for name in wanted]
     if results.of_parts and asked.value and all(table == "queue_series" for table, _ in panels_of):
         results.require_whole_runs(
@@ -76,13 +80,26 @@ def series(results: Results, asked: Asked) -> Picture:
     _check_shown(results, frames, asked)
     beside = _side_by_side(frames, asked)
     varies = _varies(frames["queue_series"])
-    if varies and not asked.value and "throughput" not in wanted:
+    if "rates" in wanted and (why := _no_sum(first, alike, alone=alone)):
+        if asked.value:
+            raise Unfit(
+                "--value", "", f"rates on top of each other, of {why}", f"goodput, or {flag('where')} for one run"
+            )
+        wanted[wanted.index("rates")] = "goodput"
+    if varies and not asked.value and not {"throughput", "rates"} & {*wanted}:
         wanted.insert(0, "throughput")
     whole = ", all traffic" * bool(results.of_parts) + ", bottleneck" * (first.whole_runs.hops.height > 0)
+    hops = of_hops(first.whole_runs, asked) if alone and not asked.value else None
     panels = []
     for name in wanted:
         if name == "signals":
-            panels += _signals(frames["queue_series"], beside, whole)
+            panels += _signals(hops or frames["queue_series"], beside, "" if hops else whole)
+            panels += queue_states(first.whole_runs) if alone and not asked.value else []
+            continue
+        if name == "sojourn" and hops:
+            panels.append(
+                figures.Series(hops.frame, "sojourn_mean_ms", "hop", axis_label("sojourn_mean_ms", "queue_series"))
+            )
             continue
         table, column = _panel(name)
         found = frames[table]
@@ -111,12 +128,16 @@ def series(results: Results, asked: Asked) -> Picture:
             panels.append(_beside_capacity(frame, by, beside))
             continue
         label = axis_label(column, table) + whole * (table == "queue_series")
+        if name == "rates":
+            panels.append(_rates(frame, by, frames["queue_series"]))
+            continue
         panels.append(figures.Series(frame, column, by or None, label))
     said = [f"seed {first.seeds[0]} of {len(results.seeds)}"] * (len(results.seeds) > 1)
     said += [f"each line of flows the mean of {alike} alike, of those that have begun"] * (alike > 1)
-    said += [_REPAIRED] * ("goodput" in wanted and _above_the_rate(frames["series"], first))
+    said += [_REPAIRED] * (bool({"goodput", "rates"} & {*wanted}) and _above_the_rate(frames["series"], first))
     title = "; ".join(said) or None
-    picture = figures.stacked_series(panels, columns=beside, marks=_rate_changes(first), title=title)
+    states = control_states(first, asked.time) if alone and not asked.value else {}
+    picture = figures.stacked_series(panels, columns=beside, marks=_rate_changes(first), states=states, title=title)
     interval = frames["queue_series"].frame["time_s"].unique().sort().diff().min()
     if isinstance(interval, float) and not results.sessions and {_panel(name)[1] for name in wanted} & {*SAWTOOTH}:
         picture.hint = hint(first, interval)
@@ -254,6 +275,21 @@ def _signals(queue: Samples, beside: str | None, whole: str) -> list[Any]:
     signals = pl.col("signal").replace_strict(names, return_dtype=pl.String).cast(pl.Enum([names[n] for n in there]))
     label = f"{names[there[0]] if len(there) == 1 else 'packets'} an interval{whole}"
     return [figures.Series(frame.with_columns(signals), "value", "signal", label, counts=True)]
+
+
+def _no_sum(results: Results, alike: int, *, alone: bool) -> str:
+    """Return why the lines of goodput are not parts of what one link carries; nothing if they are."""
+    if not alone:
+        return "several runs"
+    if alike > 1:
+        return f"the mean of {alike} flows that are alike"
+    return "flows over several hops" if results.whole_runs.hops.height else ""
+
+
+def _rates(frame: pl.DataFrame, by: Sequence[str], queue: Samples) -> Any:
+    """Return a panel of goodput on top of each other, below what the link could carry."""
+    ceiling = (queue.frame, _CAPACITY, "capacity of the link") if _CAPACITY in queue.frame.columns else None
+    return figures.Series(frame, "goodput_mbit", by or None, "goodput, Mbit/s", stacked=True, ceiling=ceiling)
 
 
 def _rate_changes(results: Results) -> list[tuple[float, str]]:
