@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from dumbbell.results import results
 from dumbbell.scratch import Scratch
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from dumbbell.engines.sweep import Report
+    from dumbbell.figures import Interactive, Picture
     from dumbbell.results.diff import Diff
 
 
@@ -41,11 +40,19 @@ class Results(results.Results):
 
         return tables.table(self, *args, **options)
 
-    def plot(self, *args: Any, **options: Any) -> Figure:
-        """See `dumbbell.plotting.plot`: what suits the shape of the results, or what is asked for."""
-        from dumbbell import plotting
+    @overload
+    def plot(self, *args: Any, interactive: Literal[False] = False, **options: Any) -> Picture: ...
+    @overload
+    def plot(self, *args: Any, interactive: Literal[True], **options: Any) -> Interactive: ...
+    def plot(self, *args: Any, interactive: bool = False, **options: Any) -> Picture | Interactive:
+        """See `dumbbell.plotting.plot`: what suits the shape of the results, or what is asked for.
 
-        return plotting.plot(self, *args, **options)
+        It is a figure of matplotlib or, if `interactive`, one of Vega-Lite, with `save`, `spec` and `picture`.
+        """
+        from dumbbell import figures, plotting
+
+        picture = plotting.plot(self, *args, **options)
+        return figures.Interactive(picture) if interactive else picture
 
     def diff(self, other: results.Results | str | Path | None = None, *, by: str | None = None, **options: Any) -> Diff:
         """See `dumbbell.results.diff`: these results against others, or against themselves by a key."""

@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import wraps
+from inspect import signature
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -57,6 +58,14 @@ class _Around:
     bar_label: str = ""
 
 
+@dataclass(frozen=True)
+class Source:
+    """What a figure is drawn from: the function of this package, and all its arguments by their names."""
+
+    kind: str
+    options: Mapping[str, Any]
+
+
 class Picture(Figure):
     """A figure with its panels by the values of their facets; a notebook shows it, `save` writes it.
 
@@ -77,6 +86,8 @@ class Picture(Figure):
         self.asked = style.sizes()
         self.title_pad = 6.0  # points
         self.hint: str | None = None  # what the caller may want to know, in addition to the figure
+        self.source: Source | None = None
+        self.sliders: tuple[str, ...] = ()  # keys of panels that a page shows one value of at a time
         self.why: str | None = None  # of a figure that nobody asked for: its kind, the reason, the option for another
         self.under: dict[Axes, list[list[Annotation]]] = {}  # lines of names below the ticks, from the top
         self.categories: set[Axes] = set()
@@ -199,12 +210,20 @@ def save_all(
 
 
 def drawing(draw: Callable[P, Picture]) -> Callable[P, Picture]:
-    """Let a function draw in this package's look and make room for all texts afterwards."""
+    """Let a function draw in this package's look and make room for all texts afterwards.
+
+    The figure keeps what it was drawn from, so that a page can show the same.
+    """
+    known = signature(draw)
 
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> Picture:
         with style.look():
-            return draw(*args, **kwargs).arrange()
+            picture = draw(*args, **kwargs).arrange()
+        given = known.bind(*args, **kwargs)
+        given.apply_defaults()
+        picture.source = Source(draw.__name__, given.arguments)
+        return picture
 
     return drawn
 

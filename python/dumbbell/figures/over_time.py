@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -35,6 +35,7 @@ MOST_POINTS = 5000
 _NEAR = 0.05  # of an axis of time, which it does not leave out
 _STEPS = ("cwnd", "ssthresh", "in_flight", "backlog_packets", "backlog_bytes")
 _COUNTS = ("ce_marks", "sce_marks", "drops", "retransmissions")
+_DRAWN = {"step-before": "steps-pre", "step-after": "steps-post", "linear": "default"}
 _ALONE = Style("#222222", "", "-", "")  # of a panel without groups
 BASE, TOP = "base of the area", "top of the area"  # columns of what is stacked
 _MOST_BARS = 12  # values of x over which shares are bars
@@ -145,7 +146,7 @@ def stacked_series(
     for axes in picture.panels.values():
         scale(axes.xaxis, times, log=False)
         if len(times) and times.max() > times.min():
-            axes.set_xlim(_beginning(times), float(times.max()))
+            axes.set_xlim(beginning(times), float(times.max()))
     above = ribbons(picture, states or {}, named=len(states or {}) > 1 or bool({*labels} & {*(states or {})}))
     shown = [(time, text) for time, text in marks if not len(times) or times.min() <= time <= times.max()]
     picture.title_pad = 6.0 + 72 * above + 12 * _mark(picture, shown, above)
@@ -160,7 +161,7 @@ def stacked_series(
     return picture
 
 
-def _beginning(times: Numbers) -> float:
+def beginning(times: Numbers) -> float:
     """Return where an axis of time begins: at 0 if the first point is of the first interval, or near it, else there."""
     points = np.unique(times)
     first = float(points[0])
@@ -179,18 +180,28 @@ def _together(groups: list[Groups]) -> list[str]:
     return [label for label in dict.fromkeys(every) if label]
 
 
+def holds(one: Series) -> Literal["step-before", "step-after", "linear"]:
+    """Return how points of a panel are joined: a count is of the time before its point, a window holds after it."""
+    if one.counts if one.counts is not None else one.y in _COUNTS:
+        return "step-before"
+    return "step-after" if (one.steps if one.steps is not None else one.y in _STEPS) else "linear"
+
+
+def is_areas(column: pl.Series) -> bool:
+    """Return whether shares are areas over these values, and not a bar for each."""
+    return column.dtype.is_numeric() and column.n_unique() > _MOST_BARS
+
+
 def _line_of(axes: Axes, rows: pl.DataFrame, x: str, one: Series, label: str, style: Style) -> None:
     rows = rows.sort(x)
     at, heights = thinned(numbers(rows[x]), numbers(rows[one.y]), MOST_POINTS)
-    steps = one.steps if one.steps is not None else one.y in _STEPS
-    counts = one.counts if one.counts is not None else one.y in _COUNTS
     axes.plot(
         at,
         heights,
         color=style.colour,
         linestyle=style.dashes,
         linewidth=1.0,
-        drawstyle="steps-pre" if counts else "steps-post" if steps else "default",
+        drawstyle=_DRAWN[holds(one)],
         label=label,
     )
 
@@ -294,7 +305,7 @@ def shares(
     groups = Groups.of(rows, by)
     drawn = styles(len(groups.keys))
     names = ordered(rows[x])
-    areas = rows.schema[x].is_numeric() and len(names) > _MOST_BARS
+    areas = is_areas(rows[x])
     picture, panels = spread(rows, facet, columns, wide=0.0 if areas else 0.32 * len(names) + 0.3)
     place = {name: i for i, name in enumerate(names)}
     for panel in panels:
@@ -318,7 +329,7 @@ def shares(
         panel.axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
         panel.axes.grid(visible=False)
         if areas:
-            panel.axes.set_xlim(_beginning(np.array(names, dtype=float)), float(names[-1]))
+            panel.axes.set_xlim(beginning(np.array(names, dtype=float)), float(names[-1]))
         else:
             named(picture, panel.axes, [category(name) for name in names])
     if areas:

@@ -34,6 +34,7 @@ def plot(
     baseline: str | None = None,
     reference: str | Path | None = None,
     time: tuple[float, float] | None = None,
+    slider: str | Sequence[str] = (),
     log_x: bool | None = None,
     log_y: bool | None = None,
     title: str | None = None,
@@ -50,6 +51,9 @@ def plot(
     `reference` is a CSV file of published results: errors as heat maps, or, with kind "lines", both against each
     other. `time` is the part of time series to draw, from and to, in seconds.
 
+    `slider` are further keys of panels; a page of this figure (`figures.write` to a file .html) and a notebook show one
+    of their values at a time, chosen by a slider or from a list.
+
     `title` is the subject; without it that is the title of the experiment, and "" leaves it out. `width` and `height`
     are in inches, `font_size` in points; a figure is as wide as one column of a paper, 3.5 in, or as two, 7.16 in.
 
@@ -63,7 +67,7 @@ def plot(
                 _listed(value),
                 against,
                 _listed(by),
-                _listed(facet),
+                (*_listed(facet), *_listed(slider)),
                 _listed(mean_over),
                 of,
                 baseline,
@@ -74,6 +78,7 @@ def plot(
             reference,
         )
         _check_axes(picture, log_x, log_y)
+        picture.sliders = _listed(slider)
         if title == "":
             return picture.titled(None)
         subject, note = _subject(results) if title is None else title, picture.around.title
