@@ -19,30 +19,13 @@ from dumbbell.results import aggregate, parts
 from dumbbell.results.aggregate import Axis, Samples
 from dumbbell.results.columns import axis_label
 from dumbbell.results.results import Results
+from dumbbell.results.run import CAPACITY, OVER_TIME, over_time
 
 _SERIES = ("goodput", "srtt", "sojourn", "cwnd", "signals")
 _OF_ONE = ("rates", *_SERIES[1:])  # of a single run
 _OF_SESSIONS = ("throughput", "sojourn", "signals")  # of dumbbell shell: both directions, each a run
 WHICH = "flow of its kind"
-_CAPACITY = "capacity_mbit"
-_PANELS = {
-    "goodput": ("series", "goodput_mbit"),
-    "rates": ("series", "goodput_mbit"),  # on top of each other
-    "cwnd": ("series", "cwnd"),
-    "ssthresh": ("series", "ssthresh"),
-    "srtt": ("series", "srtt_ms"),
-    "rtt": ("series", "srtt_ms"),
-    "in_flight": ("series", "in_flight"),
-    "retransmissions": ("series", "retransmissions"),
-    "sojourn": ("queue_series", "sojourn_mean_ms"),
-    "backlog": ("queue_series", "backlog_packets"),
-    "backlog_bytes": ("queue_series", "backlog_bytes"),
-    "throughput": ("queue_series", "throughput_mbit"),
-    "capacity": ("queue_series", _CAPACITY),
-    "marks": ("queue_series", "ce_marks"),
-    "sce_marks": ("queue_series", "sce_marks"),
-    "drops": ("queue_series", "drops"),
-}
+_RATES = "rates"  # goodput on top of each other
 _LIFE = ("start_s", "completion_s")  # of a flow
 _REPAIRED = "goodput above the rate: a hole was filled, and all that waited behind it counts at once"
 
@@ -61,7 +44,7 @@ def series(results: Results, asked: Asked) -> Picture:
     alike = 1
     for table in ("series", "queue_series"):
         known = first.measures(table)  # not every engine measures all of it
-        columns = [c for c in dict.fromkeys(column for of, column in _PANELS.values() if of == table) if c in known]
+        columns = [c for c in dict.fromkeys(column for of, column in OVER_TIME.values() if of == table) if c in known]
         keys = [key for key in (*asked.by, *asked.facet) if table == "series" and key in parts.KEYS]
         of_runs = first if table == "series" else first.whole_runs
         if not columns:
@@ -80,12 +63,12 @@ def series(results: Results, asked: Asked) -> Picture:
     _check_shown(results, frames, asked)
     beside = _side_by_side(frames, asked)
     varies = _varies(frames["queue_series"])
-    if "rates" in wanted and (why := _no_sum(first, alike, alone=alone)):
+    if _RATES in wanted and (why := _no_sum(first, alike, alone=alone)):
         if asked.value:
             raise Unfit(
                 "--value", "", f"rates on top of each other, of {why}", f"goodput, or {flag('where')} for one run"
             )
-        wanted[wanted.index("rates")] = "goodput"
+        wanted[wanted.index(_RATES)] = "goodput"
     if varies and not asked.value and not {"throughput", "rates"} & {*wanted}:
         wanted.insert(0, "throughput")
     whole = ", all traffic" * bool(results.of_parts) + ", bottleneck" * (first.whole_runs.hops.height > 0)
@@ -128,7 +111,7 @@ def series(results: Results, asked: Asked) -> Picture:
             panels.append(_beside_capacity(frame, by, beside))
             continue
         label = axis_label(column, table) + whole * (table == "queue_series")
-        if name == "rates":
+        if name == _RATES:
             panels.append(_rates(frame, by, frames["queue_series"]))
             continue
         panels.append(figures.Series(frame, column, by or None, label))
@@ -166,11 +149,10 @@ def _panel(name: str) -> tuple[str, str]:
     """Return table and column of what is drawn over time; InputError if there is no such thing."""
     if name == "signals":
         return "queue_series", ""
-    found = next((place for key, place in _PANELS.items() if name in (key, place[1])), None)
-    if found is None:
-        known = [*_PANELS, "signals"]
-        raise UnknownName("--value", "", name, known, what="series")
-    return found
+    try:
+        return over_time("goodput" if name == _RATES else name)
+    except UnknownName:
+        raise UnknownName("--value", "", name, [*OVER_TIME, _RATES, "signals"], what="series") from None
 
 
 def no_series(results: Results) -> InputError:
@@ -239,8 +221,8 @@ def _side_by_side(frames: dict[str, Samples], asked: Asked) -> str | None:
 
 def _varies(queue: Samples) -> bool:
     """Return whether what the link could carry changes within a run."""
-    return _CAPACITY in queue.frame.columns and bool(
-        queue.frame.group_by("key").agg(pl.col(_CAPACITY).round(3).n_unique() > 1)[_CAPACITY].any()
+    return CAPACITY in queue.frame.columns and bool(
+        queue.frame.group_by("key").agg(pl.col(CAPACITY).round(3).n_unique() > 1)[CAPACITY].any()
     )
 
 
@@ -251,7 +233,7 @@ def _beside_capacity(frame: pl.DataFrame, by: Sequence[str], beside: str | None)
     own = frame.select(*place, *by, value="throughput_mbit").with_columns(
         link=pl.lit(None if by else "throughput", dtype=link)
     )
-    capacity = frame.select(*place, *by, value=_CAPACITY).with_columns(link=pl.lit("capacity", dtype=link))
+    capacity = frame.select(*place, *by, value=CAPACITY).with_columns(link=pl.lit("capacity", dtype=link))
     rounded = capacity.with_columns(pl.col("value").round(3))
     if rounded.group_by(place).agg(pl.col("value").n_unique())["value"].max() == 1:
         capacity = capacity.unique(place, keep="first", maintain_order=True).with_columns(
@@ -288,7 +270,7 @@ def _no_sum(results: Results, alike: int, *, alone: bool) -> str:
 
 def _rates(frame: pl.DataFrame, by: Sequence[str], queue: Samples) -> Any:
     """Return a panel of goodput on top of each other, below what the link could carry."""
-    ceiling = (queue.frame, _CAPACITY, "capacity of the link") if _CAPACITY in queue.frame.columns else None
+    ceiling = (queue.frame, CAPACITY, "capacity of the link") if CAPACITY in queue.frame.columns else None
     return figures.Series(frame, "goodput_mbit", by or None, "goodput, Mbit/s", stacked=True, ceiling=ceiling)
 
 
