@@ -314,8 +314,8 @@ def test_results_stand_beside_a_reference(tmp_path: Path, drawn: Drawn) -> None:
     assert str(results.plot(value="goodput", reference=reference)) == "heat"
     expected = (frame["simulated"] - frame["published"]) / 5  # errors of goodput are in units of the rate
     assert drawn.frame.sort("delay_ms")["error"].to_list() == pytest.approx((100 * expected).to_list())
-    wrong: dict[str, Any]
-    for wrong in ({"by": "rate"}, {"baseline": "rate=5Mbit"}, {"of": "flows"}):
+    refused: list[dict[str, Any]] = [{"by": "rate"}, {"baseline": "rate=5Mbit"}, {"of": "flows"}]
+    for wrong in refused:
         with pytest.raises(InputError, match="which has its own axes"):
             results.plot(reference=reference, **wrong)
     with pytest.raises(InputError, match="kind: bars and reference"):

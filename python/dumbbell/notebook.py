@@ -56,8 +56,10 @@ class Results(results.Results):
         """
         from dumbbell import figures, plotting
 
-        picture = plotting.plot(self, *args, **options)
-        return figures.Interactive(picture) if interactive else picture
+        if not interactive:
+            return plotting.plot(self, *args, **options)
+        with figures.unarranged():
+            return figures.Interactive(plotting.plot(self, *args, **options))
 
     def frame(self, name: str, *, to: To = "polars") -> Any:
         """Return the rows of a table that belong to these runs, for Polars, pandas (`to="pandas"`) or Arrow."""

@@ -415,7 +415,8 @@ def plot(
     path, drawn, hints, errors = Path(output), [], [], []
     for name, own in {name: found.where(experiment=name) for name in mixed}.items() or [("", found)]:
         try:
-            picture = draw(own)
+            with figures.unarranged():
+                picture = draw(own)
             drawn.append(figures.write(picture, path.with_stem(f"{path.stem}-{name}") if name else path))
             hints += [text for text in (picture.why, picture.hint) if text and text not in hints]
         except InputError as error:

@@ -4,7 +4,7 @@ None touches pyplot, its backend or the settings of matplotlib.
 """
 
 from dumbbell.figures.bars import bars
-from dumbbell.figures.canvas import SUFFIXES, Picture, save, save_all
+from dumbbell.figures.canvas import SUFFIXES, Picture, save, save_all, unarranged
 from dumbbell.figures.distributions import box, cdf
 from dumbbell.figures.ellipses import ellipses
 from dumbbell.figures.forest import forest
@@ -41,5 +41,6 @@ __all__ = [
     "shares",
     "spec",
     "stacked_series",
+    "unarranged",
     "write",
 ]
