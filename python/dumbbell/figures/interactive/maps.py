@@ -202,7 +202,8 @@ def forest(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequenc
                 },
             },
         ]
-        return {"layer": layers, "height": max(180, 24 * len(texts))}
+        wide = 60 + min(320, 7 * max(map(len, texts)))
+        return {"layer": layers, "height": max(180, 24 * len(texts)), "left": wide}
 
     return compose(of, unit, columns)
 

@@ -35,6 +35,7 @@ from dumbbell.figures.over_time import BASE, TOP, Series, beginning, holds, is_a
 from dumbbell.figures.ribbon import SHADES
 
 _PANEL_HIGH, _RIBBON = 110, 22  # px
+_LEFT = 130  # px of the names and numbers of panels
 _FEW_POINTS = 1500  # of a line, where there are many lines
 _MANY_LINES = 24
 
@@ -207,7 +208,7 @@ def stacked_series(options: Mapping[str, Any], words: Mapping[str, Any], chosen:
     named = [one["name"] for one in first if "color" in one["encoding"]]
     if named:
         params.append({"name": "pick", "select": {"type": "point", "fields": [LINE]}, "bind": "legend", "views": named})
-    return {"params": params, "usermeta": {"sliders": sliders(controls)}, **body}
+    return {"params": params, "usermeta": {"left": _LEFT, "sliders": sliders(controls)}, **body}
 
 
 def _runs(given: Sequence[Series], columns: str | None, chosen: Sequence[str]) -> tuple[list[Control], dict[Any, str]]:

@@ -24,7 +24,7 @@ MOST_PANELS, FEW_VALUES = 6, 2  # panels in a page, and values of a number that 
 WIDE, HIGH = 460, 300  # px of a single panel; the page fits the width to the window
 _SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross", "triangle-right", "triangle-left")
 FORMAT, TICKS = ".5~r", ".6~g"
-MOST_WIDE = 1200  # px
+MOST_WIDE, LEFT = 1200, 100  # px of a figure, and of what is to the left of its panels
 _TITLE, _WIDE_TITLE = 18, 60  # characters of a line of a title, upright and across
 COLOUR = "#2f8cc4"  # of marks without groups: it can be seen on light pages and on dark ones
 PALE = 0.12  # opacity of lines that the legend does not single out
@@ -131,11 +131,12 @@ def records(rows: pl.DataFrame, columns: Mapping[str, str | pl.Expr], of: Sheet)
 def compose(of: Sheet, unit: Unit, columns: Mapping[str, str | pl.Expr], *, across: bool = False) -> Spec:
     """Return a specification with a block for each measure, in panels, and the parameters of the controls."""
     blocks: list[Spec] = []
-    most = MOST_WIDE
+    most, left = MOST_WIDE, LEFT
     for number, (measure, rows) in enumerate(of.of_measures):
         one = unit(rows, measure, number)
         height = one.pop("height", HIGH)
         most = min(most, one.pop("most", most))
+        left = max(left, one.pop("left", left))
         block: Spec = {"data": {"values": records(rows, columns, of)}}
         if of.controls:
             block["transform"] = [control.filter for control in of.controls]
@@ -150,7 +151,7 @@ def compose(of: Sheet, unit: Unit, columns: Mapping[str, str | pl.Expr], *, acro
     whole = blocks[0] if len(blocks) == 1 else {"concat": blocks, "columns": len(blocks) if across else 1}
     return {
         "params": [control.param for control in of.controls],
-        "usermeta": {"most": most, "sliders": sliders(of.controls)},
+        "usermeta": {"most": most, "left": left, "sliders": sliders(of.controls)},
         **whole,
     }
 

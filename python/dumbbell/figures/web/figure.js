@@ -41,7 +41,13 @@
   // the width of the window is that of the figure; narrow windows have panels one below another
   function fit(room) {
     const one = structuredClone(spec);
-    const most = spec.usermeta?.most ?? 1200; // px that a panel makes use of
+    const { most = 1200, left = 100 } = spec.usermeta; // px of a figure, and of what is to the left of its panels
+    const legends = (part) => {
+      for (const [key, inner] of Object.entries(part)) {
+        if (key === "legend" && inner?.columns) inner.columns = Math.max(2, Math.min(inner.columns, Math.floor(room / 135)));
+        else if (key !== "data" && inner && typeof inner === "object") legends(inner);
+      }
+    };
     const walk = (part, width) => {
       for (const inner of part.vconcat ?? []) walk(inner, width);
       if (part.concat) {
@@ -49,15 +55,16 @@
         part.columns = columns;
         for (const inner of part.concat) walk(inner, width / columns);
       } else if (part.facet) {
-        const columns = Math.max(1, Math.min(part.columns ?? 1, Math.floor(width / 300)));
-        part.columns = columns;
-        part.spec.width = Math.max(140, Math.min(most, Math.floor(width / columns)) - 60);
+        const inside = Math.min(most * (part.columns ?? 1), width) - left;
+        part.columns = Math.max(1, Math.min(part.columns ?? 1, Math.floor(inside / 200)));
+        part.spec.width = Math.max(140, Math.floor(inside / part.columns) - 24);
       } else if (part.width) {
-        const legend = JSON.stringify(part.layer ?? part).includes('"legend":{"title"') ? 110 : 0; // the bar of a map
-        part.width = Math.max(160, Math.min(most, Math.floor(width)) - 90 - legend);
+        const bar = JSON.stringify(part.layer ?? part).includes('"format":".3~g"') ? 110 : 0; // of the colours of a map
+        part.width = Math.max(150, Math.min(most, Math.floor(width)) - left - bar);
       }
     };
     walk(one, room);
+    legends(one);
     return one;
   }
 
