@@ -231,6 +231,15 @@ def test_pages_work_in_a_browser(store: Any, tmp_path: Path) -> None:
         assert shown["said"] == "20 Mbit/s" and len(shown["rows"]) == 6
         means = aggregate.means(store("map"), "goodput").frame.filter(pl.col("bottleneck.rate") == "20Mbit")
         assert sorted(shown["rows"]) == pytest.approx(sorted(means["mean"]), rel=1e-6)
+        # the pointer over a cell of a map shows its value
+        page.open(tmp_path / "map.html")
+        page.value(READY)
+        place = page.value(f"({CELL})('40', '20')")
+        page.call("Input.dispatchMouseEvent", type="mouseMoved", x=place["x"], y=place["y"])
+        tip = page.value("new Promise(done => setTimeout(() => done(document.querySelector('.tip').innerText), 300))")
+        rows = store("map").tidy().filter(pl.col("flow") == 0, pl.col("bottleneck.rate_mbit") == 20)
+        share = rows.filter(pl.col("flows[*].base_rtt_ms") == 40)["share"].mean()
+        assert f"share of goodput of cubic\t{share:.5g}" in tip and "base RTT, ms\t40" in tip
         # a wheel turned over the figure moves its axes
         page.open(tmp_path / "one.html")
         page.value(READY)
@@ -263,6 +272,15 @@ async place => {
   const first = groups.find(one => one.marktype === "group" && one.items.length);
   walk(first.items[0]);
   return { said: document.querySelector("#controls output").textContent, rows: [...shown] };
+}
+"""
+# returns where in the window a cell of a map is
+CELL = """
+(x, y) => {
+  const box = document.querySelector("#chart canvas").getBoundingClientRect();
+  const [left, top] = dumbbell.view.origin();
+  const at = (name, value) => dumbbell.view.scale(name)(value) + dumbbell.view.scale(name).bandwidth() / 2;
+  return { x: box.left + left + at("x", x), y: box.top + top + at("y", y) };
 }
 """
 ZOOM = """

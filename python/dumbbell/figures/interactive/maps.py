@@ -76,7 +76,12 @@ def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[
         if len(across) * len(down) <= MOST_WRITTEN:
             ink = {"condition": {"test": "datum.dark", "value": "white"}, "value": "black"}
             text = {"field": "text", "type": "nominal"}
-            layers.append({"mark": {"type": "text", "fontSize": 11}, "encoding": {**base, "text": text, "color": ink}})
+            layers.append(
+                {
+                    "mark": {"type": "text", "fontSize": 11},
+                    "encoding": {**base, "text": text, "color": ink, "tooltip": shown},
+                }
+            )
         wide = 260 + len(across) * max(_CELL[0], 9 * max(map(len, across)) + 10, 60)
         return {"layer": layers, "height": max(180, _CELL[1] * len(down)), "most": wide}
 

@@ -44,8 +44,21 @@ def spec(picture: Picture) -> Spec:
         raise Unfit("", "figure", f"{kind} has no interactive form", ", ".join(KINDS))
     made = KINDS[source.kind](source.options, _words(picture), picture.sliders)
     subject, _, note = (picture.around.title or "").partition("\n")
+    _quiet(made)
     about = made.pop("usermeta", {}) | {"title": subject, "note": note, "why": picture.why or ""}
     return {"$schema": _SCHEMA, "usermeta": about, "config": {"mark": {"color": COLOUR}}, **made}
+
+
+def _quiet(part: Any) -> None:
+    """Let marks for which nothing is to be said show no tooltip: it would have the plain names of fields."""
+    if isinstance(part, list):
+        for one in part:
+            _quiet(one)
+    elif isinstance(part, dict):
+        if isinstance(part.get("mark"), dict) and "tooltip" not in part.get("encoding", {}):
+            part["mark"]["tooltip"] = None
+        for name in ("layer", "spec", "concat", "vconcat"):
+            _quiet(part.get(name))
 
 
 def _words(picture: Picture) -> dict[str, Any]:
