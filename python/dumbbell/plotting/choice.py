@@ -210,7 +210,12 @@ def _by_request(results: Results, asked: Asked) -> Choice:
         return Choice("series", "a part of the time is asked for", "--kind shares")
     if asked.against is not None or asked.by or asked.facet:
         if is_numeric(results, asked.against) or asked.baseline:
-            return Choice("lines", f"along {asked.against or 'a number'}", "--kind bars, or --kind box")
+            why = (
+                f"{asked.against} is a number"
+                if asked.against
+                else f"{_listed(asked.keys)} asked for, lines for the rest"
+            )
+            return Choice("lines", why, "--kind bars, or --kind box")
         return Choice("bars", f"{asked.against} has names, which no line joins", "--kind box, or --kind lines")
     several = [one for one in results.dimensions if one.name not in asked.mean_over]
     said = _listed([one.name for one in several])
