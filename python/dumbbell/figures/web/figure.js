@@ -6,6 +6,7 @@
   const form = document.getElementById("controls");
   const chosen = {}; // signal → value, kept when the figure is drawn again
   let view = null;
+  let drawn = null; // the specification in the size of the window
 
   // a parameter that a list would bind gets a control of this page: a slider for numbers
   for (const param of spec.params ?? []) {
@@ -16,6 +17,7 @@
     chosen[param.name] = param.value;
     const choose = (value) => {
       chosen[param.name] = value;
+      if (drawn) drawn.params.find((one) => one.name === param.name).value = value; // for pictures that are saved
       view?.signal(param.name, value).runAsync();
     };
     const id = `choose-${param.name}`;
@@ -71,7 +73,8 @@
   let width = 0;
   async function draw() {
     width = place.clientWidth;
-    await dumbbell.chart(place, fit(Math.min(width, 1200)), {
+    drawn = fit(Math.min(width, 1200));
+    await dumbbell.chart(place, drawn, {
       name: document.title,
       label: document.title,
       ready(now) {
