@@ -166,6 +166,23 @@ def test_the_change_on_the_figure_is_that_of_diff(tmp_path: Path) -> None:
         results.plot("differences", by="bottleneck.rate")
 
 
+def test_two_files_are_drawn_by_their_differences(tmp_path: Path, command: Command) -> None:
+    first = made(tmp_path / "a.duckdb", seeds=[1, 2, 3], matrix=RATES)
+    second = made(tmp_path / "b.duckdb", seeds=[1, 2, 3], matrix=RATES, bottleneck={"rate": "10Mbit", "aqm": "pie"})
+    picture = plotting.plot(first, other=second, value="sojourn")
+    found = diff.diff(first, second, values=["sojourn"]).frame
+    changes = sorted(100 * value for value in found["change"])
+    points = [line for axes in picture.panels.values() for line in axes.lines if line.get_linestyle() == "None"]
+    shown = sorted(x for line in points for x in np.asarray(line.get_xdata()).tolist())
+    assert len(picture.panels) == 3 and shown == pytest.approx([value for value in changes if abs(value) < 150])
+    assert picture.around.x_label == "change from a.duckdb to b.duckdb, %"
+    done = command("plot", "a.duckdb", "b.duckdb", "-o", "d.html")
+    assert done.stderr.splitlines()[0] == "d.html" and "kind differences: two results" in done.stderr
+    for options in (("--kind", "bars"), ("--by", "bottleneck.rate"), ("--baseline", "rate=5Mbit")):
+        refused = command("plot", "a.duckdb", "b.duckdb", "-o", "e.png", *options)
+        assert refused.returncode == 2 and "two results" in refused.stderr
+
+
 def test_what_a_run_recorded_of_its_insides_is_drawn(tmp_path: Path) -> None:
     record = {"interval": "100ms", "trace": "10ms", "queue": ["p"]}
     results = made(tmp_path / "r.duckdb", bottleneck={"rate": "10Mbit", "aqm": "pie"}, record=record)

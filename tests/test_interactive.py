@@ -173,6 +173,26 @@ def test_every_kind_of_plot_has_a_page() -> None:
         figures.page(nested)
 
 
+def test_names_at_an_axis_are_those_of_the_figure() -> None:
+    frame = pl.DataFrame({"x": [1.0, 2.5, None], "g": ["a", "b", "b"], "y": [1.0, 2.0, 3.0], "r": [1.5, None, 2.5]})
+    text = frame.with_columns(pl.col("x").cast(pl.String))
+    for drawn in (
+        figures.box(frame, "x", "y"),
+        figures.bars(frame, "x", "y", group="g", reference="r"),
+        figures.heat(frame, "x", "g", "y"),
+        figures.shares(frame, "x", "y", by="g"),
+        figures.lines(text, "x", "y", by="g", reference="r"),
+    ):
+        (axes, *_) = drawn.panels.values()
+        shown = values(figures.spec(drawn))
+        assert set(shown["x"]) == {label.get_text() for label in axes.get_xticklabels()}, drawn.source
+    for drawn in (figures.lines(frame, "x", "y", log_y=True), figures.box(frame, "x", "y", log_y=True)):
+        scale = figures.spec(drawn)["layer"][0]["encoding"]["y"]["scale"]
+        assert scale["type"] == "log" and 0 < scale["domain"][0] < 1 and 3 < scale["domain"][1] < 4
+    published = values(figures.spec(figures.lines(frame.drop_nulls("x"), "x", "y", reference="r", reference_name="s")))
+    assert published["reference"].to_list() == [1.5, None]
+
+
 def test_a_notebook_gets_a_specification_and_a_picture(store: Any, tmp_path: Path) -> None:
     figure = store("map").plot(interactive=True)
     bundle = figure._repr_mimebundle_()

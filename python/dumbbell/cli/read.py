@@ -341,6 +341,7 @@ def paper(
 
 def plot(
     results: File,
+    other: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="Results to draw the differences to.")] = None,
     output: Annotated[
         str, typer.Option("-o", "--output", help="Picture: .png, .pdf or .svg; .html is interactive.")
     ] = "plot.png",
@@ -394,6 +395,7 @@ def plot(
     draw = partial(
         plotting.plot,
         kind=kind,
+        other=None if other is None else _results(other, where, engine),
         value=value or [],
         against=against,
         by=by or [],
@@ -411,7 +413,7 @@ def plot(
         height=_inches("--height", height),
         font_size=font_size,
     )
-    mixed = {} if against or by or facet or slider or mean_over or reference else found.unlike_experiments
+    mixed = {} if other or against or by or facet or slider or mean_over or reference else found.unlike_experiments
     path, drawn, hints, errors = Path(output), [], [], []
     for name, own in {name: found.where(experiment=name) for name in mixed}.items() or [("", found)]:
         try:

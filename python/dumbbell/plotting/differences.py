@@ -12,6 +12,7 @@ from dumbbell.plotting.choice import VERSIONS
 from dumbbell.results import aggregate, selecting
 from dumbbell.results import diff as differing
 from dumbbell.results.columns import COLUMNS
+from dumbbell.results.diff import Diff
 from dumbbell.results.results import Results
 
 _MEASURES = (
@@ -29,8 +30,28 @@ def differences(results: Results, asked: Asked) -> Picture:
     A panel is a cell, or all of them together if they are many, and one other value of the baseline's key.
     """
     key, first, others = _sides(results, asked)
-    values = asked.value or tuple(name for name in _MEASURES if _is_known(results, name))
+    values = _values(asked, results)
     found = [(text, differing.diff(results, by=f"{key}={first},{text}", values=values)) for text in others]
+    return _drawn(found, first, values, f"{results.path}: {key}")
+
+
+def differences_of_two(results: Results, other: Results, asked: Asked) -> Picture:
+    """Draw the change of each measure from one results file to another, over the cells that both have."""
+    values = _values(asked, results, other)
+    found = differing.diff(results, other, values=values)
+    first, second = (one.path.name for one in (results, other))
+    names = (first, second) if first != second else (str(results.path), str(other.path))
+    return _drawn([(names[1], found)], names[0], values, names[0])
+
+
+def _values(asked: Asked, *results: Results) -> tuple[str, ...]:
+    """Return the measures that are asked for, or those of the usual ones that all results have."""
+    return asked.value or tuple(name for name in _MEASURES if all(_is_known(one, name) for one in results))
+
+
+def _drawn(found: Sequence[tuple[str, Diff]], first: str, values: Sequence[str], place: str) -> Picture:
+    """Draw what differs from `first` to each of the others."""
+    others = [text for text, _ in found]
     cells = max(one.frame["pair"].n_unique() for _, one in found)
     each = cells * len(others) <= FEW_PANELS
     rows = pl.concat(
@@ -40,7 +61,7 @@ def differences(results: Results, asked: Asked) -> Picture:
     known = pl.any_horizontal(pl.col("a", "b") != 0).any().over("table", "measure", "part")
     rows = rows.filter(known).drop_nulls("change").sort("pair", maintain_order=True)
     if rows.is_empty():
-        raise Nothing(str(results.path), "--baseline", f"nothing to compare with {key} {first}", "another baseline")
+        raise Nothing(place, "", f"no measure of {first} can be compared", "other measures, or another baseline")
     names = _names(rows)
     rows = rows.with_columns(name=pl.Series(names, dtype=pl.String))
     order = _in_order(rows, values)

@@ -8,7 +8,7 @@ from dumbbell.errors import Conflict, InputError, TooMany, Unfit, UnknownName, f
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked
 from dumbbell.plotting.choice import choices
-from dumbbell.plotting.differences import differences
+from dumbbell.plotting.differences import differences, differences_of_two
 from dumbbell.plotting.distributions import BINS, ccdf, cdf
 from dumbbell.plotting.ellipses import ellipses
 from dumbbell.plotting.means import bars, box, heat, lines, ratio
@@ -25,6 +25,7 @@ def plot(
     results: Results,
     kind: str | None = None,
     *,
+    other: Results | str | Path | None = None,
     value: str | Sequence[str] = (),
     against: str | None = None,
     by: str | Sequence[str] = (),
@@ -51,6 +52,8 @@ def plot(
     `reference` is a CSV file of published results: errors as heat maps, or, with kind "lines", both against each
     other. `time` is the part of time series to draw, from and to, in seconds.
 
+    `other` are results to draw the differences to, of the cells that both have.
+
     `slider` are further keys of panels; a page of this figure (`figures.write` to a file .html) and a notebook show one
     of their values at a time, chosen by a slider or from a list.
 
@@ -76,6 +79,7 @@ def plot(
                 bool(log_y),
             ),
             reference,
+            other,
         )
         _check_axes(picture, log_x, log_y)
         picture.sliders = _listed(slider)
@@ -105,12 +109,20 @@ def _check_axes(picture: Picture, log_x: bool | None, log_y: bool | None) -> Non
             )
 
 
-def _drawn(results: Results, kind: str | None, asked: Asked, reference: str | Path | None) -> Picture:
+def _drawn(
+    results: Results,
+    kind: str | None,
+    asked: Asked,
+    reference: str | Path | None,
+    other: Results | str | Path | None = None,
+) -> Picture:
     """Draw a figure without its subject."""
     if kind is not None and kind not in KINDS:
         raise UnknownName("--kind", "", kind, list(KINDS), what="kind")
     if reference is not None:
         return beside_reference(results, reference, kind, asked)
+    if other is not None:
+        return _of_two(results, other if isinstance(other, Results) else Results(other), kind, asked)
     if kind is None:
         return _suitable(results, asked)
     _check_keys(results, asked, kind)
@@ -150,6 +162,23 @@ def _drawn(results: Results, kind: str | None, asked: Asked, reference: str | Pa
         "shares": shares,
     }[kind]
     return draw(results, asked)
+
+
+def _of_two(results: Results, other: Results, kind: str | None, asked: Asked) -> Picture:
+    """Draw the differences between two results files."""
+    if kind not in (None, "differences"):
+        raise Conflict("--kind", "", f"{kind} and two results", "kind differences, or one of the two")
+    given = {"--baseline": asked.baseline, "--of": asked.of, "--mean-over": asked.mean_over, "--time": asked.time}
+    for option, value in {**given, "--by": asked.keys}.items():
+        if value:
+            found = f"{flag(option)} and two results, whose cells are the panels,"
+            raise Conflict("", "", found, f"{flag('value')} and {flag('where')}")
+    picture = differences_of_two(results, other, asked)
+    if kind is None:
+        picture.why = (
+            "kind differences: two results, what changes in the cells that both have; another: one of them alone"
+        )
+    return picture
 
 
 def _suitable(results: Results, asked: Asked) -> Picture:

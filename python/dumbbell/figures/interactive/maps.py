@@ -17,6 +17,7 @@ from dumbbell.figures.interactive.sheet import (
     LINE,
     PANEL,
     Spec,
+    as_category,
     broken,
     colour,
     compose,
@@ -47,10 +48,7 @@ def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[
     form = form_of(every, kind)
     named = {"x": across, "y": down}
     rows = of.rows.with_columns(
-        *(
-            pl.col(column).map_elements(category, return_dtype=pl.String, skip_nulls=False).alias(f"{name} text")
-            for name, column in (("x", x), ("y", y))
-        ),
+        *(as_category(column).alias(f"{name} text") for name, column in (("x", x), ("y", y))),
         *_written(of.rows[value], norm, colours, form),
     )
     of = type(of)(rows, of.lines, of.panels, of.controls, of.each)
@@ -169,7 +167,7 @@ def forest(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequenc
     x, y, sure, limits = options["x"], options["y"], options["sure"], options["limits"]
     texts = [category(one) for one in ordered(of.rows[y])]
     certain = pl.col(sure).cast(pl.Boolean) if sure else pl.lit(value=True)
-    columns: dict[str, str | pl.Expr] = {"y": pl.col(y).cast(pl.String), "x": x, "sure": certain}
+    columns: dict[str, str | pl.Expr] = {"y": as_category(y), "x": x, "sure": certain}
     columns |= {"low": options["low"], "high": options["high"]}
     clipped = pl.col(x).clip(*(_INSIDE * end for end in limits)) if limits is not None else pl.col(x)
     beyond = pl.when(clipped < pl.col(x)).then(pl.lit("above")).when(clipped > pl.col(x)).then(pl.lit("below"))

@@ -18,6 +18,7 @@ from dumbbell.figures.interactive.sheet import (
     PANEL,
     Control,
     Spec,
+    as_category,
     colour,
     compose,
     dash,
@@ -104,8 +105,7 @@ def shares(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequenc
     rows = of.rows.with_columns(share=pl.when(whole > 0).then(value / whole).otherwise(0.0))
     of = type(of)(rows, of.lines, of.panels, of.controls, of.each)
     texts = [category(one) for one in ordered(rows[x])]
-    text = pl.col(x).map_elements(category, return_dtype=pl.String, skip_nulls=False)
-    columns: dict[str, Any] = {"x": x if areas else text, "y": "share", "value": y}
+    columns: dict[str, Any] = {"x": x if areas else as_category(x), "y": "share", "value": y}
 
     def unit(rows: pl.DataFrame, _measure: str | None, number: int) -> Spec:
         across = names("x", words["x"], texts)

@@ -12,6 +12,7 @@ from dumbbell.figures.interactive.sheet import (
     LINE,
     Sheet,
     Spec,
+    as_category,
     at_values,
     axes_of,
     colour,
@@ -22,7 +23,6 @@ from dumbbell.figures.interactive.sheet import (
     quantity,
     shape,
     sheet,
-    spread_of,
     text_tip,
     tips,
     zoom,
@@ -35,7 +35,7 @@ def lines(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence
     x, y, reference = options["x"], options["y"], options["reference"]
     low, high = options["low"], options["high"]
     numeric = of.rows.schema[x].is_numeric()
-    columns: dict[str, Any] = {"x": x if numeric else pl.col(x).cast(pl.String), "y": y}
+    columns: dict[str, Any] = {"x": x if numeric else as_category(x), "y": y}
     columns |= {"low": low or y, "high": high or y} if low or high else {}
     columns |= {"reference": reference} if reference else {}
 
@@ -48,7 +48,7 @@ def lines(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence
         else:
             across = names("x", words["x"], [category(one) for one in ordered(of.rows[x])])
         offset = {} if numeric or len(of.lines) < 2 else {"xOffset": {"field": LINE, "sort": of.lines}}
-        up = quantity("y", y_label, spread_of(heights), log=log_y, zero=True)
+        up = quantity("y", y_label, heights, log=log_y, zero=True)
         said_of = tips(of, *([("x", words["x"])] if numeric else []), ("y", y_label))
         said_of += [] if numeric else [text_tip("x", words["x"])]
         said_of += tips_of_interval(y_label) if low or high else []
@@ -171,14 +171,12 @@ def box(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[s
     of = sheet(options, chosen, by=options["by"])
     x, y = options["x"], options["y"]
     texts = [category(one) for one in ordered(taken(options["frame"])[x])]
-    kind = of.rows.schema[x]
-    place = pl.col(x).map_elements(category, return_dtype=pl.String, skip_nulls=False) if kind.is_float() else x
-    columns: dict[str, Any] = {"x": pl.col(x).cast(pl.String).fill_null("none") if place == x else place, "y": y}
+    columns: dict[str, Any] = {"x": as_category(x), "y": y}
 
     def unit(rows: pl.DataFrame, measure: str | None, number: int) -> Spec:
         y_label = measure or words["y"]
         heights, log = axes_of(options, rows, [y], "log_y")
-        up = quantity("y", y_label, spread_of(heights), log=log, zero=True)
+        up = quantity("y", y_label, heights, log=log, zero=True)
         offset = {"xOffset": {"field": LINE, "sort": of.lines}} if len(of.lines) > 1 else {}
         base = {"x": names("x", words["x"] or None, texts), "y": up, **offset}
         hue = {key: value for key, value in colour(of).items() if key == "color"}

@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from dumbbell.errors import UnknownName
-from dumbbell.figures.axes import FEW, finite, is_log
+from dumbbell.figures.axes import FEW, category, finite, is_log
 from dumbbell.figures.frames import Groups, Names, Numbers, axis_label, listed, numbers, ordered, size_of, taken
 from dumbbell.figures.style import DASHES
 
@@ -128,6 +128,11 @@ def records(rows: pl.DataFrame, columns: Mapping[str, str | pl.Expr], of: Sheet)
     return found.with_columns(pl.col(name).round_sig_figs(8) for name in floats).to_dicts()
 
 
+def as_category(name: str) -> pl.Expr:
+    """Return a column as the names that its values have at an axis."""
+    return pl.col(name).map_elements(category, return_dtype=pl.String, skip_nulls=False)
+
+
 def compose(of: Sheet, unit: Unit, columns: Mapping[str, str | pl.Expr], *, across: bool = False) -> Spec:
     """Return a specification with a block for each measure, in panels, and the parameters of the controls."""
     blocks: list[Spec] = []
@@ -170,7 +175,7 @@ def quantity(
             scale["domain"] = [low / 1.15, high * 1.15]
         else:
             room = 0.05 * (high - low) or 0.05 * abs(high) or 1.0
-            begin = 0.0 if zero and 0 <= low < 0.5 * high else low - room
+            begin = 0.0 if zero and 0 <= low < 0.5 * high else low - room  # as `from_zero` of the figure
             scale["domain"] = [begin, high + room]
     if reverse:
         scale["reverse"] = True
@@ -262,8 +267,3 @@ def tips(of: Sheet, *shown: tuple[str, str | None]) -> list[Spec]:
 def text_tip(field: str, title: str) -> Spec:
     """Return a line of a tooltip with words."""
     return {"field": field, "type": "nominal", "title": title}
-
-
-def spread_of(values: Numbers) -> Numbers:
-    """Return the numbers of an axis with 0, if they are not far from it."""
-    return np.concatenate([values, [0.0]]) if len(values) and 0 <= values.min() < 0.5 * values.max() else values
