@@ -46,7 +46,9 @@ def differences_of_two(results: Results, other: Results, asked: Asked) -> Pictur
 
 def _values(asked: Asked, *results: Results) -> tuple[str, ...]:
     """Return the measures that are asked for, or those of the usual ones that all results have."""
-    return asked.value or tuple(name for name in _MEASURES if all(_is_known(one, name) for one in results))
+    some = any(one.of_parts for one in results)  # of some flows, whose runs as a whole are not meant
+    names = [name for name in _MEASURES if name.startswith("flows.") or not some]
+    return asked.value or tuple(name for name in names if all(_is_known(one, name) for one in results))
 
 
 def _drawn(found: Sequence[tuple[str, Diff]], first: str, values: Sequence[str], place: str) -> Picture:
