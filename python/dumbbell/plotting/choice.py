@@ -88,7 +88,7 @@ def _shape(results: Results, asked: Asked) -> _Shape:
         flows=(min(flows), max(flows)),
         udp=any(_count(config, "udp") for config in configs),
         web=any(config.get("web") for config in configs),
-        has_series=any(config["record"]["series"] for config in configs),
+        has_series=any(config.get("record", {}).get("series") for config in configs),
     )
 
 
