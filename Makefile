@@ -24,6 +24,7 @@
 # make lint   rustfmt, clippy, ruff, mypy; do the fuzz targets compile
 # make features  the crate dumbbell-core with each of its features alone
 # make wasm   the simulator for web pages, in target/wasm
+# make vega   renews the libraries for charts in pages from the npm registry: python/dumbbell/figures/vega
 # make package  what publishing needs: crates packaged and built from their packages, documentation without warnings, features, stubs, oldest Rust
 # make pgo    the extension built by a profile of training runs, which makes it faster with the same results: 6 minutes
 # make wheel  the package as a wheel in target/wheels, with experiments and references in it, built so where llvm-profdata can be had
@@ -217,6 +218,17 @@ lint: $(STAMPS)/dev features
 	$(BIN)/ruff check --quiet python tests studies website benches conftest.py
 	$(BIN)/ruff format --check --quiet python tests studies website benches conftest.py
 	$(BIN)/mypy
+
+# versions are those of VERSIONS
+VEGA := python/dumbbell/figures/vega
+.PHONY: vega
+vega:
+	@folder=$$(mktemp -d) && trap 'rm -rf "$$folder"' EXIT && while read -r name version file; do \
+		(cd "$$folder" && npm pack --silent "$$name@$$version" && tar xzf "$$name-$$version.tgz") || exit 1; \
+		cp "$$folder/package/$$file" $(VEGA)/ && cp "$$folder/package/LICENSE" "$(VEGA)/LICENSE-$$name" || exit 1; \
+		rm -rf "$$folder/package"; \
+	done < $(VEGA)/VERSIONS
+	cd $(VEGA) && sha256sum *.js LICENSE-* > SHA256SUMS
 
 .PHONY: features stubs package
 features: | tools

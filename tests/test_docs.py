@@ -50,6 +50,7 @@ RUN = [
         "how-to/coming-from",
         "how-to/import",
         "how-to/explain",
+        "how-to/figures",
         "how-to/own-plugin",
         "how-to/paper-figure",
         "how-to/uplink",

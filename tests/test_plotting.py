@@ -22,7 +22,7 @@ from dumbbell.plotting import over_time
 from dumbbell.results import aggregate
 from test_results import RANDOM, SHORT, made
 
-KINDS = ("lines", "bars", "box", "cdf", "heat", "ellipses", "stacked_series", "shares")
+KINDS = ("lines", "bars", "box", "cdf", "heat", "ellipses", "forest", "stacked_series", "shares")
 MATRIX = {"bottleneck.rate": ["5Mbit", "10Mbit", "20Mbit"], "bottleneck.aqm": ["codel", "pfifo"]}
 ALIKE = [{"cc": "cubic", "base_rtt": "20ms", "count": 3, "start": {"uniform": ["0s", "50ms"]}}]
 
@@ -94,9 +94,10 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> Results:
 def test_the_kind_that_suits_the_shape_is_the_default(
     matrix: Results, single: Results, traffic: Results, drawn: Drawn
 ) -> None:
-    assert str(matrix.plot()) == "lines" and drawn.args[1:3] == ("bottleneck.rate as a number", "mean")
+    assert str(matrix.plot(value="goodput")) == "lines"
+    assert drawn.args[1:3] == ("bottleneck.rate as a number", "mean")
     assert drawn["x_label"] == "rate, Mbit/s" and drawn["y_label"] == "goodput, Mbit/s"
-    assert str(matrix.where("rate=5Mbit").plot()) == "bars" and drawn.args[1] == "bottleneck.aqm"
+    assert str(matrix.where("rate=5Mbit").plot(value="goodput")) == "bars" and drawn.args[1] == "bottleneck.aqm"
     assert drawn["x_label"] == "queue discipline" and drawn["group"] == "flow"
     assert str(single.plot()) == "stacked_series"
     assert str(single.plot(value="rtt", of="flows")) == "bars"
@@ -114,7 +115,7 @@ def test_a_big_matrix_is_lines_and_panels_or_heat(tmp_path: Path, drawn: Drawn) 
         "bottleneck.aqm": ["codel", "pfifo", "pie"],
     }
     results = made(tmp_path / "r.duckdb", matrix=keys, seeds=[1])
-    assert str(results.plot()) == "lines"
+    assert str(results.plot(value="goodput")) == "lines"
     placed = {*drawn["by"], *drawn["facet"], "bottleneck.rate"}
     assert placed == {*keys, "flow"}, "every key by which the runs differ is somewhere"
     results.plot(by="aqm", facet="flow", against="flows[*].base_rtt")
@@ -130,7 +131,7 @@ def test_a_big_matrix_is_lines_and_panels_or_heat(tmp_path: Path, drawn: Drawn) 
 
 
 def test_labels_and_notes_say_of_what_and_how_many(matrix: Results, single: Results, drawn: Drawn) -> None:
-    matrix.plot()
+    matrix.plot(value="goodput")
     assert drawn["title"] == "mean and 95 % interval over 3 seeds"
     matrix.plot("heat")
     assert drawn["title"] == "mean over 3 seeds"
@@ -207,7 +208,7 @@ def test_flows_that_are_alike_are_lines_of_their_own_or_a_mean(single: Results, 
 def test_time_series_of_several_runs_stand_side_by_side(traffic: Results, drawn: Drawn) -> None:
     traffic.plot("series")
     assert drawn["columns"] == "bottleneck.aqm"
-    assert [panel.by for panel in drawn.args[0]][:4] == [["flow"], ["flow"], ["flow"], None]
+    assert [panel.by for panel in drawn.args[0]][:4] == [["flow"], ["flow"], None, ["flow"]]
     traffic.plot("series", by="bottleneck.aqm", value="goodput")
     assert drawn["columns"] is None and drawn.args[0][0].by == ["bottleneck.aqm", "flow"]
     traffic.plot("series", value="sojourn", facet="aqm")
@@ -313,7 +314,8 @@ def test_results_stand_beside_a_reference(tmp_path: Path, drawn: Drawn) -> None:
     assert str(results.plot(value="goodput", reference=reference)) == "heat"
     expected = (frame["simulated"] - frame["published"]) / 5  # errors of goodput are in units of the rate
     assert drawn.frame.sort("delay_ms")["error"].to_list() == pytest.approx((100 * expected).to_list())
-    for wrong in ({"by": "rate"}, {"baseline": "rate=5Mbit"}, {"of": "flows"}):
+    refused: list[dict[str, Any]] = [{"by": "rate"}, {"baseline": "rate=5Mbit"}, {"of": "flows"}]
+    for wrong in refused:
         with pytest.raises(InputError, match="which has its own axes"):
             results.plot(reference=reference, **wrong)
     with pytest.raises(InputError, match="kind: bars and reference"):

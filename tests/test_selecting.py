@@ -98,7 +98,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Results:
 # what a command or a figure uses
 
 Used = list[tuple[Any, ...]]
-DRAWN = ("lines", "bars", "box", "cdf", "heat", "ellipses", "stacked_series", "shares")
+DRAWN = ("lines", "bars", "box", "cdf", "heat", "ellipses", "forest", "stacked_series", "shares")
 
 
 def rows_of(thing: Any) -> Used:
@@ -189,6 +189,8 @@ USES: dict[str, Callable[..., Used]] = {
     "series goodput": plot("series", value="goodput"),
     "series sojourn": plot("series", value="sojourn"),
     "series goodput, sojourn": plot("series", value=["goodput", "sojourn"]),
+    "differences": plot("differences", baseline="rate=10Mbit"),
+    "differences of goodput": plot("differences", value="goodput", baseline="rate=10Mbit"),
     "shares": plot("shares"),
     "shares against": plot("shares", against="rate"),
 }

@@ -48,7 +48,7 @@ def names() -> list[str]:
 
 
 # what users of results need first
-FIRST = ("table", "plot", "where", "diff", "tidy", "sql", "frame", "arrow", "runs", "flows", "classes", "series")
+FIRST = ("table", "plot", "where", "diff", "run", "tidy", "sql", "frame", "arrow", "runs", "flows", "classes", "series")
 
 
 def _members(name: str, thing: type) -> Iterator[str]:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from dumbbell.results import results
+from dumbbell.results.frames import To, given
+from dumbbell.results.run import Run
 from dumbbell.scratch import Scratch
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from dumbbell.engines.sweep import Report
+    from dumbbell.figures import Interactive, Picture
     from dumbbell.results.diff import Diff
+
+
+Parts = Literal["flows", "runs", "classes", "slowdowns", "short_flows", "hops"]
 
 
 class Results(results.Results):
@@ -41,11 +45,47 @@ class Results(results.Results):
 
         return tables.table(self, *args, **options)
 
-    def plot(self, *args: Any, **options: Any) -> Figure:
-        """See `dumbbell.plotting.plot`: what suits the shape of the results, or what is asked for."""
-        from dumbbell import plotting
+    @overload
+    def plot(self, *args: Any, interactive: Literal[False] = False, **options: Any) -> Picture: ...
+    @overload
+    def plot(self, *args: Any, interactive: Literal[True], **options: Any) -> Interactive: ...
+    def plot(self, *args: Any, interactive: bool = False, **options: Any) -> Picture | Interactive:
+        """See `dumbbell.plotting.plot`: what suits the shape of the results, or what is asked for.
 
-        return plotting.plot(self, *args, **options)
+        It is a figure of matplotlib or, if `interactive`, one of Vega-Lite, with `save`, `spec` and `picture`.
+        """
+        from dumbbell import figures, plotting
+
+        if not interactive:
+            return plotting.plot(self, *args, **options)
+        with figures.unarranged():
+            return figures.Interactive(plotting.plot(self, *args, **options))
+
+    def frame(self, name: str, *, to: To = "polars") -> Any:
+        """Return the rows of a table that belong to these runs, for Polars, pandas (`to="pandas"`) or Arrow."""
+        return given(super().frame(name), to)
+
+    def tidy(self, of: Parts = "flows", *, to: To = "polars") -> Any:
+        """Return one row per cell, seed and flow (or what else `of` names), with every key by which runs differ.
+
+        See `dumbbell.results.results.Results.tidy`. `to` is "polars", "pandas" or "arrow".
+        """
+        return given(super().tidy(of), to)
+
+    def sql(self, query: str, *, to: To = "polars", **frames: Any) -> Any:
+        """Return what an SQL query (DuckDB) gives; `frames` are tables of yours, of any library.
+
+        The tables hold these runs: those of one engine, unless several were asked for, and what `where` keeps of them.
+        A warning says what engines are left out. `to` is "polars", "pandas" or "arrow".
+        """
+        return given(super().sql(query, **frames), to)
+
+    def run(self, *conditions: str, **values: Any) -> Run:
+        """Return the only run that meets the conditions, those of `where`; raises InputError if none or several do.
+
+        `results.run("bottleneck.rate=10Mbit", seed=1).series("goodput", "srtt")` is what it did over time.
+        """
+        return Run(self.where(*conditions, **values))
 
     def diff(self, other: results.Results | str | Path | None = None, *, by: str | None = None, **options: Any) -> Diff:
         """See `dumbbell.results.diff`: these results against others, or against themselves by a key."""

@@ -341,10 +341,15 @@ def paper(
 
 def plot(
     results: File,
-    output: Annotated[str, typer.Option("-o", "--output", help="Picture: .png, .pdf or .svg.")] = "plot.png",
+    other: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="Results to draw the differences to.")] = None,
+    output: Annotated[
+        str, typer.Option("-o", "--output", help="Picture: .png, .pdf or .svg; .html is interactive.")
+    ] = "plot.png",
     kind: Annotated[
         str | None,
-        typer.Option(help="How to draw: lines, bars, box, cdf, ccdf, heat, ratio, ellipses, series, shares."),
+        typer.Option(
+            help="How to draw: lines, bars, box, cdf, ccdf, heat, ratio, ellipses, differences, series, shares."
+        ),
     ] = None,
     value: Annotated[list[str] | None, typer.Option(help="What to draw: goodput, rtt, sojourn, ...")] = None,
     against: Annotated[str | None, typer.Option(metavar="KEY", help="Key along the horizontal axis.")] = None,
@@ -356,6 +361,9 @@ def plot(
     ] = None,
     time: Annotated[
         str | None, typer.Option(metavar="FROM..TO", help="Part of time series to draw, such as 20s..21s.")
+    ] = None,
+    slider: Annotated[
+        list[str] | None, typer.Option(metavar="KEY", help="Key that a slider or a list chooses from, in .html.")
     ] = None,
     where: Where = None,
     mean_over: MeanOver = None,
@@ -373,6 +381,8 @@ def plot(
 ) -> None:
     """Draw what suits the results, or what is asked for: lines, bars, distributions, heat maps, time series.
 
+    Of what suits, a line says why, and which option draws another figure. A page, .html, needs no network.
+
     Experiments that vary different keys have a figure each, NAME-EXPERIMENT.png, unless keys say what to draw.
     """
     from dumbbell import figures, plotting
@@ -385,6 +395,7 @@ def plot(
     draw = partial(
         plotting.plot,
         kind=kind,
+        other=None if other is None else _results(other, where, engine),
         value=value or [],
         against=against,
         by=by or [],
@@ -392,6 +403,7 @@ def plot(
         reference=None if reference is None else _reference(reference),
         baseline=baseline,
         time=None if time is None else span(time),
+        slider=slider or [],
         mean_over=mean_over or [],
         of=of,
         log_x=log_x,
@@ -401,13 +413,14 @@ def plot(
         height=_inches("--height", height),
         font_size=font_size,
     )
-    mixed = {} if against or by or facet or mean_over or reference else found.unlike_experiments
+    mixed = {} if other or against or by or facet or slider or mean_over or reference else found.unlike_experiments
     path, drawn, hints, errors = Path(output), [], [], []
     for name, own in {name: found.where(experiment=name) for name in mixed}.items() or [("", found)]:
         try:
-            picture = draw(own)
-            drawn.append(figures.save(picture, path.with_stem(f"{path.stem}-{name}") if name else path))
-            hints += [picture.hint] if picture.hint else []
+            with figures.unarranged():
+                picture = draw(own)
+            drawn.append(figures.write(picture, path.with_stem(f"{path.stem}-{name}") if name else path))
+            hints += [text for text in (picture.why, picture.hint) if text and text not in hints]
         except InputError as error:
             errors.append(error.within(f"--where experiment={name}") if name else error)
     if drawn:

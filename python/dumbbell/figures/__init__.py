@@ -4,12 +4,13 @@ None touches pyplot, its backend or the settings of matplotlib.
 """
 
 from dumbbell.figures.bars import bars
-from dumbbell.figures.canvas import SUFFIXES, Picture, save, save_all
+from dumbbell.figures.canvas import SUFFIXES, Picture, save, save_all, unarranged
 from dumbbell.figures.distributions import box, cdf
 from dumbbell.figures.ellipses import ellipses
 from dumbbell.figures.forest import forest
 from dumbbell.figures.frames import printed, said
 from dumbbell.figures.heat import heat
+from dumbbell.figures.interactive import Interactive, page, spec, write
 from dumbbell.figures.lines import lines
 from dumbbell.figures.nested import nested
 from dumbbell.figures.over_time import Series, shares, stacked_series
@@ -19,6 +20,7 @@ from dumbbell.figures.style import asked
 __all__ = [
     "SUFFIXES",
     "Band",
+    "Interactive",
     "Picture",
     "Series",
     "asked",
@@ -31,10 +33,14 @@ __all__ = [
     "heat",
     "lines",
     "nested",
+    "page",
     "printed",
     "said",
     "save",
     "save_all",
     "shares",
+    "spec",
     "stacked_series",
+    "unarranged",
+    "write",
 ]

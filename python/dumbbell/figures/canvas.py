@@ -8,9 +8,12 @@ set-up, small and grey. The legend stands between title and panels.
 import math
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
+from inspect import signature
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
@@ -57,6 +60,14 @@ class _Around:
     bar_label: str = ""
 
 
+@dataclass(frozen=True)
+class Source:
+    """What a figure is drawn from: the function of this package, and all its arguments by their names."""
+
+    kind: str
+    options: Mapping[str, Any]
+
+
 class Picture(Figure):
     """A figure with its panels by the values of their facets; a notebook shows it, `save` writes it.
 
@@ -77,9 +88,13 @@ class Picture(Figure):
         self.asked = style.sizes()
         self.title_pad = 6.0  # points
         self.hint: str | None = None  # what the caller may want to know, in addition to the figure
+        self.source: Source | None = None
+        self.sliders: tuple[str, ...] = ()  # keys of panels that a page shows one value of at a time
+        self.why: str | None = None  # of a figure that nobody asked for: its kind, the reason, the option for another
         self.under: dict[Axes, list[list[Annotation]]] = {}  # lines of names below the ticks, from the top
         self.categories: set[Axes] = set()
         self._texts: list[Text] = []
+        self._waits = False  # for room for its texts
 
     def add_panel(self, row: int, column: int, key: tuple[Any, ...], *, share: tuple[Axes | None, Axes | None]) -> Axes:
         """Return new axes in a place of the grid, which share x and y with those given."""
@@ -125,6 +140,7 @@ class Picture(Figure):
 
     def arrange(self) -> "Picture":
         """Set the size of the figure so that no text is cut off or lies over another; return the figure."""
+        self._waits = False
         with style.look(self.asked):
             _Arrangement(self).make()
         return self
@@ -132,15 +148,22 @@ class Picture(Figure):
     def titled(self, title: str | None) -> "Picture":
         """Give the figure another title, or none, and make room for it."""
         self.around.title = title
-        return self.arrange()
+        return self if self._waits else self.arrange()
+
+    def _settle(self) -> None:
+        """Make room for the texts of a figure that was drawn `unarranged`."""
+        if self._waits:
+            self.arrange()
 
     def draw(self, renderer: Any) -> None:
         """Draw with the ticks and sizes that room was made for, whatever the user's own settings are."""
+        self._settle()
         with style.look(self.asked):
             super().draw(renderer)
 
     def savefig(self, *args: Any, **kwargs: Any) -> None:
         """See `Figure.savefig`; text stays text."""
+        self._settle()
         with style.look(self.asked):
             super().savefig(*args, **kwargs)
 
@@ -197,13 +220,38 @@ def save_all(
     return paths
 
 
+_UNARRANGED: ContextVar[bool] = ContextVar("unarranged", default=False)
+
+
+@contextmanager
+def unarranged() -> Iterator[None]:
+    """Draw figures whose texts get their room when they are shown: those that become pages never need it."""
+    token = _UNARRANGED.set(True)
+    try:
+        yield
+    finally:
+        _UNARRANGED.reset(token)
+
+
 def drawing(draw: Callable[P, Picture]) -> Callable[P, Picture]:
-    """Let a function draw in this package's look and make room for all texts afterwards."""
+    """Let a function draw in this package's look and make room for all texts afterwards.
+
+    The figure keeps what it was drawn from, so that a page can show the same.
+    """
+    known = signature(draw)
 
     @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> Picture:
         with style.look():
-            return draw(*args, **kwargs).arrange()
+            picture = draw(*args, **kwargs)
+            if _UNARRANGED.get():
+                picture._waits = True
+            else:
+                picture.arrange()
+        given = known.bind(*args, **kwargs)
+        given.apply_defaults()
+        picture.source = Source(draw.__name__, given.arguments)
+        return picture
 
     return drawn
 

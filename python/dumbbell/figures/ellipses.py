@@ -53,11 +53,11 @@ def ellipses(
     centres: dict[Axes, list[tuple[float, float, str, str]]] = {}
     for panel in panels:
         for label, part, style in zip(groups.labels, groups.parts(panel.rows), drawn, strict=True):
-            points = _points(part, x, y, log=log)
+            points = points_of(part, x, y, log=log)
             if not len(points):
                 continue
             mean = points.mean(axis=0)
-            outline = _outline(points, mean)
+            outline = outline_of(points, mean)
             if outline is not None:
                 shape = _ellipse(points, mean) if not log else None
                 if shape is not None:
@@ -97,7 +97,8 @@ def ellipses(
     return picture
 
 
-def _points(rows: Any, x: str, y: str, *, log: bool) -> Numbers:
+def points_of(rows: Any, x: str, y: str, *, log: bool) -> Numbers:
+    """Return the known points of rows, with logarithms to the base 10 across if `log`."""
     at = numbers(rows[x])
     points = np.column_stack([np.log10(at) if log else at, numbers(rows[y])])
     known: Numbers = points[np.isfinite(points).all(axis=1)]
@@ -110,7 +111,7 @@ def _axes_of(points: Numbers) -> tuple[Numbers, Numbers]:
     return np.sqrt(np.maximum(spread_of, 0.0)), directions
 
 
-def _outline(points: Numbers, mean: Numbers) -> Numbers | None:
+def outline_of(points: Numbers, mean: Numbers) -> Numbers | None:
     """Return points on the ellipse of one standard deviation."""
     if len(points) < 3:
         return None

@@ -80,7 +80,7 @@ def numbers(column: pl.Series) -> Numbers:
     return column.cast(pl.Float64).fill_null(float("nan")).to_numpy().copy()
 
 
-def _size_of(text: str) -> tuple[str, float] | None:
+def size_of(text: str) -> tuple[str, float] | None:
     """Return kind and size of a quantity, such as `20ms`, `10Mbit` or `0.85`; None if it is none."""
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
@@ -100,7 +100,7 @@ def _rank(value: Any) -> tuple[Any, ...]:
     if isinstance(value, bool | int | float):
         return (3,) if value != value else (0, "", float(value))
     text = str(value)
-    size = _size_of(text)
+    size = size_of(text)
     if size is not None:
         return (0, *size)
     parts = re.split(r"([0-9]+(?:\.[0-9]+)?)", text)
@@ -154,7 +154,7 @@ def said(name: str, value: Any) -> str:
     if isinstance(value, int | float):
         return f"{words} {plain(value)}{f' {unit}' if unit else ''}"
     text = str(value)
-    match = _QUANTITY.fullmatch(text.strip()) if _size_of(text) else None
+    match = _QUANTITY.fullmatch(text.strip()) if size_of(text) else None
     if match is not None:
         own = _WRITTEN.get(match[2], match[2]) if match[2] else unit
         return f"{words} {match[1]}{f' {own}' if own else ''}"

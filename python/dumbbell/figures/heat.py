@@ -15,13 +15,13 @@ from dumbbell.figures.frames import Names, axis_label, check, check_unique, list
 from dumbbell.figures.style import DOUBLE, MISSING
 from dumbbell.figures.style import sizes as asked
 
-Kind = Literal["difference", "ratio", "plain"]
+Kind = Literal["difference", "ratio", "share", "plain"]
 MOST_WRITTEN = 100
 _DIGIT, _CELL = 0.055, (0.3, 0.2)  # inches of a digit in a cell, and of the smallest cell with a number in it
 _LEAST = (0.9, 1.1)  # inches of a map, so that the colour bar has room
 _NAME = 0.18  # inches that a name at an axis needs
 _AROUND = 1.5  # inches next to the maps: names, label and colour bar
-_MAPS = {"difference": "RdBu_r", "ratio": "RdBu_r", "plain": "cividis"}
+MAPS = {"difference": "RdBu_r", "ratio": "RdBu_r", "share": "RdBu_r", "plain": "cividis"}
 
 
 @drawing
@@ -43,15 +43,16 @@ def heat(
 ) -> Picture:
     """Draw a heat map of `value` for each combination of `facet`, all with one colour bar, which `label` describes.
 
-    A "difference" is white at 0, a "ratio" white at 1 on a logarithmic scale, "plain" runs from low to high. `limit`
+    A "difference" is white at 0, a "ratio" white at 1 on a logarithmic scale, a "share" white at one half from 0 to 1,
+    "plain" runs from low to high. `limit`
     is the difference, or the ratio, at which colours end. Cells without a value are hatched. Maps of up to 100 cells
     have their numbers written into them, where a page has room. Rows and columns stand in order at equal distances.
     """
     rows = taken(frame)
     over = () if columns is None or isinstance(columns, int) else listed(columns)
     check(rows, ("value",), x=x, y=y, value=value, facet=facet, columns=over)
-    if kind not in _MAPS:
-        raise UnknownName("", "kind", str(kind), _MAPS, what="map")
+    if kind not in MAPS:
+        raise UnknownName("", "kind", str(kind), MAPS, what="map")
     check_unique(rows, list(dict.fromkeys([*listed(facet), *over, x, y])))
     across, down = ordered(rows[x]), ordered(rows[y])
     column = {name: i for i, name in enumerate(across)}
@@ -59,7 +60,7 @@ def heat(
     written = len(across) * len(down) <= MOST_WRITTEN
 
     every = finite(numbers(rows[value]))
-    form = _form(every, kind)
+    form = form_of(every, kind)
     longest = max((len(form(number)) for number in every), default=0) if written else 0
 
     def size(count: int) -> tuple[float, float]:
@@ -73,8 +74,8 @@ def heat(
 
     picture, panels = spread(rows, facet, columns, size=size, shared=False, most=most_panels)
     picture.rigid = True
-    norm = _norm(every if limit is None else np.array([limit]), kind)
-    colours: Colormap = mpl.colormaps[_MAPS[kind]].with_extremes(bad=(0, 0, 0, 0))
+    norm = norm_of(every if limit is None else np.array([limit]), kind)
+    colours: Colormap = mpl.colormaps[MAPS[kind]].with_extremes(bad=(0, 0, 0, 0))
     for panel in panels:
         grid = np.full((len(down), len(across)), np.nan)
         places = panel.rows.select(x, y).rows()
@@ -116,7 +117,7 @@ def heat(
     scale = picture.colorbar(mpl.cm.ScalarMappable(norm, colours), cax=bar)
     scale.outline.set_visible(False)
     if kind == "ratio":
-        bar.yaxis.set_major_locator(FixedLocator(_ratio_ticks(norm)))
+        bar.yaxis.set_major_locator(FixedLocator(ratio_ticks(norm)))
         bar.yaxis.set_minor_locator(NullLocator())
     bar.yaxis.set_major_formatter(FuncFormatter(lambda number, _: printed(f"{number:.3g}")))
     bar.set_ylabel(axis_label(value) if label is None else label)
@@ -132,12 +133,15 @@ def _some(names: list[Any], length: float) -> list[int]:
     return list(range(0, len(names), max(1, math.ceil(len(names) * _NAME / length))))
 
 
-def _norm(values: Any, kind: Kind) -> Normalize:
+def norm_of(values: Any, kind: Kind) -> Normalize:
+    """Return the scale of the colours of a map with these values."""
     if kind == "ratio":
         values = values[values > 0]
         most = float(np.exp(np.abs(np.log(values)).max())) if len(values) else 2.0
         most = max(most, 1.01)
         return LogNorm(1 / most, most)
+    if kind == "share":
+        return Normalize(0.0, 1.0)
     if kind == "difference":
         most = float(np.abs(values).max()) if len(values) else 1.0
         return Normalize(-(most or 1.0), most or 1.0)
@@ -145,7 +149,7 @@ def _norm(values: Any, kind: Kind) -> Normalize:
     return Normalize(low, high if high > low else low + 1.0)
 
 
-def _ratio_ticks(norm: Normalize) -> list[float]:
+def ratio_ticks(norm: Normalize) -> list[float]:
     """Return places on both sides of 1 for the colour bar."""
     most = float(norm.vmax or 2.0)
     steps = [1.02, 1.05, 1.1, 1.2, 1.5, 2, 5, 10, 20, 50, 100, 1000, 1e4, 1e6]
@@ -154,7 +158,7 @@ def _ratio_ticks(norm: Normalize) -> list[float]:
     return [*(1 / step for step in reversed(chosen)), 1.0, *chosen]
 
 
-def _form(values: Any, kind: Kind) -> Any:
+def form_of(values: Any, kind: Kind) -> Any:
     """Return how numbers are written into cells: as many decimals as three digits of the largest need, 1 of a ratio."""
     most = float(np.abs(values).max()) if len(values) else 1.0
     if kind == "ratio":

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter
 
@@ -34,7 +35,9 @@ MOST_POINTS = 5000
 _NEAR = 0.05  # of an axis of time, which it does not leave out
 _STEPS = ("cwnd", "ssthresh", "in_flight", "backlog_packets", "backlog_bytes")
 _COUNTS = ("ce_marks", "sce_marks", "drops", "retransmissions")
+_DRAWN = {"step-before": "steps-pre", "step-after": "steps-post", "linear": "default"}
 _ALONE = Style("#222222", "", "-", "")  # of a panel without groups
+BASE, TOP = "base of the area", "top of the area"  # columns of what is stacked
 _MOST_BARS = 12  # values of x over which shares are bars
 
 
@@ -43,7 +46,8 @@ class Series:
     """One of stacked panels: a frame, the column that is drawn, and the columns whose groups are lines of their own.
 
     `steps` draws steps; without it that is so of windows and backlogs, which hold until the next point, and of
-    `counts` of an interval, which belong to the time before their point.
+    `counts` of an interval, which belong to the time before their point. `stacked` draws areas on top of each other,
+    the first at the bottom; `ceiling` is a line that they stay below: a frame, its column and the line's name.
     `levels` are horizontal lines with their names, such as the target of a queue discipline.
     """
 
@@ -55,6 +59,8 @@ class Series:
     log_y: bool = False
     levels: Sequence[tuple[float, str]] = ()
     counts: bool | None = None
+    stacked: bool = False
+    ceiling: tuple[Any, str, str] | None = None
 
 
 @drawing
@@ -86,6 +92,8 @@ def stacked_series(
         frames.append(
             rows.filter(pl.col(one.y).cast(pl.Float64).fill_nan(None).is_not_null().any().over(_line(one, columns)))
         )
+        if one.stacked:
+            frames[-1] = stacked(frames[-1], x, one.y, one.by, columns)
     groups = [Groups.of(rows, one.by) for rows, one in zip(frames, given, strict=True)]
     labels = _together(groups)
     drawn = dict(zip(labels, styles(len(labels)), strict=True)) | {"": _ALONE}
@@ -100,7 +108,10 @@ def stacked_series(
     times = finite(*(numbers(rows[x]) for rows in frames))
     first_of_column: dict[int, Axes] = {}
     for i, (one, rows, own) in enumerate(zip(given, frames, groups, strict=True)):
-        heights = finite(numbers(rows[one.y]))
+        heights = finite(numbers(rows[TOP if one.stacked else one.y]))
+        ceiling = taken(one.ceiling[0]) if one.ceiling else None
+        if one.ceiling and ceiling is not None:
+            heights = np.concatenate([heights, finite(numbers(ceiling[one.ceiling[1]]))])
         first: Axes | None = None
         for j, (key, part) in enumerate(zip(over.keys, over.parts(rows), strict=True)):
             axes = picture.add_panel(i, j, (*key, i), share=(first_of_column.get(j), first))
@@ -112,8 +123,12 @@ def stacked_series(
                 axes.locator_params(axis="y", nbins=4) if not log else None
             first = first or axes
             for label, line in zip(own.labels, own.parts(part), strict=True):
-                if not line.is_empty():
+                if not line.is_empty() and one.stacked:
+                    _area_of(axes, line, x, label, drawn[label])
+                elif not line.is_empty():
                     _line_of(axes, line, x, one, label, drawn[label])
+            if one.ceiling and ceiling is not None:
+                _ceiling(axes, ceiling.filter(pl.col(columns) == key[0]) if columns else ceiling, x, one)
             for value, text in one.levels:
                 axes.axhline(value, color=GUIDE, linewidth=0.9, linestyle="--", zorder=1.5, label=f"_{text}")
                 axes.annotate(
@@ -131,20 +146,22 @@ def stacked_series(
     for axes in picture.panels.values():
         scale(axes.xaxis, times, log=False)
         if len(times) and times.max() > times.min():
-            axes.set_xlim(_beginning(times), float(times.max()))
-    above = ribbons(picture, states or {})
+            axes.set_xlim(beginning(times), float(times.max()))
+    above = ribbons(picture, states or {}, named=len(states or {}) > 1 or bool({*labels} & {*(states or {})}))
     shown = [(time, text) for time, text in marks if not len(times) or times.min() <= time <= times.max()]
     picture.title_pad = 6.0 + 72 * above + 12 * _mark(picture, shown, above)
     if len(labels) > 1:
         for label in labels:
             picture.entry(label, handle(drawn[label], joined=True, marked=False))
+    for name in (one.ceiling[2] for one in given if one.ceiling):
+        picture.entry(name, Line2D([], [], color="black", linewidth=0.9, linestyle=(0, (4, 2))))
     picture.around.title = title
     picture.around.x_label = axis_label(x) if x_label is None else x_label
     picture.around.y_labels = [axis_label(one.y) if one.y_label is None else one.y_label for one in given]
     return picture
 
 
-def _beginning(times: Numbers) -> float:
+def beginning(times: Numbers) -> float:
     """Return where an axis of time begins: at 0 if the first point is of the first interval, or near it, else there."""
     points = np.unique(times)
     first = float(points[0])
@@ -163,19 +180,71 @@ def _together(groups: list[Groups]) -> list[str]:
     return [label for label in dict.fromkeys(every) if label]
 
 
+def holds(one: Series) -> Literal["step-before", "step-after", "linear"]:
+    """Return how points of a panel are joined: a count is of the time before its point, a window holds after it."""
+    if one.counts if one.counts is not None else one.y in _COUNTS:
+        return "step-before"
+    return "step-after" if (one.steps if one.steps is not None else one.y in _STEPS) else "linear"
+
+
+def is_areas(column: pl.Series) -> bool:
+    """Return whether shares are areas over these values, and not a bar for each."""
+    return column.dtype.is_numeric() and column.n_unique() > _MOST_BARS
+
+
 def _line_of(axes: Axes, rows: pl.DataFrame, x: str, one: Series, label: str, style: Style) -> None:
     rows = rows.sort(x)
     at, heights = thinned(numbers(rows[x]), numbers(rows[one.y]), MOST_POINTS)
-    steps = one.steps if one.steps is not None else one.y in _STEPS
-    counts = one.counts if one.counts is not None else one.y in _COUNTS
     axes.plot(
         at,
         heights,
         color=style.colour,
         linestyle=style.dashes,
         linewidth=1.0,
-        drawstyle="steps-pre" if counts else "steps-post" if steps else "default",
+        drawstyle=_DRAWN[holds(one)],
         label=label,
+    )
+
+
+def stacked(rows: pl.DataFrame, x: str, y: str, by: Names, columns: str | None = None) -> pl.DataFrame:
+    """Return a row for each group and place, also where a group has none, with the base and the top of its area."""
+    place = [*([columns] if columns else []), x]
+    groups = Groups.of(rows, by)
+    order = pl.DataFrame(
+        [(*key, i) for i, key in enumerate(groups.keys)],
+        schema={**{name: rows.schema[name] for name in groups.names}, "order": pl.Int64},
+        orient="row",
+    )
+    every = rows.select(place).unique().join(order, how="cross")
+    whole = every.join(rows, on=[*place, *groups.names], how="left", nulls_equal=True).sort(*place, "order")
+    value = pl.col(y).cast(pl.Float64).fill_nan(None).fill_null(0.0)
+    top = value.cum_sum().over(place)
+    return whole.with_columns((top - value).alias(BASE), top.alias(TOP)).drop("order")
+
+
+def _area_of(axes: Axes, rows: pl.DataFrame, x: str, label: str, style: Style) -> None:
+    rows = rows.sort(x)
+    at, base, top = numbers(rows[x]), numbers(rows[BASE]), numbers(rows[TOP])
+    alone = style is _ALONE
+    shape = axes.fill_between(at, base, top, color=style.colour, alpha=0.2 if alone else 0.75, linewidth=0, label=label)
+    shape.set_zorder(2)
+    edge = style.colour if alone else "white"
+    axes.plot(at, top, color=edge, linewidth=1.0 if alone else 0.6, zorder=2.1, label=f"_{label}, edge")
+
+
+def _ceiling(axes: Axes, rows: pl.DataFrame, x: str, one: Series) -> None:
+    """Draw the line that areas stay below."""
+    assert one.ceiling is not None
+    _, column, name = one.ceiling
+    rows = rows.sort(x)
+    axes.plot(
+        numbers(rows[x]),
+        numbers(rows[column]),
+        color="black",
+        linewidth=0.9,
+        linestyle=(0, (4, 2)),
+        zorder=3,
+        label=name,
     )
 
 
@@ -236,7 +305,7 @@ def shares(
     groups = Groups.of(rows, by)
     drawn = styles(len(groups.keys))
     names = ordered(rows[x])
-    areas = rows.schema[x].is_numeric() and len(names) > _MOST_BARS
+    areas = is_areas(rows[x])
     picture, panels = spread(rows, facet, columns, wide=0.0 if areas else 0.32 * len(names) + 0.3)
     place = {name: i for i, name in enumerate(names)}
     for panel in panels:
@@ -260,7 +329,7 @@ def shares(
         panel.axes.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{share:g}"))
         panel.axes.grid(visible=False)
         if areas:
-            panel.axes.set_xlim(_beginning(np.array(names, dtype=float)), float(names[-1]))
+            panel.axes.set_xlim(beginning(np.array(names, dtype=float)), float(names[-1]))
         else:
             named(picture, panel.axes, [category(name) for name in names])
     if areas:

@@ -13,7 +13,7 @@ from dumbbell.figures.canvas import Picture
 from dumbbell.figures.style import GUIDE, HATCHES
 
 # the pale colours of Tol (2021), and grey; the hatches distinguish them in grey
-_SHADES = ("#BBCCEE", "#EEEEBB", "#CCDDAA", "#FFCCCC", "#CCEEFF", "#DDDDDD", "#E6D5F0", "#F7E1C8")
+SHADES = ("#BBCCEE", "#EEEEBB", "#CCDDAA", "#FFCCCC", "#CCEEFF", "#DDDDDD", "#E6D5F0", "#F7E1C8")
 _HIGH, _APART = 0.13, 0.03  # inches: a ribbon, and what is between two
 _LETTER = 0.058  # inches of a letter in a ribbon
 
@@ -35,21 +35,21 @@ def bands(times: Iterable[float], names: Iterable[str | None], end: float) -> li
     return [Band(time, until, name) for (time, name), until in zip(first, ends, strict=True)]
 
 
-def ribbons(picture: Picture, states: Mapping[str, Sequence[Band]]) -> float:
+def ribbons(picture: Picture, states: Mapping[str, Sequence[Band]], *, named: bool) -> float:
     """Draw a ribbon for each sender above the highest panels; return the room that they need, in inches.
 
     A state has one colour and one hatch in all ribbons, and its name in those of its stretches that are long enough.
-    The colours of a single ribbon lie behind the lines of all panels, too. Raises InputError if there are more states
-    than colours.
+    With `named` its sender's name is next to a ribbon; else the colours of a single one lie behind the lines of all
+    panels, too. Raises InputError if there are more states than colours.
     """
     names = list(dict.fromkeys(band.name for own in states.values() for band in own))
-    if len(names) > len(_SHADES):
-        raise TooMany("", "states", f"{len(names)} names", f"at most {len(_SHADES)}")
-    looks = {name: (_SHADES[i], HATCHES[i]) for i, name in enumerate(names)}
+    if len(names) > len(SHADES):
+        raise TooMany("", "states", f"{len(names)} names", f"at most {len(SHADES)}")
+    looks = {name: (SHADES[i], HATCHES[i]) for i, name in enumerate(names)}
     for axes in (axes for axes in picture.grid[0] if axes is not None):
         for number, (sender, own) in enumerate(reversed(list(states.items()))):
-            _ribbon(axes, sender if len(states) > 1 else "", own, looks, _APART + number * (_HIGH + _APART))
-    if len(states) == 1:
+            _ribbon(axes, sender if named else "", own, looks, _APART + number * (_HIGH + _APART))
+    if len(states) == 1 and not named:
         [own] = states.values()
         for axes in picture.panels.values():
             limits = axes.get_xlim()

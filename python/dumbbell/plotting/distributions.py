@@ -75,6 +75,10 @@ def _values(results: Results, asked: Asked, value: str, keys: Sequence[str]) -> 
         found = aggregate.rows(results, "short_flows", [column], keys, mean_over=asked.mean_over)
         return replace(found, frame=found.frame.rename({column: "value"})), axis_label(column, "short_flows")
     found, _ = measured(results, asked, value)
+    if found.measure.of != "run" and not asked.mean_over:  # of each flow, not of those that are alike together
+        measure = found.measure
+        own = aggregate.rows(results, measure.table, [measure.column], asked.keys)
+        found = replace(own, frame=own.frame.rename({measure.column: "value"}))
     return found, y_label(found, asked)
 
 

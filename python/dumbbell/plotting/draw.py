@@ -1,23 +1,23 @@
 """From results to a figure: what suits their shape, or what is asked for."""
 
-import math
 from collections.abc import Sequence
 from pathlib import Path
 
 from dumbbell import figures
-from dumbbell.errors import Conflict, TooMany, Unfit, UnknownName, flag
+from dumbbell.errors import Conflict, InputError, TooMany, Unfit, UnknownName, flag
 from dumbbell.figures import Picture
-from dumbbell.plotting.asked import FEW_LINES, FEW_PANELS, MOST_BESIDE, Asked
+from dumbbell.plotting.asked import Asked
+from dumbbell.plotting.choice import choices
+from dumbbell.plotting.differences import differences, differences_of_two
 from dumbbell.plotting.distributions import BINS, ccdf, cdf
 from dumbbell.plotting.ellipses import ellipses
 from dumbbell.plotting.means import bars, box, heat, lines, ratio
 from dumbbell.plotting.over_time import series
-from dumbbell.plotting.placing import is_numeric
 from dumbbell.plotting.reference import beside_reference
 from dumbbell.plotting.shares import shares
 from dumbbell.results.results import Results
 
-KINDS = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "ellipses", "series", "shares")
+KINDS = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "ellipses", "differences", "series", "shares")
 _NEEDS_ONE = ("heat", "ratio", "shares")
 
 
@@ -25,6 +25,7 @@ def plot(
     results: Results,
     kind: str | None = None,
     *,
+    other: Results | str | Path | None = None,
     value: str | Sequence[str] = (),
     against: str | None = None,
     by: str | Sequence[str] = (),
@@ -34,6 +35,7 @@ def plot(
     baseline: str | None = None,
     reference: str | Path | None = None,
     time: tuple[float, float] | None = None,
+    slider: str | Sequence[str] = (),
     log_x: bool | None = None,
     log_y: bool | None = None,
     title: str | None = None,
@@ -50,6 +52,11 @@ def plot(
     `reference` is a CSV file of published results: errors as heat maps, or, with kind "lines", both against each
     other. `time` is the part of time series to draw, from and to, in seconds.
 
+    `other` are results to draw the differences to, of the cells that both have.
+
+    `slider` are further keys of panels; a page of this figure (`figures.write` to a file .html) and a notebook show one
+    of their values at a time, chosen by a slider or from a list.
+
     `title` is the subject; without it that is the title of the experiment, and "" leaves it out. `width` and `height`
     are in inches, `font_size` in points; a figure is as wide as one column of a paper, 3.5 in, or as two, 7.16 in.
 
@@ -63,7 +70,7 @@ def plot(
                 _listed(value),
                 against,
                 _listed(by),
-                _listed(facet),
+                (*_listed(facet), *_listed(slider)),
                 _listed(mean_over),
                 of,
                 baseline,
@@ -72,8 +79,10 @@ def plot(
                 bool(log_y),
             ),
             reference,
+            other,
         )
         _check_axes(picture, log_x, log_y)
+        picture.sliders = _listed(slider)
         if title == "":
             return picture.titled(None)
         subject, note = _subject(results) if title is None else title, picture.around.title
@@ -100,13 +109,22 @@ def _check_axes(picture: Picture, log_x: bool | None, log_y: bool | None) -> Non
             )
 
 
-def _drawn(results: Results, kind: str | None, asked: Asked, reference: str | Path | None) -> Picture:
+def _drawn(
+    results: Results,
+    kind: str | None,
+    asked: Asked,
+    reference: str | Path | None,
+    other: Results | str | Path | None = None,
+) -> Picture:
     """Draw a figure without its subject."""
     if kind is not None and kind not in KINDS:
         raise UnknownName("--kind", "", kind, list(KINDS), what="kind")
     if reference is not None:
         return beside_reference(results, reference, kind, asked)
-    kind = kind or suits(results, asked)
+    if other is not None:
+        return _of_two(results, other if isinstance(other, Results) else Results(other), kind, asked)
+    if kind is None:
+        return _suitable(results, asked)
     _check_keys(results, asked, kind)
     if kind in _NEEDS_ONE and len(asked.value) > 1:
         raise TooMany(
@@ -117,15 +135,18 @@ def _drawn(results: Results, kind: str | None, asked: Asked, reference: str | Pa
         )
     if asked.time is not None and kind not in ("series", "shares"):
         raise Unfit("--time", "", f"{kind} has no time", "kind series or shares")
-    if asked.baseline is not None and kind not in ("lines", "bars", "box", "heat", "ratio"):
-        raise Unfit("--baseline", "", f"{kind} has no baseline", "kind lines, bars, box, heat or ratio")
+    if asked.baseline is not None and kind not in ("lines", "bars", "box", "heat", "ratio", "differences"):
+        raise Unfit("--baseline", "", f"{kind} has no baseline", "kind lines, bars, box, heat, ratio or differences")
     over_time = kind == "series" or (kind == "shares" and asked.against is None)
     if asked.of is not None and (
-        over_time or (kind in ("cdf", "ccdf") and {*(asked.value or ("sojourn",))} & BINS.keys())
+        over_time
+        or kind == "differences"
+        or (kind in ("cdf", "ccdf") and {*(asked.value or ("sojourn",))} & BINS.keys())
     ):
         raise Conflict("--of", "", f"{asked.of} and kind {kind}", f"{flag('value')}, which names what is drawn")
-    if asked.mean_over and over_time:
-        found = f"{', '.join(asked.mean_over)} and kind {kind}, which shows runs one by one,"
+    if asked.mean_over and (over_time or kind == "differences"):
+        shows = "runs one by one" if over_time else "cells, or the mean over all of them"
+        found = f"{', '.join(asked.mean_over)} and kind {kind}, which shows {shows},"
         raise Conflict("--mean-over", "", found, f"{flag('where')} for some of the runs")
     draw = {
         "lines": lines,
@@ -136,10 +157,44 @@ def _drawn(results: Results, kind: str | None, asked: Asked, reference: str | Pa
         "heat": heat,
         "ratio": ratio,
         "ellipses": ellipses,
+        "differences": differences,
         "series": series,
         "shares": shares,
     }[kind]
     return draw(results, asked)
+
+
+def _of_two(results: Results, other: Results, kind: str | None, asked: Asked) -> Picture:
+    """Draw the differences between two results files."""
+    if kind not in (None, "differences"):
+        raise Conflict("--kind", "", f"{kind} and two results", "kind differences, or one of the two")
+    given = {"--baseline": asked.baseline, "--of": asked.of, "--mean-over": asked.mean_over, "--time": asked.time}
+    for option, value in {**given, "--by": asked.keys}.items():
+        if value:
+            found = f"{flag(option)} and two results, whose cells are the panels,"
+            raise Conflict("", "", found, f"{flag('value')} and {flag('where')}")
+    picture = differences_of_two(results, other, asked)
+    if kind is None:
+        picture.why = (
+            "kind differences: two results, what changes in the cells that both have; another: one of them alone"
+        )
+    return picture
+
+
+def _suitable(results: Results, asked: Asked) -> Picture:
+    """Draw the first of the figures that suit the shape of the results and can be drawn."""
+    failed: InputError | None = None
+    for choice in choices(results, asked):
+        try:
+            own = results.where(choice.where) if choice.where else results
+            picture = _drawn(own, choice.kind, choice.asked(asked), None)
+        except InputError as error:
+            failed = error
+        else:
+            picture.why = choice.line
+            return picture
+    assert failed is not None
+    raise failed
 
 
 def _check_keys(results: Results, asked: Asked, kind: str) -> None:
@@ -152,13 +207,15 @@ def _check_keys(results: Results, asked: Asked, kind: str) -> None:
                 f"{name} twice among {flag('against')}, {flag('by')} and {flag('facet')}",
                 "each key in one place",
             )
-    if asked.against is not None and kind in ("cdf", "ccdf", "ellipses", "series"):
+    if asked.against is not None and kind in ("cdf", "ccdf", "ellipses", "differences", "series"):
         raise Conflict(
             "--against",
             "",
             f"{asked.against} and kind {kind}",
             f"{flag('by')} or {flag('facet')}, or kind lines or bars",
         )
+    if asked.keys and kind == "differences":
+        raise Conflict("--by", "", f"{', '.join(asked.keys)} and kind {kind}", f"{flag('baseline')} KEY=VALUE")
     experiments = results.unlike_experiments
     if experiments and not (asked.keys or asked.mean_over) and kind != "series":
         found = "; ".join(f"{name} ({', '.join(keys) or 'one cell'})" for name, keys in experiments.items())
@@ -170,24 +227,3 @@ def _check_keys(results: Results, asked: Asked, kind: str) -> None:
 
 def _listed(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(names)
-
-
-def suits(results: Results, asked: Asked) -> str:
-    """Return the kind of figure that suits the shape of the results."""
-    if asked.time is not None:
-        return "series"
-    if asked.against is not None or asked.by or asked.facet:
-        return "lines" if is_numeric(results, asked.against) or asked.baseline else "bars"
-    several = [one for one in results.dimensions if one.name not in asked.mean_over]
-    if results.sessions and not asked.of and not asked.value and len(results) <= MOST_BESIDE:
-        return "series"
-    if not several:
-        has_series = not asked.of and any(config["record"]["series"] for config in results.configurations.values())
-        return "series" if has_series else "box" if len(results) > 4 else "bars"
-    sizes = [len(one.ordered) for one in several]
-    longest = max((size for one, size in zip(several, sizes, strict=True) if one.is_numeric), default=0)
-    if longest < 3:
-        return "bars"
-    if math.prod(sizes) / longest > FEW_LINES * FEW_PANELS and sum(size > 2 for size in sizes) > 1 and not asked.value:
-        return "heat"
-    return "lines"

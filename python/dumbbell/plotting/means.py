@@ -115,6 +115,8 @@ def heat(results: Results, asked: Asked, *, ratio: bool = False) -> Picture:
     x, y = chosen if asked.against or "rtt" in chosen[0].name else chosen[::-1]
     rest = [axis for axis in found.axes if axis not in (x, y)]
     _, facet = placed(results, rest, with_facets(asked, [axis.name for axis in rest]), None)
+    label = y_label(found, asked, "ratio" if ratio else "")
+    of_shares = found.measure.column == "share" and not asked.baseline
     frame = in_order(found.axes, found.frame)
     frame, across, _ = numbered(x, frame)
     frame, up, _ = numbered(y, frame)
@@ -124,12 +126,18 @@ def heat(results: Results, asked: Asked, *, ratio: bool = False) -> Picture:
         up,
         "mean",
         facet=facet or None,
-        kind="ratio" if ratio else "difference" if asked.baseline else "plain",
-        x_label=x.label,
-        y_label=y.label,
-        label=y_label(found, asked, "ratio" if ratio else ""),
+        kind="ratio" if ratio else "difference" if asked.baseline else "share" if of_shares else "plain",
+        x_label=x.label if x.label != y.label else f"{x.label}, {x.name.rpartition('.')[0]}",
+        y_label=y.label if x.label != y.label else f"{y.label}, {y.name.rpartition('.')[0]}",
+        label=_share_of(results, label) if of_shares and results.of_parts else label,
         title=note(found, ""),
     )
+
+
+def _share_of(results: Results, label: str) -> str:
+    """Return whose share it is, of flows that are chosen; their control if it is the same everywhere."""
+    ccs = results.flows["cc"].unique().to_list()
+    return f"{label} of goodput of {ccs[0] if len(ccs) == 1 else 'the first flow'}"
 
 
 def ratio(results: Results, asked: Asked) -> Picture:

@@ -12,41 +12,28 @@ from dumbbell.errors import InputError, Nothing, TooMany, Unfit, UnknownName, fl
 from dumbbell.experiment import units
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import FEW_LINES, MOST_BESIDE, MOST_LINES, Asked
+from dumbbell.plotting.inside import control_states, of_hops, queue_states
 from dumbbell.plotting.interval import SAWTOOTH, hint
 from dumbbell.plotting.placing import in_order
 from dumbbell.results import aggregate, parts
 from dumbbell.results.aggregate import Axis, Samples
 from dumbbell.results.columns import axis_label
 from dumbbell.results.results import Results
+from dumbbell.results.run import CAPACITY, OVER_TIME, over_time
 
-_SERIES = ("goodput", "cwnd", "srtt", "sojourn", "signals")
+_SERIES = ("goodput", "srtt", "sojourn", "cwnd", "signals")
+_OF_ONE = ("rates", *_SERIES[1:])  # of a single run
 _OF_SESSIONS = ("throughput", "sojourn", "signals")  # of dumbbell shell: both directions, each a run
 WHICH = "flow of its kind"
-_CAPACITY = "capacity_mbit"
-_PANELS = {
-    "goodput": ("series", "goodput_mbit"),
-    "cwnd": ("series", "cwnd"),
-    "ssthresh": ("series", "ssthresh"),
-    "srtt": ("series", "srtt_ms"),
-    "rtt": ("series", "srtt_ms"),
-    "in_flight": ("series", "in_flight"),
-    "retransmissions": ("series", "retransmissions"),
-    "sojourn": ("queue_series", "sojourn_mean_ms"),
-    "backlog": ("queue_series", "backlog_packets"),
-    "backlog_bytes": ("queue_series", "backlog_bytes"),
-    "throughput": ("queue_series", "throughput_mbit"),
-    "capacity": ("queue_series", _CAPACITY),
-    "marks": ("queue_series", "ce_marks"),
-    "sce_marks": ("queue_series", "sce_marks"),
-    "drops": ("queue_series", "drops"),
-}
+_RATES = "rates"  # goodput on top of each other
 _LIFE = ("start_s", "completion_s")  # of a flow
 _REPAIRED = "goodput above the rate: a hole was filled, and all that waited behind it counts at once"
 
 
 def series(results: Results, asked: Asked) -> Picture:
     """Draw time series of one seed, one measure above another."""
-    wanted = list(asked.value or (_OF_SESSIONS if results.sessions else _SERIES))
+    alone = len(results.configurations) == 1 and not (asked.by or asked.facet)
+    wanted = list(asked.value or (_OF_SESSIONS if results.sessions else _OF_ONE if alone else _SERIES))
     panels_of = [_panel(name) for name in wanted]
     if results.of_parts and asked.value and all(table == "queue_series" for table, _ in panels_of):
         results.require_whole_runs(
@@ -57,7 +44,7 @@ def series(results: Results, asked: Asked) -> Picture:
     alike = 1
     for table in ("series", "queue_series"):
         known = first.measures(table)  # not every engine measures all of it
-        columns = [c for c in dict.fromkeys(column for of, column in _PANELS.values() if of == table) if c in known]
+        columns = [c for c in dict.fromkeys(column for of, column in OVER_TIME.values() if of == table) if c in known]
         keys = [key for key in (*asked.by, *asked.facet) if table == "series" and key in parts.KEYS]
         of_runs = first if table == "series" else first.whole_runs
         if not columns:
@@ -76,13 +63,26 @@ def series(results: Results, asked: Asked) -> Picture:
     _check_shown(results, frames, asked)
     beside = _side_by_side(frames, asked)
     varies = _varies(frames["queue_series"])
-    if varies and not asked.value and "throughput" not in wanted:
+    if _RATES in wanted and (why := _no_sum(first, alike, alone=alone)):
+        if asked.value:
+            raise Unfit(
+                "--value", "", f"rates on top of each other, of {why}", f"goodput, or {flag('where')} for one run"
+            )
+        wanted[wanted.index(_RATES)] = "goodput"
+    if varies and not asked.value and not {"throughput", "rates"} & {*wanted}:
         wanted.insert(0, "throughput")
     whole = ", all traffic" * bool(results.of_parts) + ", bottleneck" * (first.whole_runs.hops.height > 0)
+    hops = of_hops(first.whole_runs, asked) if alone and not asked.value else None
     panels = []
     for name in wanted:
         if name == "signals":
-            panels += _signals(frames["queue_series"], beside, whole)
+            panels += _signals(hops or frames["queue_series"], beside, "" if hops else whole)
+            panels += queue_states(first.whole_runs) if alone and not asked.value else []
+            continue
+        if name == "sojourn" and hops:
+            panels.append(
+                figures.Series(hops.frame, "sojourn_mean_ms", "hop", axis_label("sojourn_mean_ms", "queue_series"))
+            )
             continue
         table, column = _panel(name)
         found = frames[table]
@@ -111,12 +111,16 @@ def series(results: Results, asked: Asked) -> Picture:
             panels.append(_beside_capacity(frame, by, beside))
             continue
         label = axis_label(column, table) + whole * (table == "queue_series")
+        if name == _RATES:
+            panels.append(_rates(frame, by, frames["queue_series"]))
+            continue
         panels.append(figures.Series(frame, column, by or None, label))
     said = [f"seed {first.seeds[0]} of {len(results.seeds)}"] * (len(results.seeds) > 1)
     said += [f"each line of flows the mean of {alike} alike, of those that have begun"] * (alike > 1)
-    said += [_REPAIRED] * ("goodput" in wanted and _above_the_rate(frames["series"], first))
+    said += [_REPAIRED] * (bool({"goodput", "rates"} & {*wanted}) and _above_the_rate(frames["series"], first))
     title = "; ".join(said) or None
-    picture = figures.stacked_series(panels, columns=beside, marks=_rate_changes(first), title=title)
+    states = control_states(first, asked.time) if alone and not asked.value else {}
+    picture = figures.stacked_series(panels, columns=beside, marks=_rate_changes(first), states=states, title=title)
     interval = frames["queue_series"].frame["time_s"].unique().sort().diff().min()
     if isinstance(interval, float) and not results.sessions and {_panel(name)[1] for name in wanted} & {*SAWTOOTH}:
         picture.hint = hint(first, interval)
@@ -145,11 +149,10 @@ def _panel(name: str) -> tuple[str, str]:
     """Return table and column of what is drawn over time; InputError if there is no such thing."""
     if name == "signals":
         return "queue_series", ""
-    found = next((place for key, place in _PANELS.items() if name in (key, place[1])), None)
-    if found is None:
-        known = [*_PANELS, "signals"]
-        raise UnknownName("--value", "", name, known, what="series")
-    return found
+    try:
+        return over_time("goodput" if name == _RATES else name)
+    except UnknownName:
+        raise UnknownName("--value", "", name, [*OVER_TIME, _RATES, "signals"], what="series") from None
 
 
 def no_series(results: Results) -> InputError:
@@ -218,8 +221,8 @@ def _side_by_side(frames: dict[str, Samples], asked: Asked) -> str | None:
 
 def _varies(queue: Samples) -> bool:
     """Return whether what the link could carry changes within a run."""
-    return _CAPACITY in queue.frame.columns and bool(
-        queue.frame.group_by("key").agg(pl.col(_CAPACITY).round(3).n_unique() > 1)[_CAPACITY].any()
+    return CAPACITY in queue.frame.columns and bool(
+        queue.frame.group_by("key").agg(pl.col(CAPACITY).round(3).n_unique() > 1)[CAPACITY].any()
     )
 
 
@@ -230,7 +233,7 @@ def _beside_capacity(frame: pl.DataFrame, by: Sequence[str], beside: str | None)
     own = frame.select(*place, *by, value="throughput_mbit").with_columns(
         link=pl.lit(None if by else "throughput", dtype=link)
     )
-    capacity = frame.select(*place, *by, value=_CAPACITY).with_columns(link=pl.lit("capacity", dtype=link))
+    capacity = frame.select(*place, *by, value=CAPACITY).with_columns(link=pl.lit("capacity", dtype=link))
     rounded = capacity.with_columns(pl.col("value").round(3))
     if rounded.group_by(place).agg(pl.col("value").n_unique())["value"].max() == 1:
         capacity = capacity.unique(place, keep="first", maintain_order=True).with_columns(
@@ -254,6 +257,21 @@ def _signals(queue: Samples, beside: str | None, whole: str) -> list[Any]:
     signals = pl.col("signal").replace_strict(names, return_dtype=pl.String).cast(pl.Enum([names[n] for n in there]))
     label = f"{names[there[0]] if len(there) == 1 else 'packets'} an interval{whole}"
     return [figures.Series(frame.with_columns(signals), "value", "signal", label, counts=True)]
+
+
+def _no_sum(results: Results, alike: int, *, alone: bool) -> str:
+    """Return why the lines of goodput are not parts of what one link carries; nothing if they are."""
+    if not alone:
+        return "several runs"
+    if alike > 1:
+        return f"the mean of {alike} flows that are alike"
+    return "flows over several hops" if results.whole_runs.hops.height else ""
+
+
+def _rates(frame: pl.DataFrame, by: Sequence[str], queue: Samples) -> Any:
+    """Return a panel of goodput on top of each other, below what the link could carry."""
+    ceiling = (queue.frame, CAPACITY, "capacity of the link") if CAPACITY in queue.frame.columns else None
+    return figures.Series(frame, "goodput_mbit", by or None, "goodput, Mbit/s", stacked=True, ceiling=ceiling)
 
 
 def _rate_changes(results: Results) -> list[tuple[float, str]]:

@@ -1,0 +1,142 @@
+"""Pages that need nothing but themselves: one HTML file with its style, its scripts and its data, for charts Vega.
+
+Whatever opens the file needs no network: `page` takes in the text of every script, and a policy in the page forbids
+its own requests. Data are JSON in elements that no browser runs. Scripts find them by `dumbbell.data(NAME)`;
+everything else that `web/page.js` offers is described there.
+"""
+
+import base64
+import hashlib
+import json
+import math
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+_FOLDER = Path(__file__).parent
+_ENDS = re.compile("</(?=script)|<!(?=--)", re.IGNORECASE)  # what ends a script early, or hides its end
+# what a page may load: nothing from anywhere, but scripts in its own folder if it says so
+_POLICY = (
+    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'{scripts}; style-src 'unsafe-inline';"
+    " img-src data: blob:; base-uri 'none'; form-action 'none'"
+)
+
+
+def _finite(data: Any) -> Any:
+    """Return the same data with null for every number that JSON does not have."""
+    match data:
+        case float():
+            return data if math.isfinite(data) else None
+        case Mapping():
+            return {str(key): _finite(value) for key, value in data.items()}
+        case list() | tuple():
+            return [_finite(value) for value in data]
+    return data
+
+
+def json_of(data: Any) -> str:
+    """Return data as JSON that may stand in a `<script>` element: every `<` is escaped, NaN and infinity are null."""
+    text = json.dumps(_finite(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def data(name: str, value: Any) -> str:
+    """Return an element with data, which `dumbbell.data(name)` reads."""
+    return f'<script type="application/json" id="{escape(name)}">{json_of(value)}</script>'
+
+
+def packed(content: bytes) -> str:
+    """Return bytes as text of base64, compressed; `dumbbell.unpacked(text)` gives them back."""
+    return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"<\\{found[0][1:]}"
+
+
+def script(text: str) -> str:
+    """Return a script as an element; what would end it early is escaped, as inside a string of JavaScript."""
+    return f"<script>{_ENDS.sub(_escaped, text)}</script>"
+
+
+def shipped(*place: str) -> str:
+    """Return the text of a file that comes with this package, from the folder of `figures`."""
+    return _FOLDER.joinpath(*place).read_text(encoding="utf-8")
+
+
+def versions() -> dict[str, str]:
+    """Return the libraries for charts, each with its version, in the order in which a page loads them."""
+    return {name: version for name, version, _ in map(str.split, shipped("vega", "VERSIONS").splitlines())}
+
+
+@cache
+def library() -> str:
+    """Return the libraries for charts as elements of scripts, each with its licence: 780 kB."""
+    elements = []
+    for line in shipped("vega", "VERSIONS").splitlines():
+        name, version, file = line.split()
+        licence = shipped("vega", f"LICENSE-{name}").strip().replace("*/", "* /")
+        elements.append(script(f"/*! {name} {version}\n\n{licence}\n*/\n{shipped('vega', file.rpartition('/')[2])}"))
+    return "\n".join(elements)
+
+
+def page(
+    title: str,
+    body: str,
+    *,
+    elements: Iterable[str] = (),
+    scripts: Iterable[str] = (),
+    style: str = "",
+    charts: bool = True,
+    loads_scripts: bool = False,
+) -> str:
+    """Return a whole page.
+
+    Args:
+        title: plain text, for the window and for the bar at the top.
+        body: HTML of the part between that bar and the end; the caller escapes what is in it.
+        elements: elements after the body that the scripts need, such as those of `data`.
+        scripts: texts of scripts, which run in this order after `web/page.js` and the libraries.
+        style: CSS in addition to `web/page.css`.
+        charts: whether the libraries for charts are needed.
+        loads_scripts: whether the page may load scripts that lie next to it as files.
+
+    """
+    policy = _POLICY.format(scripts=" file: 'self'" if loads_scripts else "")
+    return "\n".join(
+        [
+            "<!doctype html>",
+            '<html lang="en">',
+            "<head>",
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<meta name="color-scheme" content="light dark">',
+            '<link rel="icon" href="data:,">',
+            f"<title>{escape(title)}</title>",
+            f"<style>\n{shipped('web', 'page.css')}{style}</style>",
+            script(shipped("web", "theme.js")),
+            "</head>",
+            "<body>",
+            '<a class="skip" href="#main">To the content</a>',
+            f'<header class="bar"><h1>{escape(title)}</h1>',
+            '<button type="button" id="theme" hidden>Dark</button></header>',
+            f'<main id="main">\n{body}\n</main>',
+            "<noscript><p>This page needs JavaScript, and no network.</p></noscript>",
+            *elements,
+            *([library()] if charts else []),
+            *map(script, [shipped("web", "page.js"), *scripts]),
+            "</body>",
+            "</html>",
+            "",
+        ]
+    )
+
+
+def digest(content: bytes) -> str:
+    """Return the name of content, for files next to a page: 12 hexadecimal digits."""
+    return hashlib.sha256(content).hexdigest()[:12]

@@ -1,0 +1,334 @@
+"""Distributions, shares and time series of an interactive figure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from dumbbell.errors import UnknownName
+from dumbbell.figures.axes import category, finite, is_log
+from dumbbell.figures.distributions import MOST_POINTS, steps
+from dumbbell.figures.frames import Groups, Numbers, axis_label, listed, numbers, ordered, size_of, taken, thinned
+from dumbbell.figures.interactive.sheet import (
+    FORMAT,
+    LINE,
+    PALE,
+    PANEL,
+    Control,
+    Spec,
+    as_category,
+    colour,
+    compose,
+    dash,
+    labelled,
+    names,
+    pick,
+    quantity,
+    sheet,
+    sliders,
+    text_tip,
+    tips,
+    zoom,
+)
+from dumbbell.figures.over_time import BASE, TOP, Series, beginning, holds, is_areas, stacked
+from dumbbell.figures.ribbon import SHADES
+
+_PANEL_HIGH, _RIBBON = 110, 22  # px
+_LEFT = 130  # px of the names and numbers of panels
+_FEW_POINTS = 1500  # of a line, where there are many lines
+_MANY_LINES = 24
+
+
+def cdf(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
+    """Return cumulative distributions: the same corners that the figure has."""
+    of = sheet(options, chosen, by=options["by"])
+    value, weight = options["value"], options["weight"]
+    keys = [LINE, PANEL, *(one.name for one in of.controls), *listed(of.each)]
+    curves: list[pl.DataFrame] = []
+    logs: dict[str | None, bool] = {}
+    for measure, rows in of.of_measures:
+        places = finite(numbers(rows[value]))
+        logs[measure] = is_log(options["log_x"], places, "log_x")
+        edges = np.unique(places) if weight else np.array([])
+        for key, own in rows.group_by(keys, maintain_order=True):
+            x, y = steps(own, value, weight, edges, complementary=options["complementary"])
+            x, y = thinned(x, y, MOST_POINTS, log=logs[measure]) if len(x) else (x, y)
+            if options["log_y"]:
+                x, y = x[y > 0], y[y > 0]
+            curve = pl.DataFrame({"x": x, "share": y, "order": np.arange(len(x))})
+            place = [pl.lit(one, dtype=own.schema[name]).alias(name) for name, one in zip(keys, key, strict=True)]
+            curves.append(curve.with_columns(place))
+    of = type(of)(pl.concat(curves), of.lines, of.panels, of.controls, of.each)
+
+    def unit(rows: pl.DataFrame, measure: str | None, number: int) -> Spec:
+        x_label = measure or words["x"]
+        across = quantity("x", x_label, finite(numbers(rows["x"])), log=logs[measure])
+        shares = finite(numbers(rows["share"]))
+        up = quantity("y", words["y"], shares if options["log_y"] else np.array([0.0, 1.0]), log=options["log_y"])
+        base = {"x": across, "y": up, "order": {"field": "order", "type": "quantitative"}, **colour(of)}
+        shown = tips(of, ("x", x_label), ("y", words["y"]))
+        line = {"type": "line", "interpolate": "linear" if weight else "step-after"}
+        layers: list[Spec] = [
+            {
+                "mark": line,
+                "params": [zoom(number), *(pick(of) if number == 0 else [])],
+                "encoding": {**base, **dash(of.lines)},
+            },
+            _near(f"near{number}", {**base, "tooltip": shown}),
+        ]
+        return {"layer": layers}
+
+    return compose(of, unit, {"x": "x", "y": "share", "order": "order"}, across=True)
+
+
+def _near(name: str, encoding: Spec) -> Spec:
+    """Return points that show what is nearest to the pointer."""
+    encoding = {key: value for key, value in encoding.items() if key not in ("opacity", "order")}
+    near = {"type": "point", "nearest": True, "on": "pointerover", "clear": "pointerout"}
+    return {
+        "mark": {"type": "point", "filled": True, "size": 70},
+        "params": [{"name": name, "select": near}],
+        "encoding": {**encoding, "opacity": {"condition": {"param": name, "value": 1, "empty": False}, "value": 0}},
+    }
+
+
+def shares(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
+    """Return shares of a sum: areas over time, bars over a key."""
+    of = sheet(options, chosen, by=options["by"])
+    x, y = options["x"], options["y"]
+    areas = is_areas(of.rows[x])
+    place = [PANEL, *(one.name for one in of.controls), x]
+    value = pl.col(y).cast(pl.Float64).fill_nan(None).fill_null(0.0)
+    whole = value.sum().over(place)
+    rows = of.rows.with_columns(share=pl.when(whole > 0).then(value / whole).otherwise(0.0))
+    of = type(of)(rows, of.lines, of.panels, of.controls, of.each)
+    texts = [category(one) for one in ordered(rows[x])]
+    columns: dict[str, Any] = {"x": x if areas else as_category(x), "y": "share", "value": y}
+
+    def unit(rows: pl.DataFrame, _measure: str | None, number: int) -> Spec:
+        across = names("x", words["x"], texts)
+        if areas:
+            across = quantity("x", words["x"], finite(numbers(rows[x])))
+        up = quantity("y", words["y"], np.array([0.0, 1.0]))
+        up["scale"]["domain"] = [0, 1]
+        # the first of the legend lies on top, as in the figure
+        rank = "indexof(" + str(of.lines[::-1]) + f", datum.{LINE})"
+        shown = [*tips(of, ("y", words["y"]), ("value", axis_label(y)))]
+        shown += tips(of, ("x", words["x"]))[-1:] if areas else [text_tip("x", words["x"])]
+        mark = {"type": "area"} if areas else {"type": "bar"}
+        encoding = {
+            "x": across,
+            "y": {**up, "stack": "zero"},
+            **colour(of),
+            "order": {"field": "rank", "type": "quantitative"},
+            "tooltip": shown,
+        }
+        return {
+            "transform": [{"calculate": rank, "as": "rank"}],
+            "layer": [
+                {"mark": mark, "params": [zoom(number, ("x",) if areas else ("y",)), *pick(of)], "encoding": encoding}
+            ],
+        }
+
+    return compose(of, unit, columns)
+
+
+@dataclass(frozen=True)
+class _Whole:
+    """What all panels have in common."""
+
+    x: str
+    x_label: str
+    columns: str | None
+    runs: Mapping[Any, str]  # value of `columns` → its label
+    controls: list[Control]
+    labels: list[str]
+    marks: Sequence[tuple[float, str]]
+    times: Numbers
+    most: int  # points of a line
+
+    @property
+    def filters(self) -> list[Spec]:
+        """What chooses the rows that are shown."""
+        return [one.filter for one in self.controls]
+
+    @property
+    def across(self) -> Spec:
+        """The axis of time."""
+        found = quantity("x", None, self.times)
+        found["scale"]["domain"] = _of_time(self.times)
+        return found
+
+
+def stacked_series(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
+    """Return panels one above another over common time; what stands side by side in the figure is chosen."""
+    given = [one if isinstance(one, Series) else Series(*one) for one in options["panels"]]
+    x, columns = options["x"], options["columns"]
+    controls, runs = _runs(given, columns, chosen)
+    frames: list[tuple[pl.DataFrame, list[str]]] = []
+    for one in given:
+        rows = taken(one.frame)
+        rows = stacked(rows, x, one.y, one.by, columns) if one.stacked else rows
+        frames.append(labelled(rows, one.by, LINE))
+    labels = list(dict.fromkeys(label for _, own in sorted(frames, key=lambda f: -len(f[1])) for label in own))
+    many = sum(len(own) for _, own in frames) * max(len(runs), 1) > _MANY_LINES
+    whole = _Whole(
+        x=x,
+        x_label=words["x"],
+        columns=columns,
+        runs=runs,
+        controls=controls,
+        labels=[label for label in labels if label],
+        marks=options["marks"],
+        times=finite(*(numbers(rows[x]) for rows, _ in frames)),
+        most=_FEW_POINTS if many else MOST_POINTS,
+    )
+    panels = [
+        _panel(number, one, rows, words["y"][number], whole)
+        for number, (one, (rows, _)) in enumerate(zip(given, frames, strict=True))
+    ]
+    panels[-1]["layer"][0]["encoding"]["x"]["title"] = words["x"]
+    shared = {"scale": {"x": "shared", "color": "shared"}}
+    body: Spec = {"vconcat": panels, "spacing": 12, "resolve": shared}
+    ribbons = _ribbons(options["states"] or {}, whole)
+    if ribbons:
+        body = {
+            "vconcat": [*ribbons, body],
+            "spacing": 6,
+            "resolve": {"scale": {**shared["scale"], "color": "independent"}},
+        }
+    first = [one["layer"][0] for one in panels]
+    views = [one["name"] for one in first]
+    params = [
+        *(one.param for one in controls),
+        {"name": "time", "select": {"type": "interval", "encodings": ["x"]}, "bind": "scales", "views": views},
+    ]
+    named = [one["name"] for one in first if "color" in one["encoding"]]
+    if named:
+        params.append({"name": "pick", "select": {"type": "point", "fields": [LINE]}, "bind": "legend", "views": named})
+    return {"params": params, "usermeta": {"left": _LEFT, "sliders": sliders(controls)}, **body}
+
+
+def _runs(given: Sequence[Series], columns: str | None, chosen: Sequence[str]) -> tuple[list[Control], dict[Any, str]]:
+    """Return the control of what stands side by side, and the label of each value."""
+    for name in chosen:
+        if columns is None or name not in (columns, columns.rpartition(".")[2]):
+            raise UnknownName("--slider", "", name, [columns] if columns else "no panels side by side", what="key")
+    if columns is None:
+        return [], {}
+    groups = Groups.of(pl.concat([taken(one.frame).select(columns) for one in given]), columns)
+    runs = {key[0]: label for key, label in zip(groups.keys, groups.labels, strict=True)}
+    numeric = all(size_of(str(value)) is not None for value in runs)
+    return [Control("c0", axis_label(columns), groups.labels, numeric)], runs
+
+
+def _panel(number: int, one: Series, rows: pl.DataFrame, label: str, whole: _Whole) -> Spec:
+    """Return one panel: lines or areas, levels, marks, and what the pointer is near to."""
+    data: list[Spec] = []
+    for key, own in rows.group_by([LINE, *([whole.columns] if whole.columns else [])], maintain_order=True):
+        place = {LINE: key[0], **({"c0": whole.runs[key[1]]} if whole.columns else {})}
+        data += [place | point for point in _points(own.sort(whole.x), one, whole)]
+    ceiling = _ceiling(one.ceiling, whole) if one.ceiling else []
+    ends = [point["top"] for point in data] + [value for value, _ in one.levels] + [point["y"] for point in ceiling]
+    heights = finite(np.array(ends, dtype=float))
+    log = is_log(one.log_y or None if one.log_y else False, heights, "log_y")
+    up = quantity("top", label, heights, log=log)
+    if not log and len(heights) and heights.min() >= 0:
+        up["scale"]["domain"][0] = 0.0
+    up["axis"] |= {"tickCount": 4, "minExtent": 52, "titleLimit": 2 * _PANEL_HIGH}
+    hue: Spec = {}
+    if any(point[LINE] for point in data):
+        legend = {"orient": "top", "title": None, "columns": 6, "symbolType": "stroke", "symbolStrokeWidth": 3}
+        hue = {"color": {"field": LINE, "type": "nominal", "scale": {"domain": whole.labels}, "legend": legend}}
+        hue["opacity"] = {"condition": {"param": "pick", "value": 1, "empty": True}, "value": PALE}
+    across = whole.across
+    base = {"x": across, "y": up, **hue}
+    if one.stacked:
+        mark: Spec = {"type": "area", "clip": True}
+        encoding = {**base, "y": {**up, "stack": None}, "y2": {"field": "base"}}
+    else:
+        mark = {"type": "line", "interpolate": holds(one), "clip": True}
+        encoding = {**base, **(dash(whole.labels) if hue else {})}
+    said = [text_tip(LINE, "what")] if hue else []
+    said += [_number_tip("x", whole.x_label), _number_tip("y", label)]
+    layers: list[Spec] = [
+        {"name": f"panel{number}", "mark": mark, "encoding": encoding},
+        _near(f"near{number}", {**base, "tooltip": said}),
+    ]
+    if one.ceiling and ceiling:
+        name, unit = one.ceiling[2], label.rpartition(", ")[2]
+        line = {"type": "line", "strokeDash": [5, 3], "strokeWidth": 1.2, "clip": True}
+        own_y = {**up, "field": "y"}
+        shown = [_number_tip("y", f"{name}, {unit}")]
+        at = {"x": across, "y": own_y, "tooltip": shown}
+        layers.append({"data": {"values": ceiling}, "transform": whole.filters, "mark": line, "encoding": at})
+        words = {"type": "text", "text": name, "align": "right", "baseline": "bottom", "dy": -3}
+        layers.append({"data": {"values": ceiling[-1:]}, "mark": words, "encoding": {"x": across, "y": own_y}})
+    for value, text in one.levels:
+        at = {"y": {"datum": value, "type": "quantitative"}, "tooltip": {"value": text}}
+        layers.append({"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": at})
+    for time, text in whole.marks:
+        at = {"x": {"datum": time, "type": "quantitative"}, "tooltip": {"value": f"{text} at {time:g} s"}}
+        layers.append({"mark": {"type": "rule", "strokeDash": [2, 3], "strokeWidth": 1.5}, "encoding": at})
+    size = {"width": 900, "height": _PANEL_HIGH}
+    return {**size, "data": {"values": data}, "transform": whole.filters, "layer": layers}
+
+
+def _number_tip(field: str, title: str) -> Spec:
+    return {"field": field, "type": "quantitative", "title": title, "format": FORMAT}
+
+
+def _points(rows: pl.DataFrame, one: Series, whole: _Whole) -> list[Spec]:
+    """Return the points of a line: its place, its value, and where it is drawn."""
+    if one.stacked:
+        known = rows.select(x=whole.x, y=pl.col(one.y).cast(pl.Float64), top=TOP, base=BASE)
+    else:
+        at, values = thinned(numbers(rows[whole.x]), numbers(rows[one.y]), whole.most)
+        known = pl.DataFrame({"x": at, "y": values, "top": values})
+    known = known.with_columns(pl.selectors.float().fill_nan(None).round_sig_figs(8))
+    return known.drop_nulls("top").to_dicts()
+
+
+def _ceiling(ceiling: tuple[Any, str, str], whole: _Whole) -> list[Spec]:
+    frame, column, _ = ceiling
+    run = pl.col(whole.columns) if whole.columns else pl.lit(None)
+    rows = taken(frame).sort(whole.x).select(x=whole.x, y=column, c=run).drop_nulls("y")
+    return [
+        {"x": float(x), "y": float(y), **({"c0": whole.runs[c]} if whole.columns else {})}
+        for x, y, c in rows.iter_rows()
+    ]
+
+
+def _ribbons(states: Mapping[str, Any], whole: _Whole) -> list[Spec]:
+    """Return ribbons of states, one per sender."""
+    data = [
+        {"sender": sender, "state": band.name, "x": band.start, "x2": band.end}
+        for sender, own in states.items()
+        for band in own
+    ]
+    if not data:
+        return []
+    every: list[str] = list(dict.fromkeys(one["state"] for one in data))
+    legend = {"orient": "top", "title": None, "columns": 8, "symbolType": "square"}
+    scale = {"domain": every, "range": list(SHADES[: len(every)])}
+    encoding = {
+        "x": {**whole.across, "axis": None},
+        "x2": {"field": "x2"},
+        "y": {"field": "sender", "type": "nominal", "title": None, "axis": {"minExtent": 52, "labelLimit": 60}},
+        "color": {"field": "state", "type": "nominal", "scale": scale, "legend": legend},
+        "tooltip": [
+            text_tip("sender", "sender"),
+            text_tip("state", "state"),
+            _number_tip("x", "from, s"),
+            _number_tip("x2", "to, s"),
+        ],
+    }
+    ribbon: Spec = {"mark": {"type": "rect", "clip": True}, "encoding": encoding, "data": {"values": data}}
+    return [{"width": 900, "height": _RIBBON * len(states), **ribbon}]
+
+
+def _of_time(times: Numbers) -> list[float]:
+    """Return the ends of an axis of time, as the figure has them."""
+    return [beginning(times), float(times.max())] if len(times) else [0.0, 1.0]

@@ -1,0 +1,146 @@
+"""The specification, the page and the file of an interactive figure, and what a notebook shows of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from dumbbell.errors import Unfit, Unwritable
+from dumbbell.figures import html
+from dumbbell.figures.canvas import SUFFIXES, Picture, save
+from dumbbell.figures.interactive import maps, over_time, points
+from dumbbell.figures.interactive.sheet import COLOUR
+from dumbbell.figures.style import COLOURS
+
+Spec = dict[str, Any]
+KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any], Sequence[str]], Spec]] = {
+    "lines": points.lines,
+    "bars": points.bars,
+    "box": points.box,
+    "cdf": over_time.cdf,
+    "heat": maps.heat,
+    "ellipses": maps.ellipses,
+    "forest": maps.forest,
+    "shares": over_time.shares,
+    "stacked_series": over_time.stacked_series,
+}
+_SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
+_MIME = ("application/vnd.vegalite.v5+json", "application/vnd.vegalite.v6+json")
+_PAGE = ".html"
+_HELP = (
+    "Drag to move and scroll to zoom; a double click shows everything again. Point at a mark for its values; click a"
+    " name of the legend to single it out, with Shift several."
+)
+
+
+def spec(picture: Picture) -> Spec:
+    """Return a figure as a specification of Vega-Lite, with all its data.
+
+    Raises InputError if the figure is of a kind that has no interactive form, or lacks the panels of its `sliders`.
+    """
+    source = picture.source
+    if source is None or source.kind not in KINDS:
+        kind = source.kind if source else "a figure that was not drawn by dumbbell.figures"
+        raise Unfit("", "figure", f"{kind} has no interactive form", ", ".join(KINDS))
+    made = KINDS[source.kind](source.options, _words(picture), picture.sliders)
+    subject, _, note = (picture.around.title or "").partition("\n")
+    _quiet(made)
+    about = made.pop("usermeta", {}) | {"title": subject, "note": note, "why": picture.why or ""}
+    return {"$schema": _SCHEMA, "usermeta": about, "config": {"mark": {"color": COLOUR}}, **made}
+
+
+def _quiet(part: Any) -> None:
+    """Let marks for which nothing is to be said show no tooltip: it would have the plain names of fields."""
+    if isinstance(part, list):
+        for one in part:
+            _quiet(one)
+    elif isinstance(part, dict):
+        if isinstance(part.get("mark"), dict) and "tooltip" not in part.get("encoding", {}):
+            part["mark"]["tooltip"] = None
+        for name in ("layer", "spec", "concat", "vconcat"):
+            _quiet(part.get(name))
+
+
+def _words(picture: Picture) -> dict[str, Any]:
+    """Return the labels of a figure's axes: what it says itself."""
+    around = picture.around
+    source = picture.source
+    assert source is not None
+    labels = around.y_labels
+    return {
+        "x": around.x_label,
+        "y": labels if source.kind == "stacked_series" else (labels or [""])[0],
+        "bar": maps.bar_label(source.options) if source.kind == "heat" else "",
+    }
+
+
+def page(picture: Picture, title: str = "Figure") -> str:
+    """Return a figure as a page that needs no network; raises InputError as `spec` does.
+
+    `title` is that of a page whose figure has none.
+    """
+    made = spec(picture)
+    about = made["usermeta"]
+    title = about["title"] or title
+    notes = "".join(f'<p class="note">{escape(text)}</p>' for text in (about["note"],) if text)
+    why = f'<p class="note">{escape(about["why"])}</p>' if about["why"] else ""
+    body = (
+        f'{notes}<form id="controls" class="controls" hidden></form>'
+        f'<div id="chart" role="img" aria-label="{escape(title)}"></div><p class="note">{_HELP}</p>{why}'
+    )
+    return html.page(
+        title,
+        body,
+        elements=[html.data("spec", made)],
+        scripts=[html.shipped("web", "figure.js")],
+        style=html.shipped("web", "figure.css"),
+    )
+
+
+def write(picture: Picture, path: str | Path) -> Path:
+    """Write a figure as PNG, SVG or PDF, or as a page, which its name says; raises InputError if that is impossible."""
+    path = Path(path)
+    if path.suffix.lower() != _PAGE:
+        if path.suffix.lower() not in SUFFIXES:
+            found = f"no figure is written as {path.suffix or 'a file without ending'}"
+            raise Unfit(str(path), "", found, f"a file name that ends in {', '.join([*SUFFIXES, _PAGE])}")
+        if picture.sliders:
+            raise Unfit("--slider", "", f"{path.suffix} has no slider", f"-o {path.stem}{_PAGE}")
+        return save(picture, path)
+    if not path.parent.is_dir():
+        raise Unwritable(str(path), "", f"no folder {path.parent}", "a folder that exists")
+    text = page(picture, path.stem)
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Unwritable(str(path), "", error.strerror or str(error), "a file that can be written") from None
+    return path
+
+
+class Interactive:
+    """A figure that a notebook shows interactively: zoom, values at the pointer, lists for keys.
+
+    `spec` is its specification of Vega-Lite, `picture` the figure of matplotlib, which shows where the other cannot.
+    """
+
+    def __init__(self, picture: Picture) -> None:
+        self.picture = picture
+        self.spec = spec(picture)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it as a page, or as PNG, SVG or PDF; raises InputError if that is not possible."""
+        return write(self.picture, path)
+
+    def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
+        subject, note = (self.spec["usermeta"][name] for name in ("title", "note"))
+        shown: Spec = {"title": {"text": subject, "subtitle": note, "anchor": "start"}} if subject or note else {}
+        made: Spec = {**self.spec, **shown, "config": {**self.spec["config"], "range": {"category": list(COLOURS)}}}
+        bundle: dict[str, Any] = dict.fromkeys(_MIME, made)
+        return {**bundle, "text/plain": repr(self)}
+
+    def _repr_png_(self) -> bytes:
+        return self.picture._repr_png_()
+
+    def __repr__(self) -> str:
+        kind = self.picture.source.kind if self.picture.source else "figure"
+        return f"Interactive({kind}: {self.picture.around.title or 'no title'})".replace("\n", ": ")

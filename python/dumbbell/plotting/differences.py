@@ -1,0 +1,140 @@
+"""What changes from one value of a key to the others: every measure in per cent, with its interval."""
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from dumbbell import figures
+from dumbbell.errors import Missing, Nothing, Unfit, UnknownName, flag
+from dumbbell.figures import Picture
+from dumbbell.plotting.asked import FEW_PANELS, Asked
+from dumbbell.plotting.choice import VERSIONS
+from dumbbell.results import aggregate, selecting
+from dumbbell.results import diff as differing
+from dumbbell.results.columns import COLUMNS
+from dumbbell.results.diff import Diff
+from dumbbell.results.results import Results
+
+_MEASURES = (
+    *("flows.goodput_mbit", "flows.rtt_mean_ms", "flows.retransmissions"),
+    *("runs.utilisation", "runs.jain", "runs.sojourn_mean_ms", "runs.sojourn_p99_ms", "runs.mark_share"),
+    "runs.drop_share",
+)
+_LEAST, _MOST = 5.0, 150.0  # per cent at which an axis may end
+_MOST_ROWS = 30
+
+
+def differences(results: Results, asked: Asked) -> Picture:
+    """Draw the change of each measure from the baseline, in per cent, with 95 % intervals over seeds.
+
+    A panel is a cell, or all of them together if they are many, and one other value of the baseline's key.
+    """
+    key, first, others = _sides(results, asked)
+    values = _values(asked, results)
+    found = [(text, differing.diff(results, by=f"{key}={first},{text}", values=values)) for text in others]
+    return _drawn(found, first, values, f"{results.path}: {key}")
+
+
+def differences_of_two(results: Results, other: Results, asked: Asked) -> Picture:
+    """Draw the change of each measure from one results file to another, over the cells that both have."""
+    values = _values(asked, results, other)
+    found = differing.diff(results, other, values=values)
+    first, second = (one.path.name for one in (results, other))
+    names = (first, second) if first != second else (str(results.path), str(other.path))
+    return _drawn([(names[1], found)], names[0], values, names[0])
+
+
+def _values(asked: Asked, *results: Results) -> tuple[str, ...]:
+    """Return the measures that are asked for, or those of the usual ones that all results have."""
+    some = any(one.of_parts for one in results)  # of some flows, whose runs as a whole are not meant
+    names = [name for name in _MEASURES if name.startswith("flows.") or not some]
+    return asked.value or tuple(name for name in names if all(_is_known(one, name) for one in results))
+
+
+def _drawn(found: Sequence[tuple[str, Diff]], first: str, values: Sequence[str], place: str) -> Picture:
+    """Draw what differs from `first` to each of the others."""
+    others = [text for text, _ in found]
+    cells = max(one.frame["pair"].n_unique() for _, one in found)
+    each = cells * len(others) <= FEW_PANELS
+    rows = pl.concat(
+        [(one.frame if each else one.measures).with_columns(other=pl.lit(text)) for text, one in found],
+        how="diagonal_relaxed",
+    )
+    known = pl.any_horizontal(pl.col("a", "b") != 0).any().over("table", "measure", "part")
+    rows = rows.filter(known).drop_nulls("change").sort("pair", maintain_order=True)
+    if rows.is_empty():
+        raise Nothing(place, "", f"no measure of {first} can be compared", "other measures, or another baseline")
+    names = _names(rows)
+    rows = rows.with_columns(name=pl.Series(names, dtype=pl.String))
+    order = _in_order(rows, values)
+    per_cent = [pl.col(name) * 100 for name in ("change", "change_low", "change_high")]
+    shown = rows.filter(pl.col("name").is_in(order)).with_columns(
+        *per_cent,
+        pl.col("name").cast(pl.Enum(order)),
+        pl.col("other").cast(pl.Enum(others)),
+        pl.col("where").cast(pl.Enum(list(dict.fromkeys(rows["where"])))),
+    )
+    ends = shown.select(pl.max_horizontal(pl.col("change", "change_low", "change_high").abs()).max()).item()
+    limit = min(max(1.08 * ends, _LEAST), _MOST)
+    facet = [name for name in ("other", "where") if shown[name].n_unique() > 1]
+    seeds = aggregate.times(shown["n"])
+    sure = f"95 % intervals over {seeds} seeds; filled: differs for sure" if shown["n"].max() != 1 else "one seed each"
+    return figures.forest(
+        shown,
+        "name",
+        "change",
+        low="change_low",
+        high="change_high",
+        sure="differs",
+        facet=facet or None,
+        limits=(-limit, limit),
+        x_label=f"change from {first}" + f" to {others[0]}" * (len(others) == 1) + ", %",
+        title=sure
+        + "; arrows: beyond the axis" * (ends > limit)
+        + f"; mean over {cells} cells" * (not each)
+        + f"; {len(set(names)) - len(order)} measures left out" * (len(set(names)) > len(order)),
+    )
+
+
+def _names(rows: pl.DataFrame) -> list[str]:
+    """Return what each row is called: its measure and, where a measure has several, its flow."""
+    parts = rows.group_by("table", "measure").agg(pl.col("part").n_unique() > 1)
+    several = dict(zip(parts.select("table", "measure").rows(), parts["part"], strict=True))
+    return [
+        ", ".join([COLUMNS[table][measure].label, *([part] if several[table, measure] else [])])
+        for table, measure, part in rows.select("table", "measure", "part").iter_rows()
+    ]
+
+
+def _in_order(rows: pl.DataFrame, values: Sequence[str]) -> list[str]:
+    """Return the names in the order of the measures, the flows of each in theirs; not more than one figure holds."""
+    found = rows.select("table", "measure", "part", "name").unique(maintain_order=True).rows()
+    wanted = {tuple(name.split(".")): place for place, name in enumerate(values)}
+    found.sort(key=lambda row: (wanted.get((row[0], row[1]), len(wanted)), row[2]))
+    return list(dict.fromkeys(name for *_, name in found))[:_MOST_ROWS]
+
+
+def _sides(results: Results, asked: Asked) -> tuple[str, str, list[str]]:
+    """Return the key, its value to compare with, and its other values."""
+    if asked.baseline is None:
+        known = [one for one in results.dimensions if one.word in VERSIONS]
+        if not known:
+            raise Missing("", "--baseline", "KEY=VALUE, the runs from which the others differ")
+        return known[0].name, known[0].ordered[0], known[0].ordered[1:]
+    condition = selecting.parse(asked.baseline, "--baseline")
+    dimension = results.key(condition.key, "--baseline")
+    meant = selecting.of_dimension(dimension, condition.text, results.configurations, "--baseline")
+    if len(meant) != 1:
+        raise Unfit("--baseline", condition.key, f"{len(meant)} values, {', '.join(meant)}", "one value")
+    others = [text for text in dimension.ordered if text not in meant]
+    if not others:
+        raise Unfit("--baseline", condition.key, f"all runs have {meant[0]}", f"a key that varies, or {flag('where')}")
+    return dimension.name, meant[0], others
+
+
+def _is_known(results: Results, name: str) -> bool:
+    try:
+        results.measure(name)
+    except UnknownName:
+        return False
+    return True

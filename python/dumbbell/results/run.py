@@ -1,0 +1,116 @@
+"""One run: what it was, and what it did over time as a frame with one row per interval."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from dumbbell.errors import Nothing, Unfit, UnknownName
+from dumbbell.results.frames import given
+
+if TYPE_CHECKING:
+    from dumbbell.results.results import Results
+
+CAPACITY = "capacity_mbit"
+# what there is over time, by a short name: table and column
+OVER_TIME = {
+    "goodput": ("series", "goodput_mbit"),
+    "cwnd": ("series", "cwnd"),
+    "ssthresh": ("series", "ssthresh"),
+    "srtt": ("series", "srtt_ms"),
+    "rtt": ("series", "srtt_ms"),
+    "in_flight": ("series", "in_flight"),
+    "retransmissions": ("series", "retransmissions"),
+    "sojourn": ("queue_series", "sojourn_mean_ms"),
+    "backlog": ("queue_series", "backlog_packets"),
+    "backlog_bytes": ("queue_series", "backlog_bytes"),
+    "throughput": ("queue_series", "throughput_mbit"),
+    "capacity": ("queue_series", CAPACITY),
+    "marks": ("queue_series", "ce_marks"),
+    "sce_marks": ("queue_series", "sce_marks"),
+    "drops": ("queue_series", "drops"),
+}
+
+
+def over_time(name: str) -> tuple[str, str]:
+    """Return table and column of what `name`, short or the column's own, is over time; else raise InputError."""
+    found = next((place for short, place in OVER_TIME.items() if name in (short, place[1])), None)
+    if found is None:
+        raise UnknownName("--value", "", name, list(OVER_TIME), what="series")
+    return found
+
+
+class Run:
+    """A single run of a results file. Made by `Results.run`.
+
+    `key`, `seed` and `experiment` say which it is, `config` is its configuration (in ns, bit/s and bytes), `results`
+    what was measured in it, as `Results` of this run alone.
+    """
+
+    def __init__(self, results: Results) -> None:
+        if len(results) != 1:
+            keys = [one.name for one in results.dimensions] + ["seed"] * (len(results.seeds) > 1)
+            raise Unfit(
+                str(results.path), "", f"{len(results)} runs", f"conditions that one run meets: {', '.join(keys)}"
+            )
+        row = results.runs.row(0, named=True)
+        self.results = results
+        self.key: str = row["key"]
+        self.seed: int = row["seed"]
+        self.experiment: str = row["experiment"]
+        (self.config,) = results.configurations.values()
+
+    def series(self, *measures: str, to: str = "polars") -> Any:
+        """Return what happened over time: `time_s`, and a column for each measure, of flows one for each flow.
+
+        `measures` are short names, `goodput`, `srtt`, `sojourn`, `drops`, or columns of `series` and `queue_series`; by
+        default all that the run has. The columns of flows end in what the flow is called, `goodput_mbit cubic`, unless
+        there is one flow. Times are the ends of intervals, in seconds. `to` is "polars", "pandas" or "arrow".
+
+        Raises InputError if the run recorded no series, or has no such measure.
+        """
+        places = [over_time(name) for name in measures or OVER_TIME]
+        frames = []
+        for table in ("series", "queue_series"):
+            known = self.results.measures(table)
+            columns = list(dict.fromkeys(column for own, column in places if own == table and column in known))
+            if columns:
+                frames.append(self._flows(columns) if table == "series" else self._queue(columns))
+        frames = [one for one in frames if one.height and one.width > 1]
+        if not frames:
+            found = f"the run has no {', '.join(measures)} over time" if measures else "the run has no time series"
+            raise Nothing(str(self.results.path), "", found, "runs with record.series = true")
+        whole = frames[0]
+        for one in frames[1:]:
+            whole = whole.join(one, on="time_s", how="full", coalesce=True)
+        return given(whole.sort("time_s"), to)
+
+    def _flows(self, columns: Sequence[str]) -> pl.DataFrame:
+        rows = self.results.parts("series", ["time_s", *columns])
+        parts = rows.select("flow", "part", "cc").unique("flow", maintain_order=True).sort("flow")
+        names = _called([part or cc or "flow" for part, cc in parts.select("part", "cc").iter_rows()])
+        label = pl.col("flow").replace_strict(parts["flow"], names, return_dtype=pl.String)
+        wide = rows.with_columns(label=label).pivot(on="label", index="time_s", values=list(columns))
+        if len(columns) == 1:
+            wide = wide.rename({name: f"{columns[0]}_{name}" for name in names})
+        if len(names) == 1:
+            return wide.rename({f"{column}_{names[0]}": column for column in columns})
+        return wide.select("time_s", *(pl.col(f"{c}_{name}").alias(f"{c} {name}") for c in columns for name in names))
+
+    def _queue(self, columns: Sequence[str]) -> pl.DataFrame:
+        return self.results.frame("queue_series").select("time_s", *columns)
+
+    def __repr__(self) -> str:
+        return f"Run({self.results.path.name}: {self.experiment}, seed {self.seed}, {self.key[:12]})"
+
+
+def _called(names: list[str]) -> list[str]:
+    """Return names in which those that occur more than once are numbered."""
+    seen: dict[str, int] = {}
+    found = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        found.append(f"{name} #{seen[name]}" if names.count(name) > 1 else name)
+    return found

@@ -1,0 +1,208 @@
+"""Which figure is drawn of results that nobody says anything of: by what varies in them, and by their traffic."""
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+
+import dumbbell
+from conftest import Command, described
+from dumbbell import Results, plotting
+from dumbbell.errors import InputError
+from dumbbell.plotting import choice, draw
+from dumbbell.results import diff
+
+CUBIC = {"cc": "cubic", "base_rtt": "20ms"}
+BBR = {"cc": "bbr3", "base_rtt": "20ms", "start": {"uniform": ["0s", "200ms"]}}
+AQMS = {"bottleneck.aqm": ["pfifo", "codel", "fq_codel"]}
+RATES = {"bottleneck.rate": ["5Mbit", "10Mbit", "20Mbit"]}
+WEB = [{"cc": "cubic", "base_rtt": "5ms", "arrivals": "200/s", "size": "3kB"}]
+VERSIONS = {"bottleneck.aqm.version": ["linux-6.17", "tsfifo"]}
+# what varies → the kind, and what decides
+SHAPES: dict[str, tuple[dict[str, Any], str, str]] = {
+    "one run": ({}, "series", "one run, as it went"),
+    "two seeds": ({"seeds": [1, 2]}, "series", "the first seed is shown"),
+    "many seeds": ({"seeds": [1, 2, 3, 4]}, "box", "4 runs differ in their seeds alone"),
+    "two flows over rates and RTTs": (
+        {"matrix": RATES | {"flows[*].base_rtt": ["5ms", "20ms"]}},
+        "heat",
+        r"two flows over bottleneck.rate and flows\[\*\].base_rtt",
+    ),
+    "every control with every other": (
+        {"matrix": {f"flows[{i}].cc": ["cubic", "reno", "bbr1"] for i in (0, 1)}},
+        "heat",
+        r"two flows over flows\[0\].cc and flows\[1\].cc",
+    ),
+    "queue disciplines": ({"matrix": AQMS | RATES, "seeds": [1, 2, 3]}, "ellipses", "3 queue disciplines"),
+    "versions of an algorithm": (
+        {"bottleneck": {"rate": "10Mbit", "aqm": "dualpi2"}, "matrix": VERSIONS, "seeds": [1, 2, 3]},
+        "differences",
+        "versions in bottleneck.aqm.version: what changes from linux-6.17 to tsfifo",
+    ),
+    "many flows": ({"flows": [CUBIC | {"count": 12}, BBR]}, "cdf", "13 flows per run"),
+    "many flows over queue disciplines": (
+        {"flows": [CUBIC | {"count": 12}, BBR], "matrix": AQMS},
+        "cdf",
+        "13 flows per run over bottleneck.aqm",
+    ),
+    "short flows": ({"flows": None, "web": WEB, "matrix": AQMS}, "cdf", "short flows over bottleneck.aqm"),
+    "UDP": ({"flows": None, "udp": [{"rate": "1Mbit"}, {"rate": "64kbit", "size": "200B"}]}, "series", "one run"),
+    "UDP over queue disciplines": ({"udp": [{"rate": "1Mbit"}], "matrix": AQMS}, "ellipses", "3 queue disciplines"),
+    "several hops": ({"hop": [{"name": "core", "rate": "8Mbit", "aqm": "pie"}]}, "series", "one run"),
+    "one flow over rates": ({"flows": [CUBIC], "matrix": RATES}, "lines", "bottleneck.rate is a number"),
+    "a parameter of a queue": (
+        {"matrix": {"bottleneck.aqm.target": ["2ms", "5ms", "20ms"]}},
+        "lines",
+        "bottleneck.aqm.target is a number",
+    ),
+    "controls": ({"flows": [CUBIC], "matrix": {"flows[0].cc": ["cubic", "reno"]}}, "bars", r"flows\[0\].cc has few"),
+}
+
+
+def made(path: Path, **changes: Any) -> Results:
+    table = described(
+        **({"duration": "2s", "seeds": [1], "flows": [CUBIC, BBR], "record": {"interval": "100ms"}} | changes)
+    )
+    if "hop" in changes:
+        table["flows"] = [one | {"route": ["bottleneck", "core"]} for one in table["flows"]]
+    return dumbbell.run(table, output=path, progress=False)
+
+
+@pytest.fixture(scope="module", params=SHAPES, ids=lambda name: name.replace(" ", "-"))
+def shaped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, str, str]:
+    changes, kind, why = SHAPES[request.param]
+    return made(tmp_path_factory.mktemp("shape") / "r.duckdb", **changes), kind, why
+
+
+def test_a_shape_has_its_figure_and_the_line_says_why(shaped: tuple[Results, str, str]) -> None:
+    results, kind, why = shaped
+    picture = plotting.plot(results)
+    assert picture.why is not None and "\n" not in picture.why
+    assert re.match(f"kind {kind}: .*{why}.*; another: --", picture.why)
+    assert picture.panels, "something is drawn"
+    asked = plotting.plot(results, kind if kind != "heat" else "bars")
+    assert asked.why is None, "who asks for a kind knows why"
+
+
+def test_the_options_for_another_figure_draw_one(shaped: tuple[Results, str, str]) -> None:
+    results, kind, _ = shaped
+    said = (plotting.plot(results).why or "").partition("; another: ")[2]
+    commands = re.findall(r"--(?:kind|value|by) \S+(?: --(?:value|by) \S+)*", said.replace(",", " "))
+    assert commands
+    for command in commands:
+        words = shlex.split(command)
+        options: dict[str, Any] = {
+            word.removeprefix("--"): value for word, value in zip(words[::2], words[1::2], strict=True)
+        }
+        drawn = plotting.plot(results, **options)
+        assert drawn.panels
+        assert options.get("kind") != kind or "value" in options, f"{command} is another figure"
+
+
+def test_every_shape_is_one_of_the_kinds() -> None:
+    assert {kind for _, kind, _ in SHAPES.values()} <= {*plotting.KINDS}
+    assert {kind for _, kind, _ in SHAPES.values()} >= {"series", "heat", "ellipses", "differences", "cdf", "box"}
+
+
+def test_the_command_prints_the_line(tmp_path: Path, command: Command) -> None:
+    made(tmp_path / "r.duckdb", matrix=AQMS)
+    done = command("plot", "r.duckdb", "-o", "a.png")
+    assert done.returncode == 0 and done.stdout == ""
+    first, line = done.stderr.splitlines()
+    assert first == "a.png" and line.startswith("kind ellipses: 3 queue disciplines") and "; another: --kind" in line
+    assert command("plot", "r.duckdb", "-o", "b.png", "--kind", "bars").stderr.splitlines() == ["b.png"]
+
+
+def test_the_share_on_the_map_is_that_of_the_first_flow(tmp_path: Path) -> None:
+    results = made(tmp_path / "r.duckdb", matrix=RATES | {"flows[*].base_rtt": ["5ms", "20ms"]})
+    picture = plotting.plot(results)
+    (axes,) = picture.panels.values()
+    shown = axes.images[0].get_array()
+    assert shown is not None
+    first = results.tidy().filter(flow=0).sort("bottleneck.rate_mbit", "flows[*].base_rtt_ms")["share"].to_list()
+    assert shown.ravel().tolist() == pytest.approx(first)
+    assert (axes.images[0].norm.vmin, axes.images[0].norm.vmax) == (0, 1)
+    assert picture.around.bar is not None and picture.around.bar.get_ylabel() == "share of goodput of cubic"
+
+
+def test_rates_on_top_of_each_other_are_the_goodput(tmp_path: Path) -> None:
+    results = made(tmp_path / "r.duckdb")
+    picture = plotting.plot(results)
+    top = picture.grid[0][0]
+    assert top is not None
+    edges = {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in top.lines}
+    series = results.series.sort("time_s", "flow")
+    both = series.group_by("time_s", maintain_order=True).agg(pl.col("goodput_mbit").sum())["goodput_mbit"]
+    assert edges["_cubic, edge"] == pytest.approx(series.filter(flow=0)["goodput_mbit"].to_list())
+    upper = edges["_bbr3, edge"]
+    # a flow that has not begun counts as nothing
+    assert upper[5:] == pytest.approx(both.to_list()[5:]) and len(upper) == len(both)
+    assert edges["capacity of the link"] == pytest.approx([10.0] * 20)
+    with pytest.raises(InputError, match="rates on top of each other, of several runs"):
+        made(tmp_path / "s.duckdb", matrix=RATES).plot("series", value="rates")
+
+
+def test_the_change_on_the_figure_is_that_of_diff(tmp_path: Path) -> None:
+    queue = {"rate": "10Mbit", "aqm": "dualpi2"}
+    results = made(tmp_path / "r.duckdb", bottleneck=queue, matrix=VERSIONS, seeds=[1, 2, 3])
+    picture = plotting.plot(results, "differences", value=["goodput", "sojourn"], baseline="version=linux-6.17")
+    (axes,) = picture.panels.values()
+    names = [text.get_text() for text in axes.get_yticklabels()]
+    assert sorted(names) == ["goodput, bbr3", "goodput, cubic", "time in queue, mean"]
+    found = diff.diff(results, by="bottleneck.aqm.version=linux-6.17,tsfifo", values=["goodput", "sojourn"]).frame
+    changes = sorted(100 * value for value in found["change"])
+    points = [np.asarray(line.get_xdata()).tolist() for line in axes.lines if line.get_linestyle() == "None"]
+    shown = sorted(x for own in points for x in own)
+    inside = [value for value in changes if abs(value) < 150]
+    assert [value for value in shown if abs(value) < 150] == pytest.approx(inside)
+    assert picture.around.x_label == "change from linux-6.17 to tsfifo, %"
+    with pytest.raises(InputError, match="baseline is missing; it must be KEY=VALUE"):
+        made(tmp_path / "s.duckdb", matrix=RATES).plot("differences")
+    with pytest.raises(InputError, match=r"bottleneck\.rate and kind differences"):
+        results.plot("differences", by="bottleneck.rate")
+
+
+def test_two_files_are_drawn_by_their_differences(tmp_path: Path, command: Command) -> None:
+    first = made(tmp_path / "a.duckdb", seeds=[1, 2, 3], matrix=RATES)
+    second = made(tmp_path / "b.duckdb", seeds=[1, 2, 3], matrix=RATES, bottleneck={"rate": "10Mbit", "aqm": "pie"})
+    picture = plotting.plot(first, other=second, value="sojourn")
+    found = diff.diff(first, second, values=["sojourn"]).frame
+    changes = sorted(100 * value for value in found["change"])
+    points = [line for axes in picture.panels.values() for line in axes.lines if line.get_linestyle() == "None"]
+    shown = sorted(x for line in points for x in np.asarray(line.get_xdata()).tolist())
+    assert len(picture.panels) == 3 and shown == pytest.approx([value for value in changes if abs(value) < 150])
+    assert picture.around.x_label == "change from a.duckdb to b.duckdb, %"
+    done = command("plot", "a.duckdb", "b.duckdb", "-o", "d.html")
+    assert done.stderr.splitlines()[0] == "d.html" and "kind differences: two results" in done.stderr
+    for options in (("--kind", "bars"), ("--by", "bottleneck.rate"), ("--baseline", "rate=5Mbit")):
+        refused = command("plot", "a.duckdb", "b.duckdb", "-o", "e.png", *options)
+        assert refused.returncode == 2 and "two results" in refused.stderr
+
+
+def test_what_a_run_recorded_of_its_insides_is_drawn(tmp_path: Path) -> None:
+    record = {"interval": "100ms", "trace": "10ms", "queue": ["p"]}
+    results = made(tmp_path / "r.duckdb", bottleneck={"rate": "10Mbit", "aqm": "pie"}, record=record)
+    picture = plotting.plot(results)
+    assert picture.around.y_labels[0] == "goodput, Mbit/s" and picture.around.y_labels[-1] == "p of the queue"
+    named = {name for name, _ in picture.entries}
+    states = {state for state in results.trace["state"].unique() if state}
+    assert states and states <= named
+    hops = made(tmp_path / "h.duckdb", hop=[{"name": "core", "rate": "8Mbit", "aqm": "pie"}])
+    assert {"bottleneck", "core"} <= {name for name, _ in plotting.plot(hops).entries}
+
+
+def test_what_cannot_be_drawn_gives_way_to_what_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    results = made(tmp_path / "r.duckdb", matrix=AQMS)
+    impossible = choice.Choice("heat", "", "", value=("jain",))
+    possible = choice.Choice("bars", "it is possible", "--kind box")
+    monkeypatch.setattr(draw, "choices", lambda *_: iter([impossible, possible]))
+    assert (plotting.plot(results).why or "").startswith("kind bars: it is possible")
+    monkeypatch.setattr(draw, "choices", lambda *_: iter([possible, impossible]))
+    assert (plotting.plot(results).why or "").startswith("kind bars")
+    monkeypatch.setattr(draw, "choices", lambda *_: iter([impossible]))
+    with pytest.raises(InputError, match="fewer than two keys differ"):
+        plotting.plot(results)

@@ -1,0 +1,126 @@
+"""The notebook of docs runs, and what notebooks and programs get: frames over time, frames of other libraries."""
+
+import ast
+import importlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from dumbbell import Results, plotting
+from dumbbell.errors import InputError
+from test_choice import BBR, CUBIC, RATES, made
+
+NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebook.ipynb"
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    return made(tmp_path_factory.mktemp("two") / "r.duckdb", matrix=RATES, flows=[CUBIC, BBR, CUBIC | {"cc": "reno"}])
+
+
+def shown(cell: str, names: dict[str, Any], place: str) -> Any:
+    """Execute a cell and return what a notebook would show: the value of its last line."""
+    lines = ast.parse(cell, place)
+    last = lines.body[-1]
+    if not isinstance(last, ast.Expr):
+        exec(compile(lines, place, "exec"), names)
+        return None
+    del lines.body[-1]
+    exec(compile(lines, place, "exec"), names)
+    return eval(compile(ast.Expression(last.value), place, "eval"), names)
+
+
+def test_every_cell_of_the_notebook_runs_and_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    names: dict[str, Any] = {}
+    kinds = set()
+    for cell in notebook["cells"]:
+        assert cell["cell_type"] in ("markdown", "code")
+        if cell["cell_type"] == "markdown":
+            continue
+        assert cell["outputs"] == [], "outputs are made by who reads it"
+        value = shown("".join(cell["source"]), names, f"{NOTEBOOK.name}, {cell['id']}")
+        if hasattr(value, "_repr_mimebundle_"):
+            bundle = value._repr_mimebundle_()
+            assert json.dumps(bundle["application/vnd.vegalite.v5+json"])
+            kinds.add(value.picture.source.kind)
+    assert kinds == {*plotting_sources()}
+    assert (tmp_path / "queues.pdf").stat().st_size > 1000
+
+
+def plotting_sources() -> list[str]:
+    """Return what draws the kinds of `plot`."""
+    own = {"ccdf": "cdf", "ratio": "heat", "differences": "forest", "series": "stacked_series"}
+    return [own.get(kind, kind) for kind in plotting.KINDS]
+
+
+def test_a_run_over_time_is_one_row_per_interval(two: Results) -> None:
+    run = two.run("bottleneck.rate=10Mbit")
+    assert run.seed == 1 and run.config["bottleneck"]["rate"] == 10_000_000 and len(run.results) == 1
+    frame = run.series("goodput", "sojourn")
+    assert frame.columns == [
+        "time_s",
+        *(f"goodput_mbit {name}" for name in ("cubic", "bbr3", "reno")),
+        "sojourn_mean_ms",
+    ]
+    assert frame["time_s"].to_list() == pytest.approx([round(0.1 * i, 1) for i in range(1, 21)])
+    rows = two.series.filter(pl.col("key") == run.key, flow=2).sort("time_s")
+    assert frame["goodput_mbit reno"].to_list() == rows["goodput_mbit"].to_list()
+    queue = two.queue_series.filter(pl.col("key") == run.key).sort("time_s")
+    assert frame["sojourn_mean_ms"].to_list() == queue["sojourn_mean_ms"].to_list()
+    every = run.series()
+    assert {"cwnd cubic", "srtt_ms bbr3", "drops", "capacity_mbit"} < {*every.columns} and every.height == 20
+    assert run.series("cwnd", to="arrow").num_rows == 20
+
+
+def test_flows_that_are_alike_are_numbered_and_one_alone_is_not_named(tmp_path: Path) -> None:
+    alike = made(tmp_path / "a.duckdb", flows=[CUBIC | {"count": 2}, BBR])
+    assert alike.run().series("cwnd").columns == ["time_s", "cwnd cubic #1", "cwnd cubic #2", "cwnd bbr3"]
+    alone = made(tmp_path / "b.duckdb", flows=[CUBIC])
+    assert alone.run().series("cwnd", "drops").columns == ["time_s", "cwnd", "drops"]
+    assert alone.run().series("cwnd")["cwnd"].to_list() == alone.series["cwnd"].to_list()
+
+
+def test_one_run_is_asked_for_or_the_error_says_how(two: Results, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"3 runs; use conditions that one run meets: bottleneck\.rate"):
+        two.run()
+    with pytest.raises(InputError, match="unknown series goodpt; did you mean goodput"):
+        two.run("bottleneck.rate=10Mbit").series("goodpt")
+    silent = made(tmp_path / "r.duckdb", record={"series": False})
+    with pytest.raises(InputError, match=r"no time series; it needs runs with record\.series = true"):
+        silent.run().series()
+
+
+def test_frames_for_pandas_and_arrow(two: Results) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = two.frame("flows", to="pandas")
+    assert isinstance(frame, pandas.DataFrame)
+    assert frame["goodput_mbit"].to_list() == two.flows["goodput_mbit"].to_list()
+    assert two.tidy(to="pandas")["bottleneck.rate_mbit"].max() == 20
+    assert two.sql("SELECT count(*) AS n FROM runs", to="pandas")["n"].tolist() == [3]
+    by_time = two.run("bottleneck.rate=10Mbit").series("goodput", to="pandas").set_index("time_s")
+    assert by_time.shape == (20, 3)
+    assert two.tidy(to="arrow").num_rows == two.tidy().height
+    with pytest.raises(InputError, match="unknown library numpy; known are polars, pandas, arrow"):
+        two.frame("flows", to="numpy")  # type: ignore[arg-type]
+
+
+def test_pandas_is_not_needed_but_said_where_it_is(two: Results, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name == "pandas" or name.startswith("pandas.")]:
+        monkeypatch.delitem(sys.modules, name)
+    find = importlib.import_module("importlib._bootstrap")._find_spec
+
+    def without(name: str, *rest: Any) -> Any:
+        if name.partition(".")[0] == "pandas":
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        return find(name, *rest)
+
+    monkeypatch.setattr("importlib._bootstrap._find_spec", without)
+    with pytest.raises(InputError, match='to="pandas" needs the package pandas: pip install pandas'):
+        two.frame("flows", to="pandas")
+    assert two.frame("flows").height == 9
