@@ -170,14 +170,24 @@ def diff(first: Results, second: Results | None = None, *, by: str | None = None
             else Missing("diff", "OTHER", "a second result, or a key, by=")
         )
     if second is not None:
-        pairs, lines, names = _pairs_of_two(first, second)
+        pairs, lines, names = pairs_of_two(first, second)
         sides = [_long(first, values), _long(second, values)]
     else:
         assert by is not None
         if engine := engine_of(by):
             first = first.engine(engine) if first.selected_engine is None else first
-        pairs, lines, names = _pairs_by_key(first, by)
-        sides = [_long(first, values)] * 2
+        return by_each(first, [by], values)[0]
+    return _of_pairs(sides, pairs, names, lines)
+
+
+def by_each(results: Results, keys: Sequence[str], values: Sequence[str] = ()) -> list[Diff]:
+    """Return `diff` of the same results by each of several keys, or values of keys; they are read once."""
+    pairs_of = [_pairs_by_key(results, by) for by in keys]
+    long = _long(results, values)
+    return [_of_pairs([long, long], pairs, names, lines) for pairs, lines, names in pairs_of]
+
+
+def _of_pairs(sides: list[pl.DataFrame], pairs: pl.DataFrame, names: tuple[str, str], lines: list[str]) -> Diff:
     a, b = (
         side.join(pairs.select("pair", pl.col(name).alias("cell"), "where"), on="cell", how="inner")
         for side, name in zip(sides, ("a", "b"), strict=True)
@@ -211,8 +221,12 @@ def _how(compared: pl.DataFrame) -> str:
     return f"{_count(compared['pair'].n_unique(), 'cell')} in both, n = {times(kinds['n'])}; {way}."
 
 
-def _pairs_of_two(first: Results, second: Results) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
-    """Return which cell of one answers which of the other: equal in every key that both know, or in their matrix."""
+def pairs_of_two(first: Results, second: Results) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
+    """Return which cell of one answers which of the other: equal in every key that both know, or in their matrix.
+
+    They are a frame with `pair`, the cells `a` and `b`, and `where` in words; lines to know of them; names of both.
+    Raises InputError if there are none.
+    """
     of_first, of_second = first.configurations, second.configurations
     known = _keys_of(of_first) & _keys_of(of_second)
     codes: list[dict[str, str]] = []

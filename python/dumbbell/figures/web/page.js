@@ -6,6 +6,7 @@
 //                                       these change; a promise of { view, finalize() }. `how.name` adds buttons that save
 //                                       the picture under this name, `how.ready(view)` is called after each drawing,
 //                                       `how.renderer` is "canvas" or "svg", `how.label` says to a screen reader what it is
+//   dumbbell.tip(value, event)          shows text or an object as a tooltip near a pointer; null hides it
 //   dumbbell.colour(name)               the value of a CSS variable such as "--ink"
 //   dumbbell.whenSeen(element, act)     calls once, when the element comes near the window
 //   dumbbell.element(tag, attributes, ...children)
@@ -83,7 +84,7 @@ const dumbbell = (() => {
 
   const tip = element("div", { class: "tip", role: "status", hidden: true });
   document.body.append(tip);
-  function showTip(_handler, event, _item, value) {
+  function showTip(value, event) {
     if (value === null || value === undefined || value === "") {
       tip.hidden = true;
       return;
@@ -115,15 +116,19 @@ const dumbbell = (() => {
     const lite = !String(spec.$schema ?? "vega-lite").includes("/vega/");
     if (how.label) canvas.setAttribute("aria-label", how.label);
 
+    function made(of, host) {
+      // the configuration of the spec comes before the page's
+      const own = vega.mergeConfig(config(), of.config ?? {});
+      const compiled = lite ? vegaLite.compile(of, { config: own }).spec : of;
+      const runtime = vega.parse(compiled, lite ? undefined : own);
+      return new vega.View(runtime, { renderer: host ? (how.renderer ?? "canvas") : "none", logLevel: vega.Error, hover: true });
+    }
+
     async function draw() {
       one.view?.finalize();
       canvas.replaceChildren();
-      // the configuration of the spec comes before the page's
-      const own = vega.mergeConfig(config(), spec.config ?? {});
-      const compiled = lite ? vegaLite.compile(spec, { config: own }).spec : spec;
-      const runtime = vega.parse(compiled, lite ? undefined : own);
-      one.view = new vega.View(runtime, { renderer: how.renderer ?? "canvas", logLevel: vega.Error, hover: true });
-      one.view.tooltip(showTip).initialize(canvas);
+      one.view = made(spec, canvas);
+      one.view.tooltip((_handler, event, _item, value) => showTip(value, event)).initialize(canvas);
       await one.view.runAsync();
       how.ready?.(one.view);
     }
@@ -136,10 +141,18 @@ const dumbbell = (() => {
     drawn.add(draw);
     await draw();
     if (how.name) {
+      // pictures are light, whatever the page is: they end up in papers
       const saveAs = (kind) => async () => {
-        if (kind === "SVG") return save(`${how.name}.svg`, await one.view.toSVG(), "image/svg+xml");
-        const url = await one.view.toImageURL("png", 3);
-        return element("a", { href: url, download: `${how.name}.png` }).click();
+        const theme = root.dataset.theme;
+        root.dataset.theme = "light";
+        const width = spec.width === "container" ? { width: canvas.clientWidth } : {};
+        const view = made({ ...spec, ...width, background: "white" }, null);
+        if (theme) root.dataset.theme = theme;
+        else delete root.dataset.theme;
+        await view.runAsync();
+        if (kind === "SVG") save(`${how.name}.svg`, await view.toSVG(), "image/svg+xml");
+        else element("a", { href: await view.toImageURL("png", 3), download: `${how.name}.png` }).click();
+        view.finalize();
       };
       const button = (kind) => element("button", { type: "button", class: "quiet", onclick: saveAs(kind), "aria-label": `Save as ${kind}` }, kind);
       place.append(element("div", { class: "saves" }, button("SVG"), button("PNG")));
@@ -189,5 +202,5 @@ const dumbbell = (() => {
     redraw();
   });
 
-  return { data, unpacked, element, save, colour, isDark, config, chart, redraw, whenSeen };
+  return { data, unpacked, element, save, colour, isDark, config, chart, tip: showTip, redraw, whenSeen };
 })();
