@@ -1,8 +1,8 @@
 """Pages that need nothing but themselves: one HTML file with its style, its scripts and its data, for charts Vega.
 
-Whatever opens the file needs no network: `page` takes in the text of every script, and a policy in the page forbids its
-own requests. Data are JSON in elements that no browser runs. Scripts find them by `dumbbell.data(NAME)`; everything else
-that `web/page.js` offers is described there.
+Whatever opens the file needs no network: `page` takes in the text of every script, and a policy in the page forbids
+its own requests. Data are JSON in elements that no browser runs. Scripts find them by `dumbbell.data(NAME)`;
+everything else that `web/page.js` offers is described there.
 """
 
 import base64
@@ -21,8 +21,8 @@ _FOLDER = Path(__file__).parent
 _ENDS = re.compile("</(?=script)|<!(?=--)", re.IGNORECASE)  # what ends a script early, or hides its end
 # what a page may load: nothing from anywhere, but scripts in its own folder if it says so
 _POLICY = (
-    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'{scripts}; style-src 'unsafe-inline'; img-src data: blob:;"
-    " base-uri 'none'; form-action 'none'"
+    "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'{scripts}; style-src 'unsafe-inline';"
+    " img-src data: blob:; base-uri 'none'; form-action 'none'"
 )
 
 
@@ -92,7 +92,7 @@ def page(
     scripts: Iterable[str] = (),
     style: str = "",
     charts: bool = True,
-    beside: bool = False,
+    loads_scripts: bool = False,
 ) -> str:
     """Return a whole page.
 
@@ -103,9 +103,10 @@ def page(
         scripts: texts of scripts, which run in this order after `web/page.js` and the libraries.
         style: CSS in addition to `web/page.css`.
         charts: whether the libraries for charts are needed.
-        beside: whether the page may load scripts that are next to it as files.
+        loads_scripts: whether the page may load scripts that lie next to it as files.
+
     """
-    policy = _POLICY.format(scripts=" file: 'self'" if beside else "")
+    policy = _POLICY.format(scripts=" file: 'self'" if loads_scripts else "")
     return "\n".join(
         [
             "<!doctype html>",
@@ -122,7 +123,8 @@ def page(
             "</head>",
             "<body>",
             '<a class="skip" href="#main">To the content</a>',
-            f'<header class="bar"><h1>{escape(title)}</h1><button type="button" id="theme" hidden>Dark</button></header>',
+            f'<header class="bar"><h1>{escape(title)}</h1>',
+            '<button type="button" id="theme" hidden>Dark</button></header>',
             f'<main id="main">\n{body}\n</main>',
             "<noscript><p>This page needs JavaScript, and no network.</p></noscript>",
             *elements,

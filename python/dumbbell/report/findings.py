@@ -1,9 +1,9 @@
-"""What a report says first: verdicts on claims if there are any, what differs between its files, engines and settings."""
+"""What a report says first: verdicts on claims if there are any, what differs between files, engines and settings."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,10 +78,10 @@ class Judged:
 def sides(runs: Runs) -> list[Side]:
     """Return the sides of a report: one for each file and engine."""
     found = []
-    for number, source in enumerate(runs.sources):
+    for place, source in enumerate(runs.sources):
         several = len(source.results.engines) > 1
         for version in source.results.engines:
-            own = runs.frame.filter((pl.col("source") == number) & (pl.col("engine_version") == version))
+            own = runs.frame.filter((pl.col("source") == place) & (pl.col("engine_version") == version))
             results = source.results.where(f"engine_version={version}") if several else source.results
             names = [source.name] * (len(runs.sources) > 1) + [source.engines[version]] * several
             cells: dict[str, list[int]] = {}
@@ -117,27 +117,15 @@ def rankings(of: Sequence[Side]) -> list[Ranking]:
     for side in of:
         known = [name for name in _HEADLINES if name.rpartition(".")[2] in side.results.measures(name.split(".")[0])]
         keys = [one for one in side.results.dimensions if one.name not in ("engine_version", "kernel", "given")]
+        titles: dict[str, str] = {}
         for key in sorted(keys, key=lambda one: one.is_numeric):
-            texts = [text for text in key.ordered if text != "-"]
-            others = texts[1 : 1 + _MOST_VALUES] if not key.is_numeric else texts[-1:]
-            for ranking in _of_key(side, key.name, [(texts[0], other) for other in others if other != texts[0]], known):
-                title = f"{side.name}: {ranking.title}" if len(of) > 1 else ranking.title
-                found.append(Ranking(title, ranking.lines, ranking.rows))
+            first, *others = [text for text in key.ordered if text != "-"]
+            for other in others[:_MOST_VALUES] if not key.is_numeric else others[-1:]:
+                titles[f"{key.name}={_quoted(first)},{_quoted(other)}"] = f"{key.name}: {first} (A) against {other} (B)"
+        for by, differs in diff.by_each(side.results, list(titles), known).items() if titles and known else ():
+            title = f"{side.name}: {titles[by]}" if len(of) > 1 else titles[by]
+            found.append(Ranking(title, differs.lines[1:], _rows(differs)[:_MOST_ROWS]))
     return found
-
-
-def _of_key(side: Side, key: str, pairs: list[tuple[str, str]], known: list[str]) -> Iterator[Ranking]:
-    usable = []
-    for first, other in pairs:
-        by = f"{key}={_quoted(first)},{_quoted(other)}"
-        try:
-            (found,) = diff.by_each(side.results, [by], known)
-        except InputError:  # cells differ in other keys as well
-            continue
-        usable.append((first, other, found))
-    for first, other, found in usable:
-        rows = _rows(found)[:_MOST_ROWS]
-        yield Ranking(f"{key}: {first} (A) against {other} (B)", found.lines[1:], rows)
 
 
 def _quoted(text: str) -> str:

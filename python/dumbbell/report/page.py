@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -10,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from dumbbell.errors import InputError, Unwritable
+from dumbbell.errors import Unwritable
 from dumbbell.figures import html
 from dumbbell.report import findings, measured, references, repeat, text
 from dumbbell.report.findings import Compared, Side
@@ -82,6 +81,7 @@ class _Report:
         title: str | None,
     ) -> None:
         self._runs = runs
+        self._models: dict[str | None, str] = {}
         self._sides = findings.sides(runs)
         self._tables = measured.tables(runs)
         self._compared, refused = findings.compared(self._sides)
@@ -157,14 +157,16 @@ class _Report:
         body = f'<nav class="parts" aria-label="Parts of this page">{links}</nav>'
         body += "".join(f'<section id="{name}">{part}</section>' for name, (_, part) in sections.items())
         body += '<aside id="panel" hidden aria-label="Runs behind a cell"></aside>'
-        model = html.packed(html.json_of(self._model(beside)).encode())
+        if beside not in self._models:
+            self._models[beside] = html.packed(html.json_of(self._model(beside)).encode())
+        model = self._models[beside]
         return html.page(
             self._title,
             body,
             elements=[f'<script type="text/plain" id="model">{model}</script>', *elements],
             scripts=[(Path(__file__).parent / "web" / name).read_text(encoding="utf-8") for name in _SCRIPTS],
             style=(Path(__file__).parent / "web" / "report.css").read_text(encoding="utf-8"),
-            beside=beside is not None,
+            loads_scripts=beside is not None,
         )
 
     def _figures(self) -> str:
@@ -181,17 +183,18 @@ class _Report:
         frame = self._runs.frame
         hashes = {text: number for number, text in enumerate(frame["hash"].unique(maintain_order=True).to_list())}
         side_of = {run: number for number, side in enumerate(self._sides) for run in side.number_of.values()}
-        most = int(frame["seed"].n_unique())
+        most = int(frame.group_by("source", "cell_name").len()["len"].max() or 1)  # type: ignore[arg-type]
         return {
             "keys": [asdict(key) for key in self._runs.keys],
             "key": frame["key"].to_list(),
             "seed": frame["seed"].to_list(),
             "hash": [hashes[text] for text in frame["hash"].to_list()],
             "wall": measured.rounded(frame["wall_s"]),
+            "late": self._runs.late,
             "side": [side_of[run] for run in frame["run"].to_list()],
             "sides": [{"name": side.name, "engine": _engine(side)} for side in self._sides],
             "experiments": {"names": self._runs.experiments, "unlike": _unlike(self._runs)},
-            "student": [quantile(freedom, _LEVEL) for freedom in range(1, max(2, 2 * most, len(frame)))[:2000]],
+            "student": [quantile(freedom, _LEVEL) for freedom in range(1, max(2, most + 1))],
             "tables": [measured.as_data(table) for table in self._tables],
             "figures": _plan(self._runs, self._tables, alone=self._is_alone),
             "alone": list(range(len(self._runs))) if self._is_alone else None,

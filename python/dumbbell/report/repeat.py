@@ -116,7 +116,7 @@ def _command(experiment: str, file: _File | None, texts: dict[str, str], config:
 
 def _toml(value: Any) -> str:
     """Return a value as `--set` takes it: text without quotes where that is enough."""
-    return value if isinstance(value, str) and not value.lstrip()[:1] in ("[", "{", '"', "'") else _value(value)
+    return value if isinstance(value, str) and value.lstrip()[:1] not in ("[", "{", '"', "'") else _value(value)
 
 
 def _value(value: Any) -> str:

@@ -1,8 +1,8 @@
 """What happened in each run over time, in few bytes: whole numbers, differences, as many bits as they need.
 
-A run has lines. A line belongs to a panel, such as `goodput`, and is called by its flow, hop or state. Values are rounded
-to four significant digits of the largest one, and stored as differences in bytes of seven bits (LEB128, zigzag; 0 is a
-value that is missing). Lines of one run and table share their times, which are a line themselves.
+A run has lines. A line belongs to a panel, such as `goodput`, and is called by its flow, hop or state. Values are
+rounded to four significant digits of the largest one, and stored as differences in bytes of seven bits (LEB128, zigzag;
+0 is a value that is missing). Lines of one run and table share their times, which are a line themselves.
 """
 
 from __future__ import annotations
@@ -19,11 +19,13 @@ import polars as pl
 
 from dumbbell.figures import html
 from dumbbell.report.sources import Runs, Source
+from dumbbell.results.columns import axis_label
 from dumbbell.results.results import Results
 
 RUNS_OF_A_CHUNK = 64
 _FEW_FLOWS = 6  # flows of a run that have a line each; of more, flows that are alike share one
 _DIGITS = 4
+_NO_THRESHOLD = 2**31 - 1
 
 # table → panel → column, and how points that are put together make one
 _OF_FLOWS = {
@@ -44,7 +46,7 @@ _OF_QUEUE = {
 }
 _OF_TRACE = (
     *("max_bw_mbit", "bw_mbit", "bw_shortterm_mbit", "pacing_rate_mbit", "min_rtt_ms", "inflight_shortterm"),
-    *("inflight_longterm", "inflight_bdp", "pacing_gain", "cwnd_gain", "ecn_alpha", "round"),
+    *("inflight_longterm", "inflight_bdp", "pacing_gain", "cwnd_gain", "ecn_alpha"),
 )
 _SUMMED = {column for column, how in (*_OF_FLOWS.values(), *_OF_QUEUE.values()) if how == "sum"}
 STATE = "state"  # the panel of states of a control, whose values are places in a list of texts
@@ -111,6 +113,8 @@ class Series:
             return None
         names = [column for column, _ in columns.values()]
         rows = results.parts("series", ["time_s", *names]).join(own, on="key", how="inner")
+        if "ssthresh" in names:  # which is not set before the first reduction
+            rows = rows.with_columns(pl.when(pl.col("ssthresh") < _NO_THRESHOLD).then("ssthresh"))
         # a flow of its own while there are few, else the mean of those that are alike
         count = pl.col("flow").n_unique().over("run")
         alike = pl.col("flow").n_unique().over("run", "part")
@@ -187,7 +191,8 @@ class Series:
             label=pl.when(alike > 1).then(pl.concat_str(part, pl.lit(" #"), pl.col("flow") + 1)).otherwise(part)
         )
         rows = rows.with_columns(pl.col(columns).cast(pl.Float64))
-        found = [Lines(_long(rows, {column: f"control: {column}" for column in columns}, "trace"), [])]
+        panels = {column: f"control: {axis_label(column, 'trace')}" for column in columns}
+        found = [Lines(_long(rows, panels, "trace"), [])]
         states = rows.filter(pl.col("state").is_not_null() & (pl.col("state").cast(pl.String) != ""))
         if states.height:
             texts = sorted(states["state"].cast(pl.String).unique().to_list())
@@ -263,6 +268,7 @@ def _fewer(lines: pl.DataFrame, most: int) -> pl.DataFrame:
 def _chunk(number: int, parts: Sequence[tuple[pl.DataFrame, list[str]]]) -> Chunk:
     head: dict[str, Any] = {}
     body = bytearray()
+    known: dict[tuple[Any, ...], tuple[int, int, int]] = {}  # times that several runs have
     for frame, texts in parts:
         if frame.is_empty():
             continue
@@ -277,10 +283,12 @@ def _chunk(number: int, parts: Sequence[tuple[pl.DataFrame, list[str]]]) -> Chun
             of_run = head.setdefault(str(run), {"times": [], "lines": []})
             key = (run, group)
             if key not in seen or seen[key][1] != times:
-                x_values, x_decimals = _rounded(pl.Series([times]), digits=7)
-                x_bytes, _ = _encoded(x_values)
-                of_run["times"].append([len(body), len(times), x_decimals[0]])
-                body += x_bytes
+                code = tuple(times)
+                if code not in known:
+                    x_values, x_decimals = _rounded(pl.Series([times]), digits=7)
+                    known[code] = (len(body), len(times), x_decimals[0])
+                    body += _encoded(x_values)[0]
+                of_run["times"].append(known[code])
                 seen[key] = (len(of_run["times"]) - 1, times)
             start = ends[place - 1] if place else 0
             line: list[Any] = [panel, label, seen[key][0], len(body), len(times), decimals[place]]

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import polars as pl
 
-from dumbbell.errors import InputError, Nothing
+from dumbbell.errors import InputError
 from dumbbell.results import dimensions as dims
 from dumbbell.results.dimensions import NOTHING, Dimension
 from dumbbell.results.results import Results
 from dumbbell.results.store import Store
-from dumbbell.results.versions import KINDS, meant
+from dumbbell.results.versions import KINDS, kind, meant
 
 FILE = "results"  # the key that distinguishes files
 
@@ -50,14 +50,21 @@ def opened(files: Sequence[str | Path | Results], where: Sequence[str] = (), eng
     for file in files:
         given = isinstance(file, Results)
         results = file if isinstance(file, Results) else Results(file, engine=engine)
-        if not len(Results(results.path, engine="all") if not given and engine is None else results):
-            raise Nothing(str(results.path), "", "no finished run", "results of at least one run")
         if not given and engine is None:
             results = _newest(results)
         results = results.where(*where)
         results.require_whole_runs("a report is of whole runs", "keys of runs, such as flows[*].cc or bottleneck.rate")
-        found.append(Source(str(results.path), results, results.engine_texts()))
+        found.append(Source(str(results.path), results, _engines(results)))
     return [Source(name, one.results, one.engines) for name, one in zip(_names(found), found, strict=True)]
+
+
+def _engines(results: Results) -> dict[str, str]:
+    """Return what each version of an engine is called: by its kind where there is one of it."""
+    kinds = [kind(version) for version in results.engines]
+    return {
+        version: kind(version) if kind(version) != "linux" and kinds.count(kind(version)) == 1 else text
+        for version, text in results.engine_texts().items()
+    }
 
 
 def _newest(results: Results) -> Results:
@@ -88,9 +95,9 @@ class Runs:
         self.sources = list(sources)
         parts = []
         for number, one in enumerate(self.sources):
-            rows = one.results.frame("runs").select(
-                "key", "experiment", "seed", "hash", "engine_version", "wall_s", "matrix", "config", "title"
-            )
+            names = ("key", "experiment", "seed", "hash", "engine_version", "wall_s", "matrix", "config", "title")
+            rows = one.results.frame("runs")
+            rows = rows.select(*names, *(["valid"] if "valid" in rows.columns else []))
             cells = one.results.parts("runs", []).select("key", cell_name="cell")
             rows = rows.join(cells, on="key", how="left", maintain_order="left")
             parts.append(rows.with_columns(source=pl.lit(number)))
@@ -103,6 +110,13 @@ class Runs:
     def of(self, source: int) -> pl.DataFrame:
         """Return `key` and `run` of the runs of one file."""
         return self.frame.filter(pl.col("source") == source).select("key", "run")
+
+    @cached_property
+    def late(self) -> list[int]:
+        """The runs in real time whose machine did not keep time."""
+        if "valid" not in self.frame.columns:
+            return []
+        return self.frame.filter(pl.col("valid").cast(pl.Int64) == 0)["run"].to_list()
 
     @cached_property
     def experiments(self) -> list[str]:
@@ -126,14 +140,8 @@ class Runs:
     def _names(self) -> list[str]:
         if len(self.sources) == 1:
             return [one.name for one in self.sources[0].results.dimensions]
-        # what differs between files, too, is a key
-        frames, configs = [], {}
-        for number, one in enumerate(self.sources):
-            frames.append(one.results.cells.with_columns(cell=pl.format("{} {}", pl.lit(number), "cell")))
-            configs |= {f"{number} {cell}": config for cell, config in one.results.configurations.items()}
-        cells = pl.concat(frames).with_columns(given=pl.lit("-"))
-        own = [one.name for source in self.sources for one in source.results.dimensions]
-        return list(dict.fromkeys([*own, *(one.name for one in dims.dimensions(cells, configs))]))
+        # settings in which files differ follow from the file
+        return list(dict.fromkeys(one.name for source in self.sources for one in source.results.dimensions))
 
     def _key(self, name: str) -> Key:
         texts: list[str] = []
@@ -149,6 +157,9 @@ class Runs:
             if dimension is None:
                 texts += [NOTHING] * len(own)
                 continue
+            if name == "engine_version":
+                called = {text: source.engines[version] for version, text in source.results.engine_texts().items()}
+                dimension = dims.column_of(name, {cell: called[text] for cell, text in dimension.texts.items()})
             texts += [dimension.texts[cell] for cell in own]
             ordered |= dict.fromkeys(dimension.ordered)
             of_texts = dimension.numbers

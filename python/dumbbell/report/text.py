@@ -12,7 +12,7 @@ from dumbbell.report.references import Published
 from dumbbell.report.sources import Runs, Source
 from dumbbell.results.versions import kind
 
-_MOST_TEXTS = 12
+_MOST_TEXTS, _LONGEST = 12, 300
 # what a reader asks first of runs; those in which they differ are listed as keys
 _SETTINGS = (
     *("bottleneck.rate", "bottleneck.aqm", "bottleneck.link", "bottleneck.shaper", "flows[*].cc", "flows[*].base_rtt"),
@@ -25,10 +25,18 @@ def _row(name: str, value: str) -> str:
     return f'<tr><th scope="row">{escape(name)}</th><td>{value}</td></tr>'
 
 
+def _version(version: str, names: dict[str, str]) -> str:
+    name = names.get(version, version)
+    return version if name == version or kind(version) != "linux" else f"{name}: {version}"
+
+
 def _listed(texts: Sequence[str]) -> str:
-    shown = texts if len(texts) <= _MOST_TEXTS else [*texts[: _MOST_TEXTS - 2], "…", texts[-1]]
-    more = f" ({len(texts)} values)" if len(texts) > _MOST_TEXTS else ""
-    return escape(", ".join(shown) + more)
+    if len(texts) <= _MOST_TEXTS and len(", ".join(texts)) <= _LONGEST:
+        return escape(", ".join(texts))
+    first = [texts[0]]
+    while len(first) < min(_MOST_TEXTS, len(texts)) - 1 and len(", ".join([*first, texts[len(first)]])) <= _LONGEST / 2:
+        first.append(texts[len(first)])
+    return escape(f"{', '.join(first)}, … {texts[-1]} ({len(texts)} values)")
 
 
 def seconds(value: float) -> str:
@@ -57,7 +65,7 @@ def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
     rows.append(
         _row(
             "engines" if len(versions) > 1 else "engine",
-            "<br>".join(f"{escape(engines.get(one, one))}, {_KINDS[kind(one)]}" for one in versions),
+            "<br>".join(f"{escape(_version(one, engines))}, {_KINDS[kind(one)]}" for one in versions),
         )
     )
     times = sorted({config["duration"] / 1e9 for one in runs.sources for config in one.results.configurations.values()})
@@ -72,6 +80,9 @@ def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
     notes = [
         f"{one.name}: {note}" if len(runs.sources) > 1 else note for one in runs.sources for note in one.results.notes
     ]
+    if late := runs.late:
+        were = "were" if len(late) > 1 else "was"
+        notes.append(f"{len(late)} of the runs in real time {were} too late, and should not count")
     said = "".join(f'<p class="note">{escape(note[:1].upper() + note[1:])}.</p>' for note in notes)
     return f'<h2>What was run</h2><div class="scroll"><table class="plain">{"".join(rows)}</table></div>{said}'
 
@@ -112,8 +123,8 @@ def findings(
     if ranked:
         heading = "<h3>What differs most</h3>" if parts or len(ranked) > 1 else ""
         note = (
-            '<p class="note">Means over cells that differ in this key alone, with 95 % intervals, as <code>dumbbell diff '
-            "--by</code> has them: the surest and largest differences first.</p>"
+            '<p class="note">Means over cells that differ in this key alone, with 95 % intervals, as '
+            "<code>dumbbell diff --by</code> has them: the surest and largest differences first.</p>"
         )
         parts.append(heading + note + "".join(_ranking(one, first=i == 0) for i, one in enumerate(ranked)))
     if not parts:
@@ -124,21 +135,27 @@ def findings(
 def _claims(one: Judged) -> str:
     if one.refused:
         return f'<p class="note">Claims of {escape(one.study)} are not judged: {escape(one.refused)}.</p>'
-    rows = []
+    rows: dict[bool, list[str]] = {True: [], False: []}
     for verdict in one.verdicts:
         kind_of = verdict["verdict"].split()[0]
-        rows.append(
+        said = (f"{verdict['selects']}; {verdict['predicate']}", verdict["remarks"])
+        rows[kind_of != "no"].append(
             f'<tr><td class="verdict {"none" if kind_of == "no" else kind_of}">{escape(verdict["verdict"])}</td>'
-            f'<td>{escape(verdict["says"])}<br><span class="note">{escape(verdict["selects"])}; {escape(verdict["predicate"])}'
-            f"{'. ' + escape(verdict['remarks']) if verdict['remarks'] else ''}</span></td>"
+            f'<td>{escape(verdict["says"])}<br><span class="note">{escape(". ".join(filter(None, said)))}</span></td>'
             f'<td class="number">{escape(verdict["value"])}</td></tr>'
         )
-    table = (
-        '<div class="scroll"><table><tr><th scope="col">verdict</th><th scope="col">claim</th>'
-        f'<th scope="col">value</th></tr>{"".join(rows)}</table></div>'
-    )
+    head = '<tr><th scope="col">verdict</th><th scope="col">claim</th><th scope="col">value</th></tr>'
+    tables = {
+        decided: f'<div class="scroll"><table>{head}{"".join(of)}</table></div>' for decided, of in rows.items() if of
+    }
     summary = "".join(f"<p>{escape(line)}.</p>" for line in one.summary.splitlines())
-    return f"<h3>{escape(one.title)}</h3>{summary}<details open><summary>All verdicts</summary>{table}</details>"
+    parts = [f"<h3>{escape(one.title)}</h3>{summary}"]
+    if True in tables:
+        summary = f"<summary>Claims that these runs decide: {len(rows[True])}</summary>"
+        parts.append(f"<details open>{summary}{tables[True]}</details>")
+    if False in tables:
+        parts.append(f"<details><summary>Claims without data: {len(rows[False])}</summary>{tables[False]}</details>")
+    return "".join(parts)
 
 
 def _sides(one: Compared, names: Sequence[str]) -> str:
@@ -154,13 +171,17 @@ def _ranking(one: Ranking, *, first: bool) -> str:
         told = "no difference is sure"
     else:
         told = "; ".join(
-            f'{escape(row["label"].partition(",")[0])}{_of(row)} <span class="big">{escape(row["change"])}</span>'
+            f'{escape(row["label"].partition(",")[0])}{_of(row)} <span class="big">{escape(_changed(row))}</span>'
             for row in one.rows[:3]
         )
     lines = "".join(f'<p class="note">{escape(line)}</p>' for line in one.lines)
     body = _differences(one.rows) if one.rows else ""
     opened = " open" if first and one.rows else ""
     return f"<details{opened}><summary><b>{escape(one.title)}</b>: {told}</summary>{body}{lines}</details>"
+
+
+def _changed(row: dict[str, str]) -> str:
+    return f"{row['a']} to {row['b']}" if row["change"] == "-" else row["change"]
 
 
 def _of(row: dict[str, str]) -> str:
@@ -195,7 +216,8 @@ def published(found: Sequence[Published]) -> str:
             f"<tr>{''.join(f'<td{number_class(cell)}>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
         )
         parts.append(
-            f'<h3>{escape(one.name)}</h3><p>{escape(one.note)}</p><div class="scroll"><table><tr>{heads}</tr>{body}</table></div>'
+            f"<h3>{escape(one.name)}</h3><p>{escape(one.note)}</p>"
+            f'<div class="scroll"><table><tr>{heads}</tr>{body}</table></div>'
             f'<div id="published-{number}" class="published"></div>'
         )
     return f"<h2>Published numbers</h2>{''.join(parts)}"
@@ -217,7 +239,7 @@ def data(runs: Runs, files: Sequence[str], rounded: str) -> str:
         what = f"<p>Every table of these runs, in full:</p><ul>{items}</ul>"
     else:
         commands = "\n".join(
-            f"dumbbell export {escape(str(one.results.path))} -o tables{'' if len(runs.sources) == 1 else f'-{i}'} --parquet"
+            f"dumbbell export {escape(str(one.results.path))} -o tables{f'-{i}' * (len(runs.sources) > 1)} --parquet"
             for i, one in enumerate(runs.sources, 1)
         )
         what = (

@@ -8,6 +8,7 @@ are averaged for each seed, and the interval is over seeds: cells of one sweep d
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Sequence
@@ -176,15 +177,23 @@ def diff(first: Results, second: Results | None = None, *, by: str | None = None
         assert by is not None
         if engine := engine_of(by):
             first = first.engine(engine) if first.selected_engine is None else first
-        return by_each(first, [by], values)[0]
+        pairs, lines, names = _pairs_by_key(first, by)
+        sides = [_long(first, values)] * 2
     return _of_pairs(sides, pairs, names, lines)
 
 
-def by_each(results: Results, keys: Sequence[str], values: Sequence[str] = ()) -> list[Diff]:
-    """Return `diff` of the same results by each of several keys, or values of keys; they are read once."""
-    pairs_of = [_pairs_by_key(results, by) for by in keys]
+def by_each(results: Results, keys: Sequence[str], values: Sequence[str] = ()) -> dict[str, Diff]:
+    """Return `diff` of the same results by each of several keys, or values of keys; they are read once.
+
+    Keys that do not differ alone in any two cells, or with which no measure can be compared, are left out.
+    """
     long = _long(results, values)
-    return [_of_pairs([long, long], pairs, names, lines) for pairs, lines, names in pairs_of]
+    found = {}
+    for by in keys:
+        with contextlib.suppress(Nothing, Unfit):
+            pairs, lines, names = _pairs_by_key(results, by)
+            found[by] = _of_pairs([long, long], pairs, names, lines)
+    return found
 
 
 def _of_pairs(sides: list[pl.DataFrame], pairs: pl.DataFrame, names: tuple[str, str], lines: list[str]) -> Diff:

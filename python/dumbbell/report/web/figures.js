@@ -10,6 +10,7 @@
   };
   const DASHES = [[1, 0], [6, 2], [2, 2], [8, 2, 2, 2], [10, 3], [4, 2, 1, 2, 1, 2], [3, 4], [12, 2, 3, 2]];
   const KINDS = { map: "map", lines: "lines", dots: "dots with intervals", points: "one measure against another" };
+  const SIDES = /^(results|engine_version|kernel)$/;
   let count = 0;
 
   // colours
@@ -38,8 +39,10 @@
   function suits(table, of) {
     const axes = report.varying(table, of);
     const numeric = byLength(axes.filter(isNumeric), of, table);
-    if (numeric.length >= 2) return "map";
-    return numeric.length === 1 && new Set(of.map((row) => report.codeAt(table, numeric[0], row))).size > 2 ? "lines" : "dots";
+    const size = (axis) => (axis ? new Set(of.map((row) => report.codeAt(table, axis, row))).size : 0);
+    if (axes.some((axis) => axis.name === "from_bytes")) return "lines";
+    if (size(numeric[0]) > 2 && size(numeric[1]) > 2) return "map";
+    return size(numeric[0]) > 2 ? "lines" : "dots";
   }
 
   function placed(kind, table, of, settings) {
@@ -56,21 +59,25 @@
       y = named(settings.y) ?? two.find((axis) => axis !== x) ?? null;
       if (y === x) y = [...numeric, ...words].find((axis) => axis !== x) ?? null;
     } else if (kind === "lines") {
-      x = named(settings.x) ?? numeric[0] ?? words[0] ?? null;
+      x = named(settings.x) ?? named("from_bytes") ?? numeric[0] ?? words[0] ?? null;
     } else if (kind === "dots") {
-      x = named(settings.x) ?? words[0] ?? numeric[0] ?? null;
+      // files and engines are held against each other: they are colours
+      x = named(settings.x) ?? words.find((axis) => !SIDES.test(axis.name)) ?? numeric[0] ?? words[0] ?? null;
     }
     const rest = axes.filter((axis) => axis !== x && axis !== y);
     if (kind !== "map") {
       const parts = rest.filter((axis) => axis.of === "rows" && axis.texts.length <= 16);
       const few = byLength(rest.filter((axis) => axis.texts.length <= 9), of, table).reverse();
-      const preferred = rest.find((axis) => /aqm|engine_version|results/.test(axis.name) && axis.texts.length <= 9);
-      y = (settings.y === "" ? null : named(settings.y)) ?? (settings.y === "" ? null : (parts[0] ?? preferred ?? few.at(-1) ?? null));
+      const preferred = rest.find((axis) => /aqm/.test(axis.name) && axis.texts.length <= 9);
+      const side = rest.find((axis) => SIDES.test(axis.name));
+      y = (settings.y === "" ? null : named(settings.y)) ?? (settings.y === "" ? null : (side ?? (table.name === "slowdowns" ? preferred : null) ?? parts[0] ?? preferred ?? few.at(-1) ?? null));
       if (y === x) y = null;
     }
     const facets = kind === "points" ? [] : axes.filter((axis) => axis !== x && axis !== y);
     return { axes, x, y, facets };
   }
+
+  const isWide = (values) => values.length > 1 && Math.min(...values) > 0 && Math.max(...values) / Math.min(...values) > 50;
 
   class Figure {
     constructor(host, settings) {
@@ -215,7 +222,10 @@
       }));
       const axes = place.axes.map((axis) => [axis.name, axis.name]);
       const shown = [
-        select("Measure", settings.measure, measures, (value) => (settings.measure = value)),
+        select("Measure", settings.measure, measures, (value) => {
+          settings.measure = value;
+          delete settings.log;
+        }),
         select("Kind", settings.kind ?? "auto", [[`suits: ${KINDS[kind]}`, "auto"], ...Object.entries(KINDS).map(([key, text]) => [text, key])], (value) => {
           settings.kind = value;
         }),
@@ -245,6 +255,15 @@
       this.controls.replaceChildren(...shown);
     }
 
+    logBox(isLog) {
+      const change = (event) => {
+        this.settings.log = event.target.checked;
+        this.draw();
+        this.controls.querySelector("input")?.focus();
+      };
+      this.controls.append(element("label", {}, element("input", { type: "checkbox", checked: isLog, onchange: change }), " logarithmic"));
+    }
+
     heads(codes, place) {
       return codes.map((code, i) => report.said(place.facets[i], code)).join(", ");
     }
@@ -266,10 +285,14 @@
         if (most === least) return 0.5;
         return isLog ? Math.log(value / least) / Math.log(most / least) : (value - least) / (most - least);
       };
+      const digits = Math.max(0, Math.min(6, 2 - Math.floor(Math.log10(most || 1) + 1e-9)));
+      // as many decimals in every cell, unless they are of unlike size
+      this.printed = (value) => (isLog || most >= 1e5 || most < 0.01 ? report.short(value) : value.toFixed(digits));
       const used = (axis) => [...new Set(groups.map((group) => group.codes[at(axis)]))].sort((a, b) => a - b);
       const columns = used(place.x);
       const lines = used(place.y).reverse();
       const width = Math.max(...columns.map((code) => place.x.texts[code].length), 4);
+      this.body.classList.remove("single");
       this.body.style.setProperty("--panel", `${Math.min(90, 6 + columns.length * Math.max(2.6, Math.min(width * 0.55, 9)))}rem`);
       for (const panel of shown) {
         const cells = new Map(panel.groups.map((group) => [`${group.codes[at(place.x)]} ${group.codes[at(place.y)]}`, group]));
@@ -312,7 +335,7 @@
           onpointerleave: () => dumbbell.tip(null),
           onkeydown: arrows,
         },
-        report.short(value.mean),
+        this.printed(value.mean),
       );
       return element("td", {}, button);
     }
@@ -331,14 +354,21 @@
       const axes = [place.x, place.y, ...place.facets].filter(Boolean);
       const used = place.y ? [...new Set(groups.map((group) => group.codes[at(place.y)]))].sort((a, b) => a - b) : [];
       const colours = used.map((code) => place.y.texts[code]);
+      const means = groups.map((group) => group.values[0].mean).filter((mean) => mean !== null);
       const ends = groups.flatMap((group) => {
         const { mean, half } = group.values[0];
         return mean === null ? [] : [mean - (half ?? 0), mean + (half ?? 0)];
       });
+      const isLog = this.settings.log ?? isWide(means);
+      const least = Math.min(...means.filter((mean) => mean > 0));
       const domain = [Math.min(...ends), Math.max(...ends)];
-      if (domain[0] > 0 && domain[0] < domain[1] / 3) domain[0] = 0;
+      if (isLog) domain[0] = Math.max(domain[0], least / 2);
+      else if (Math.min(...means) >= 0 && domain[0] < 0) domain[0] = 0;
+      else if (domain[0] > 0 && domain[0] < domain[1] / 3) domain[0] = 0;
+      const scale = { domain, nice: !isLog, zero: false, type: isLog ? "log" : "linear", clamp: true };
+      if (least < Infinity && Math.min(...means) > 0) this.logBox(isLog);
       this.body.style.setProperty("--panel", kind === "dots" ? "26rem" : "22rem");
-      if (shown.length === 1) this.body.style.setProperty("--panel", "100%");
+      this.body.classList.toggle("single", shown.length === 1);
       this.swatches(colours, kind === "lines");
       for (const panel of shown) {
         const data = panel.groups
@@ -355,7 +385,7 @@
         const text = this.heads(panel.codes, place);
         const host = element("div", { class: "chart" });
         this.body.append(element("figure", { class: "panel" }, text ? element("figcaption", {}, text) : null, host));
-        const spec = kind === "lines" ? lineSpec(data, place, colours, domain, this.measure) : dotSpec(data, place, colours, domain, this.measure);
+        const spec = kind === "lines" ? lineSpec(data, place, colours, scale, this.measure) : dotSpec(data, place, colours, scale, this.measure);
         this.chart(host, spec, data, axes, `${this.measure.label}${text ? `: ${text}` : ""}`);
       }
     }
@@ -428,7 +458,7 @@
         return;
       }
       this.swatches(colours, false);
-      this.body.style.setProperty("--panel", "100%");
+      this.body.classList.add("single");
       const host = element("div", { class: "chart" });
       this.body.append(element("figure", { class: "panel" }, host));
       this.chart(host, pointSpec(data, colours, this.measure, second), data, axes, `${second.label} against ${this.measure.label}`);
@@ -451,16 +481,18 @@
     return positive.length === numbers.length ? { type: "log", nice: false } : { type: "symlog", constant: least, nice: false };
   }
 
-  function lineSpec(data, place, texts, domain, measure) {
+  function lineSpec(data, place, texts, scale, measure) {
     const numbers = [...new Set(data.map((one) => one.x))];
     const x = isNumeric(place.x)
-      ? { field: "x", type: "quantitative", title: place.x.label, scale: numericScale(numbers), axis: numbers.length <= 12 ? { values: numbers, labelOverlap: true, format: "~g" } : {} }
+      ? { field: "x", type: "quantitative", title: place.x.label, scale: numericScale(numbers), axis: numbers.length <= 12 ? { values: numbers, labelOverlap: true, format: "~r" } : {} }
       : { field: "x", type: "ordinal", sort: place.x.texts, title: place.x.label, axis: { labelAngle: -30 } };
-    const y = { type: "quantitative", title: measure.label, scale: { domain, nice: true, zero: false } };
+    const y = { type: "quantitative", title: measure.label, scale };
     const colour = texts.length ? { color: coloured(texts) } : {};
     const layer = [];
     if (data.some((one) => one.high > one.low)) {
-      layer.push({ mark: { type: "area", opacity: 0.2, tooltip: null }, encoding: { x, y: { ...y, field: "low" }, y2: { field: "high" }, ...colour } });
+      // bands of many lines would hide each other
+      const mark = texts.length <= 3 ? { type: "area", opacity: 0.2, tooltip: null } : { type: "rule", strokeWidth: 1.2, opacity: 0.7, tooltip: null };
+      layer.push({ mark, encoding: { x, y: { ...y, field: "low" }, y2: { field: "high" }, ...colour } });
     }
     const dash = texts.length ? { strokeDash: { field: "c", type: "nominal", legend: null, scale: { domain: texts, range: DASHES } } } : {};
     layer.push({ mark: { type: "line", tooltip: null }, encoding: { x, y: { ...y, field: "mean" }, ...colour, ...dash } });
@@ -477,11 +509,11 @@
     return [...found, { field: "mean", title: measure.label, type: "quantitative", format: ".4~g" }, { field: "low", title: "from", type: "quantitative", format: ".4~g" }, { field: "high", title: "to", type: "quantitative", format: ".4~g" }];
   }
 
-  function dotSpec(data, place, texts, domain, measure) {
+  function dotSpec(data, place, texts, scale, measure) {
     const sort = place.x ? place.x.texts : null;
     const y = { field: "x", type: "nominal", sort, title: null, axis: { labelLimit: 200, grid: true } };
     const offset = texts.length > 1 ? { yOffset: { field: "c", type: "nominal", scale: { domain: texts } } } : {};
-    const x = { type: "quantitative", scale: { domain, nice: true, zero: false }, title: measure.label };
+    const x = { type: "quantitative", scale, title: measure.label };
     const colour = texts.length ? { color: coloured(texts) } : {};
     return {
       width: "container", height: { step: texts.length > 1 ? Math.max(8, 22 / Math.sqrt(texts.length)) : 22 }, params: [cursor], data: bare(data),
@@ -497,7 +529,7 @@
 
   function pointSpec(data, texts, first, second) {
     const colour = texts.length ? { color: coloured(texts), shape: shaped(texts) } : {};
-    const axis = (field, measure) => ({ field, type: "quantitative", title: measure.label, scale: { ...numericScale(data.map((one) => one[field])), nice: true } });
+    const axis = (field, measure) => ({ field, type: "quantitative", title: measure.label, scale: { ...numericScale(data.map((one) => one[field])), padding: 12 } });
     return {
       width: "container", height: 340, params: [cursor], data: bare(data), mark: { type: "point", filled: true, opacity: 0.8, cursor: "pointer" },
       encoding: {

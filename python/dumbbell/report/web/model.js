@@ -117,7 +117,7 @@ const report = (() => {
     const middle = values.reduce((sum, value) => sum + value, 0) / values.length;
     if (n < 2) return { mean: middle, half: null, n, none };
     const squares = values.reduce((sum, value) => sum + (value - middle) ** 2, 0);
-    const half = (model.student[n - 2] * Math.sqrt(squares / (n - 1))) / Math.sqrt(n);
+    const half = ((model.student[n - 2] ?? 1.96) * Math.sqrt(squares / (n - 1))) / Math.sqrt(n);
     return { mean: middle, half, n, none };
   }
 

@@ -150,6 +150,7 @@
 
     showFacts(read) {
       const { model } = report;
+      const one = this.chosen.length === 1;
       const table = report.table("runs");
       const shown = ["utilisation", "goodput_total_mbit", "jain", "sojourn_mean_ms", "sojourn_p99_ms", "ce_marks", "drops", "retransmissions"];
       const rows = [];
@@ -193,7 +194,8 @@
           element("pre", { tabindex: "0" }, JSON.stringify(JSON.parse(one.config), null, 1)),
         );
       });
-      this.facts.replaceChildren(element("div", { class: "scroll" }, element("table", { class: "facts" }, head, ...rows)), ...commands, ...more);
+      const late = this.chosen.filter((run) => model.late.includes(run)).map((run) => element("p", { class: "empty" }, `${nameOf(run, this.runs)} was too late and does not count: its machine did not keep time.`));
+      this.facts.replaceChildren(...late, element("div", { class: one ? "" : "scroll" }, element("table", { class: one ? "facts one" : "facts" }, one ? null : head, ...rows)), ...commands, ...more);
     }
 
     // charts of one time: a drag or two numbers choose a part of it
@@ -222,7 +224,7 @@
       this.moments();
       const labels = [...new Set([...panels.values()].flat().map((line) => line.label))].filter(Boolean);
       if (several) this.plots.append(element("p", { class: "note" }, `Solid: ${names[0]}. ${["Dashed", "Dotted", "Dash-dotted"].slice(0, names.length - 1).map((text, i) => `${text}: ${names[i + 1]}`).join(". ")}.`));
-      const order = ["goodput", "throughput", "srtt", "sojourn", "cwnd", "marks and drops of the queue, packets", "retransmissions", "backlog", "ssthresh"];
+      const order = ["goodput", "throughput", "state", "srtt", "sojourn", "cwnd", "marks and drops of the queue, packets", "retransmissions", "backlog", "ssthresh"];
       const place = (name) => (order.includes(name) ? order.indexOf(name) : name.startsWith("distribution") ? 99 : 50);
       for (const [name, lines] of [...panels].sort((a, b) => place(a[0]) - place(b[0]))) this.plot(name, lines, labels, names);
     }
@@ -254,7 +256,7 @@
     }
 
     plot(name, lines, labels, names) {
-      const title = TITLES[name] ?? name.replace(/^control: /, "control: ").replaceAll("_", " ");
+      const title = TITLES[name] ?? name;
       const host = element("div", { class: "chart", "data-panel": name });
       const own = labels.filter((label) => lines.some((line) => line.label === label));
       const legend = element("div", { class: "legend" });
@@ -272,7 +274,8 @@
       this.charts.push(entry);
       dumbbell.whenSeen(host, async () => {
         if (this.closed || !host.isConnected) return;
-        const spec = name === "state" ? stateSpec(lines) : timed ? timeSpec(lines, labels, names, this.time ?? [0, this.end]) : distributionSpec(lines, labels, names);
+        const known = own.length ? labels : [];
+        const spec = name === "state" ? stateSpec(lines) : timed ? timeSpec(lines, known, names, this.time ?? [0, this.end]) : distributionSpec(lines, known, names);
         const inner = element("div", {});
         host.append(inner);
         entry.chart = await dumbbell.chart(inner, spec, { label: title, name: name.replace(/\W+/g, "-"), ready: (view) => timed && this.drag(inner, view) });
@@ -358,7 +361,8 @@
   }
 
   function stateSpec(lines) {
-    const data = lines.flatMap((line) => line.x.map((x, i) => ({ x, x2: line.x[i + 1] ?? x, s: line.texts[line.y[i]] ?? "", r: [line.label, line.run].filter(Boolean).join(", ") })));
+    const several = new Set(lines.map((line) => line.run)).size > 1;
+    const data = lines.flatMap((line) => line.x.map((x, i) => ({ x, x2: line.x[i + 1] ?? x, s: line.texts[line.y[i]] ?? "", r: [line.label, several ? line.run : ""].filter(Boolean).join(", ") })));
     return {
       width: "container", height: { step: 22 }, params: [{ name: "from", value: 0 }, { name: "to", value: Math.max(...data.map((row) => row.x2)) }], data: { values: data },
       mark: { type: "bar", clip: true, tooltip: { content: "encoding" } },

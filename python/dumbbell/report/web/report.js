@@ -19,7 +19,7 @@
     const titles = new Map();
     const state = () => {
       const kept = report.runs().filter(Boolean).length;
-      count.textContent = kept === total ? `all ${total} runs` : `${kept} of ${total} runs`;
+      count.textContent = kept === total ? (total === 1 ? "one run" : `all ${total} runs`) : `${kept} of ${total} runs`;
       for (const [name, { title, texts }] of titles) {
         const allowed = report.filtered(name);
         title.textContent = allowed ? `${name}: ${allowed.size} of ${texts.length}` : name;
@@ -28,6 +28,8 @@
     };
     for (const key of report.keys()) {
       if (key.texts.length < 2 || key.texts.length > MOST_BOXES) continue;
+      const flows = report.keys().find((other) => other.name === "flow");
+      if (key.name === "class" && flows && String(flows.texts) === String(key.texts)) continue;
       const title = element("summary", {}, key.name);
       titles.set(key.name, { title, texts: key.texts });
       const list = element("div", { class: "boxes" });
@@ -65,7 +67,8 @@
 
   await report.load();
   const { model } = report;
-  filters(at("filters"));
+  if (model.alone) at("filters").hidden = true;
+  else filters(at("filters"));
   const figures = at("figures");
   if (figures && model.tables.length) {
     if (model.alone) new report.View(at("alone"), model.alone);
