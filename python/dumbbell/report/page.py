@@ -21,7 +21,7 @@ from dumbbell.results.results import Results
 from dumbbell.results.student import quantile
 
 BYTES_OF_1000_RUNS = 3_000_000  # a page may have so many, or as many as its share if it has more runs
-_FEWEST_POINTS = 20
+_FEWEST_POINTS = 10
 _LEVEL = 0.95
 _DATA = "data"  # the folder next to a page in a folder
 _SCRIPTS = ("model.js", "figures.js", "panel.js", "tables.js", "report.js")
@@ -105,13 +105,11 @@ class _Report:
         extra = self._of_runs()
         rest = len(self._page("", [], None, points=None).encode())
         allowed = BYTES_OF_1000_RUNS * max(1.0, len(self._runs) / 1000) - rest
-        most: int | None = None
+        most, share = None, 1.0
         chunks = _texts(series, most, extra)
-        for _ in range(4):
-            size = sum(map(len, chunks))
-            if size <= allowed or (most is not None and most <= _FEWEST_POINTS):
-                break
-            most = max(_FEWEST_POINTS, int(0.9 * (most or series.points) * max(0.1, allowed / size)))
+        while (size := sum(map(len, chunks))) > allowed and (most is None or most > _FEWEST_POINTS):
+            share *= 0.93 * max(0.05, allowed / size)
+            most = max(_FEWEST_POINTS, min(series.most(share), most - 1 if most else series.most(1.0)))
             chunks = _texts(series, most, extra)
         elements = [
             f'<script type="text/plain" id="chunk-{number}">{chunk}</script>' for number, chunk in enumerate(chunks)

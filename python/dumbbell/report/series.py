@@ -89,11 +89,17 @@ class Series:
         found += [self._states(results, own), *self._trace(results, own), *self._histograms(results, own)]
         return [one for one in found if one is not None and one.frame.height]
 
-    @property
-    def points(self) -> int:
-        """How many points the longest line has."""
-        lengths = [one.frame.group_by("run", "panel", "label").len()["len"].max() for of in self._tables for one in of]
-        return max((int(one) for one in lengths if isinstance(one, int)), default=0)
+    def most(self, share: float) -> int:
+        """Return to how many points lines have to be cut so that this share of all points is left."""
+        by = ["run", "group", "panel", "label"]
+        parts = [one.frame.group_by(by).len()["len"].cast(pl.Float64) for of in self._tables for one in of]
+        lengths = pl.concat(parts).to_numpy() if parts else np.zeros(1)
+        few, many = 1, int(lengths.max())
+        while few < many:
+            middle = (few + many + 1) // 2
+            fits = np.minimum(lengths, middle).sum() <= share * lengths.sum()
+            few, many = (middle, many) if fits else (few, middle - 1)
+        return few
 
     def chunks(self, most: int | None = None) -> Iterator[Chunk]:
         """Yield the lines of all runs, in chunks of runs; each with at most `most` points."""
@@ -275,8 +281,8 @@ def _chunk(number: int, parts: Sequence[tuple[pl.DataFrame, list[str]]]) -> Chun
         by = ["run", "group", "panel", "label"]
         lines = frame.group_by(by, maintain_order=True).agg("x", "y")
         seen: dict[tuple[int, str], tuple[int, list[Any]]] = {}
-        values, decimals = _rounded(lines["y"])
-        encoded, ends = _encoded(values)
+        values, decimals = whole(lines["y"])
+        octets, ends = encoded(values)
         for place, (run, group, panel, label, times) in enumerate(
             lines.select("run", "group", "panel", "label", "x").iter_rows()
         ):
@@ -285,9 +291,9 @@ def _chunk(number: int, parts: Sequence[tuple[pl.DataFrame, list[str]]]) -> Chun
             if key not in seen or seen[key][1] != times:
                 code = tuple(times)
                 if code not in known:
-                    x_values, x_decimals = _rounded(pl.Series([times]), digits=7)
+                    x_values, x_decimals = whole(pl.Series([times]), digits=7)
                     known[code] = (len(body), len(times), x_decimals[0])
-                    body += _encoded(x_values)[0]
+                    body += encoded(x_values)[0]
                 of_run["times"].append(known[code])
                 seen[key] = (len(of_run["times"]) - 1, times)
             start = ends[place - 1] if place else 0
@@ -295,11 +301,11 @@ def _chunk(number: int, parts: Sequence[tuple[pl.DataFrame, list[str]]]) -> Chun
             if panel == STATE:
                 line.append(texts)
             of_run["lines"].append(line)
-            body += encoded[start : ends[place]]
+            body += octets[start : ends[place]]
     return Chunk(number, {"first": number * RUNS_OF_A_CHUNK, "runs": head}, bytes(body))
 
 
-def _rounded(lists: pl.Series, digits: int = _DIGITS) -> tuple[list[npt.NDArray[np.float64]], list[int]]:
+def whole(lists: pl.Series, digits: int = _DIGITS) -> tuple[list[npt.NDArray[np.float64]], list[int]]:
     """Return values as whole numbers, NaN for none, and of each list how many decimals these stand for."""
     values, decimals = [], []
     for one in lists:
@@ -315,7 +321,7 @@ def _rounded(lists: pl.Series, digits: int = _DIGITS) -> tuple[list[npt.NDArray[
     return values, decimals
 
 
-def _encoded(lists: Sequence[npt.NDArray[np.float64]]) -> tuple[bytes, list[int]]:
+def encoded(lists: Sequence[npt.NDArray[np.float64]]) -> tuple[bytes, list[int]]:
     """Return the bytes of all lists one after the other, and where each of them ends."""
     sizes = [len(one) for one in lists]
     whole = np.concatenate(lists) if lists else np.empty(0)
