@@ -4,6 +4,7 @@
   const { element } = dumbbell;
   const MOST_RUNS = 4; // that are drawn together
   const MOST_BUTTONS = 60;
+  const AT_ONCE = 2; // charts that do not wait until they are seen
   const chunks = new Map();
   const waiting = new Map(); // of chunks that lie in files of their own
   const TITLES = {
@@ -272,7 +273,7 @@
       const timed = !name.startsWith("distribution");
       const entry = { timed, chart: null, finalize: () => entry.chart?.finalize() };
       this.charts.push(entry);
-      dumbbell.whenSeen(host, async () => {
+      const draw = async () => {
         if (this.closed || !host.isConnected) return;
         const known = own.length ? labels : [];
         const spec = name === "state" ? stateSpec(lines) : timed ? timeSpec(lines, known, names, this.time ?? [0, this.end]) : distributionSpec(lines, known, names);
@@ -280,7 +281,9 @@
         host.append(inner);
         entry.chart = await dumbbell.chart(inner, spec, { label: title, name: name.replace(/\W+/g, "-"), ready: (view) => timed && this.drag(inner, view) });
         host.dataset.drawn = "yes";
-      });
+      };
+      if (this.charts.length <= AT_ONCE) draw();
+      else dumbbell.whenSeen(host, draw);
     }
 
     drag(host, view) {
