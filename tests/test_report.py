@@ -290,7 +290,9 @@ def test_runs_without_series_or_with_short_flows(tmp_path: Path) -> None:
     table = described(
         record={"series": False}, web=[{"cc": "cubic", "base_rtt": "10ms", "arrivals": "20/s"}], seeds=[1, 2]
     )
-    text = dumbbell.run(table, progress=False).report(tmp_path / "x.html").read_text(encoding="utf-8")
+    results = dumbbell.run(table, progress=False)
+    text = results.report(tmp_path / "x.html").read_text(encoding="utf-8")
+    assert "from_bytes" in results.table("slowdown").frame.columns
     names = [one["name"] for one in model(text)["tables"]]
     assert {"runs", "flows", "slowdowns"} <= set(names)
     sizes = next(one for one in model(text)["tables"] if one["name"] == "slowdowns")
