@@ -1,5 +1,6 @@
 """Reports in a browser: cells are clicked, runs filtered, tables sorted, sides compared, as the store has them."""
 
+import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -364,3 +365,16 @@ def test_a_thousand_runs_are_quick(chromium: browser.Browser, tmp_path: Path) ->
     )
     assert min(waited) < 300, waited
     assert page.is_clean(), (page.browser.errors, page.browser.outside)
+
+
+def test_values_are_saved_as_csv(page: Page, files: Path) -> None:
+    assert page.value("[...document.querySelectorAll('#saves button')].map(one => one.textContent)")[:2] == [
+        "Save runs.csv",
+        "Save flows.csv",
+    ]
+    saved = pl.read_csv(io.StringIO(page.value("report.csv(report.table('flows'))")))
+    flows = Results(files / "a.duckdb").parts("flows", ["goodput_mbit"]).rename({"part": "which"})
+    both = saved.join(flows, left_on=["key", "flow"], right_on=["key", "which"], suffix=" stored")
+    assert both.height == saved.height == flows.height == 72
+    assert ((both["goodput_mbit"] - both["goodput_mbit stored"]).abs() <= 1e-5 * both["goodput_mbit stored"]).all()
+    assert set(saved["bottleneck.aqm"]) == {"codel", "pfifo"} and saved["seed"].n_unique() == 2

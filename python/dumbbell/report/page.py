@@ -169,7 +169,7 @@ class _Report:
 
     def _figures(self) -> str:
         alone = '<div id="alone"></div>' if self._is_alone else ""
-        filters = '<div id="filters" aria-label="Filters"></div>'
+        filters = '<div id="filters" role="group" aria-label="Filters"></div>'
         return f'<h2>Figures</h2>{filters}{alone}<div id="figures"></div>'
 
     @property

@@ -246,4 +246,5 @@ def data(runs: Runs, files: Sequence[str], rounded: str) -> str:
             f"<p>Every table of the results as Parquet, or as CSV with <code>--csv</code>:</p><pre>{commands}</pre>"
             "<p><code>dumbbell report … -o FOLDER</code> puts both next to the page.</p>"
         )
-    return f'<h2>Data</h2>{what}<div id="saves"></div><p class="note">{escape(rounded)}</p>'
+    own = '<p>The values in this page, one row for each run or part of one:</p><div id="saves" class="controls"></div>'
+    return f'<h2>Data</h2>{what}{own}<p class="note">{escape(rounded)}</p>'

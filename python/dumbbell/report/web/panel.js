@@ -104,7 +104,8 @@
       this.facts = element("div", {});
       this.zoom = element("div", { class: "controls" });
       this.plots = element("div", { class: "plots" });
-      host.replaceChildren(this.buttons, this.facts, this.zoom, this.plots);
+      this.after = element("div", {});
+      host.replaceChildren(this.buttons, this.facts, this.zoom, this.plots, this.after);
       this.ready = this.draw();
     }
 
@@ -196,7 +197,8 @@
         );
       });
       const late = this.chosen.filter((run) => model.late.includes(run)).map((run) => element("p", { class: "empty" }, `${nameOf(run, this.runs)} was too late and does not count: its machine did not keep time.`));
-      this.facts.replaceChildren(...late, element("div", { class: one ? "" : "scroll" }, element("table", { class: one ? "facts one" : "facts" }, one ? null : head, ...rows)), ...commands, ...more);
+      this.facts.replaceChildren(...late, element("div", { class: one ? "" : "scroll" }, element("table", { class: one ? "facts one" : "facts" }, one ? null : head, ...rows)), ...(one ? commands : []));
+      this.after.replaceChildren(...(one ? [] : commands), ...more);
     }
 
     // charts of one time: a drag or two numbers choose a part of it

@@ -92,6 +92,23 @@
   model.published.forEach((one, i) => dumbbell.whenSeen(at(`published-${i}`), () => new report.Published(at(`published-${i}`), one)));
   if (model.tables.length) dumbbell.whenSeen(at("means"), () => new report.Means(at("means")));
 
+  // values of the page as CSV
+  function csv(table) {
+    const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+    const lines = [["key", ...model.keys.map((key) => key.name), "seed", ...table.axes.map((axis) => axis.name), ...table.measures.map((measure) => measure.name)]];
+    table.run.forEach((run, row) => {
+      lines.push([
+        model.key[run], ...model.keys.map((key) => key.texts[key.codes[run]]), model.seed[run],
+        ...table.axes.map((axis) => axis.texts[axis.codes[row]]), ...table.measures.map((measure) => measure.values[row] ?? ""),
+      ]);
+    });
+    return `${lines.map((line) => line.map((cell) => quoted(String(cell))).join(",")).join("\n")}\n`;
+  }
+  for (const table of model.tables) {
+    at("saves").append(element("button", { type: "button", onclick: () => dumbbell.save(`${table.name}.csv`, csv(table), "text/csv") }, `Save ${table.name}.csv`));
+  }
+  report.csv = csv;
+
   // a finding leads to a figure of its measure
   for (const button of document.querySelectorAll("button[data-show]")) {
     if (!report.measure(button.dataset.show)) {

@@ -314,14 +314,23 @@
       const metrics = [...new Set(one.pairs.map((pair) => pair.metric))];
       [this.metric] = metrics;
       const box = element("select", { "data-control": "Metric", onchange: (event) => { this.metric = event.target.value; this.draw(); } }, ...metrics.map((name) => element("option", { value: name }, name)));
-      this.controls.append(element("label", {}, "Measure ", box));
+      this.note = element("span", { class: "note" });
+      this.controls.append(element("label", {}, "Measure ", box), this.note);
+      this.box = box;
       report.whenFiltered(() => this.draw());
       this.draw();
     }
 
     draw() {
       const keep = report.runs();
-      const rows = this.one.pairs.filter((pair) => pair.metric === this.metric && (!pair.runs.length || pair.runs.some((run) => keep[run])));
+      const seen = this.one.pairs.filter((pair) => !pair.runs.length || pair.runs.some((run) => keep[run]));
+      // the measure that was chosen, or another of which the filters leave something
+      const has = (name) => seen.some((pair) => pair.metric === name);
+      if (!has(this.metric)) this.metric = [...this.box.options].map((option) => option.value).find(has) ?? this.metric;
+      this.box.value = this.metric;
+      const hidden = this.one.pairs.length - seen.length;
+      this.note.textContent = hidden ? `The filters hide ${hidden} of ${this.one.pairs.length} figures.` : "";
+      const rows = seen.filter((pair) => pair.metric === this.metric);
       this.chart?.finalize();
       this.chart = null;
       if (!rows.length) {
