@@ -233,7 +233,7 @@ def test_series_are_those_of_the_store(page: str, store: Path) -> None:
             close(panels["goodput", label][1], rows["goodput_mbit"].to_list())
             close(panels["cwnd", label][1], rows["cwnd"].to_list())
         assert ("state", "bbr3") in panels
-        assert (("queue: count", "bottleneck") in panels) == ("codel" in own.dimensions or "codel" in str(own.cells))
+        assert (("queue: count", "bottleneck") in panels) == ("codel" in own.cells["matrix"].item())
 
 
 def close(ours: list[float | None], theirs: list[float | None]) -> None:
@@ -261,7 +261,8 @@ def test_numbers_come_back_from_bytes(lists: list[list[float]]) -> None:
 def test_few_points_keep_sums_and_means(store: Path) -> None:
     of = series.Series(Runs(opened([store])))
     assert of.most(1.0) >= 20
-    whole, few = ({} for _ in range(2))
+    whole: dict[int, Any] = {}
+    few: dict[int, Any] = {}
     for most, found in ((None, whole), (5, few)):
         for chunk in of.chunks(most):
             found |= lines(chunk.text())
@@ -437,3 +438,17 @@ def test_a_large_page_has_fewer_points(store: Path, tmp_path: Path, monkeypatch:
         found |= lines(chunk)
     assert len(found) == 36
     assert max(len(x) for own in found.values() for _, _, x, _ in own) <= int(most[1])
+
+
+def test_a_command_says_that_it_was_not_tried(store: Path) -> None:
+    runs = Runs(opened([store]))
+    for made, config in zip(repeat.commands(runs), runs.frame["config"], strict=True):
+        assert made.endswith("# experiment.toml was not found: values are as the results show them")
+        assert f"'seeds=[{json.loads(config)['seed']}]'" in made
+
+
+def test_a_session_is_repeated_by_shell(store: Path) -> None:
+    runs = Runs(opened([store]))
+    matrix = json.dumps({"shell.direction": "up", "shell.command": "iperf3 -c 10.0.0.1"})
+    runs.frame = runs.frame.head(1).with_columns(matrix=pl.lit(matrix), experiment=pl.lit("my uplink"))
+    assert repeat.commands(runs) == ["dumbbell shell 'my uplink.toml' -o again.duckdb -- iperf3 -c 10.0.0.1"]

@@ -230,6 +230,9 @@ def _title(runs: Runs) -> str:
     if len(titles) == 1:
         return str(titles[0])
     names = runs.experiments
+    ahead = {title.partition(": ")[0] for title in titles if ": " in title}
+    if len(ahead) == 1 and len(names) <= 3 and all(": " in title for title in titles):
+        return f"{ahead.pop()}: {', '.join(names)}"
     return ", ".join(names) if len(names) <= 3 else f"{len(names)} experiments"
 
 

@@ -31,8 +31,11 @@ def commands(runs: Runs) -> list[str]:
     found: list[str] = []
     known: dict[tuple[int, str], _File | None] = {}
     rows = runs.frame.select("source", "experiment", "seed", "engine_version", "matrix", "config")
-    cells: dict[tuple[int, str, str], str] = {}
+    cells: dict[tuple[int, str, str], tuple[str, str]] = {}
     for source, experiment, seed, version, texts, config in rows.iter_rows():
+        if command := json.loads(texts).get("shell.command"):
+            found.append(f"dumbbell shell {shlex.quote(f'{experiment}.toml')} -o {_OUTPUT} -- {command}")
+            continue
         place = (source, experiment)
         if place not in known:
             known[place] = _file_of(experiment, runs.sources[source].results.path.parent)
@@ -42,7 +45,8 @@ def commands(runs: Runs) -> list[str]:
         engine = runs.sources[source].engines.get(version, version) if kind(version) != "sim" else ""
         engine = "live" if kind(version) == "live" else engine
         tail = f" --set 'seeds=[{seed}]'" + (f" --engine {shlex.quote(engine)}" if engine else "")
-        found.append(f"{cells[code]}{tail} -o {_OUTPUT}")
+        command, said = cells[code]
+        found.append(f"{command}{tail} -o {_OUTPUT}{said}")
     return found
 
 
@@ -104,14 +108,18 @@ def _file_of(experiment: str, folder: Path) -> _File | None:
     return None
 
 
-def _command(experiment: str, file: _File | None, texts: dict[str, str], config: dict[str, Any]) -> str:
+def _command(experiment: str, file: _File | None, texts: dict[str, str], config: dict[str, Any]) -> tuple[str, str]:
+    """Return the command without its seed, and a comment if the file was not there to try it."""
+    said = ""
     settings = None if file is None else file.settings(texts, config)
     if file is None or settings is None:
         name = f"{experiment}.toml"
         settings = [f"{key}={text}" for key, text in texts.items()]
+        said = f"  # {name} was not found: values are as the results show them"
     else:
         name = file.name
-    return " ".join(["dumbbell run", shlex.quote(name), *(f"--set {shlex.quote(one)}" for one in settings)])
+    command = " ".join(["dumbbell run", shlex.quote(name), *(f"--set {shlex.quote(one)}" for one in settings)])
+    return command, said
 
 
 def _toml(value: Any) -> str:

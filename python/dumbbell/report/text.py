@@ -72,11 +72,11 @@ def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
     lasting = seconds(times[0]) if len(times) == 1 else f"{seconds(times[0])} to {seconds(times[-1])}"
     wall = float(frame["wall_s"].fill_nan(None).sum() or 0.0)
     rows.append(_row("time", f"{lasting} in each run; {seconds(wall)} of computation in all"))
-    rows += [_row(key.name, _listed(key.texts)) for key in runs.keys]
+    keys = [_row(key.name, _listed(key.texts)) for key in runs.keys if key.name != "experiment"]
     varying = {key.name for key in runs.keys}
     for name in _SETTINGS:
         if name not in varying and (texts := _same(runs.sources, name)):
-            rows.append(_row(name, _listed(texts)))
+            keys.append(_row(name, _listed(texts)))
     notes = [
         f"{one.name}: {note}" if len(runs.sources) > 1 else note for one in runs.sources for note in one.results.notes
     ]
@@ -84,7 +84,8 @@ def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
         were = "were" if len(late) > 1 else "was"
         notes.append(f"{len(late)} of the runs in real time {were} too late, and should not count")
     said = "".join(f'<p class="note">{escape(note[:1].upper() + note[1:])}.</p>' for note in notes)
-    return f'<h2>What was run</h2><div class="scroll"><table class="plain">{"".join(rows)}</table></div>{said}'
+    tables = "".join(f'<div class="scroll"><table class="plain">{"".join(one)}</table></div>' for one in (rows, keys))
+    return f'<h2>What was run</h2><div class="two">{tables}</div>{said}'
 
 
 def _file(source: Source) -> str:

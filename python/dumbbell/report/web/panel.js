@@ -97,6 +97,7 @@
       this.runs = runs;
       this.charts = [];
       this.time = null;
+      this.drawing = Promise.resolve();
       const sides = new Map();
       for (const run of runs) if (!sides.has(report.model.side[run])) sides.set(report.model.side[run], run);
       this.chosen = [...sides.values()].slice(0, MOST_RUNS);
@@ -284,8 +285,10 @@
         entry.chart = await dumbbell.chart(inner, spec, { label: title, name: name.replace(/\W+/g, "-"), ready: (view) => timed && this.drag(inner, view) });
         host.dataset.drawn = "yes";
       };
-      if (this.charts.length <= AT_ONCE) draw();
-      else dumbbell.whenSeen(host, draw);
+      // one after the other, so that the first is there soon
+      const next = () => (this.drawing = this.drawing.then(draw));
+      if (this.charts.length <= AT_ONCE) next();
+      else dumbbell.whenSeen(host, next);
     }
 
     drag(host, view) {

@@ -128,6 +128,10 @@
     });
   }
 
+  // the first chart would wait until the browser has compiled the libraries
+  const warm = () => new vega.View(vega.parse(vegaLite.compile({ data: { values: [{ x: 0 }] }, mark: "line", encoding: { x: { field: "x", type: "quantitative" } } }).spec), { renderer: "none" }).runAsync();
+  (window.requestIdleCallback ?? setTimeout)(warm);
+
   const named = location.hash.match(/^#run=(\w+)$/);
   const run = named ? model.key.indexOf(named[1]) : -1;
   if (run >= 0) report.open([run], report.model.keys.map((key) => report.said(key, key.codes[run])).join(", ") || `seed ${model.seed[run]}`);
