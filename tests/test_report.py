@@ -447,6 +447,18 @@ def test_a_command_says_that_it_was_not_tried(store: Path) -> None:
         assert f"'seeds=[{json.loads(config)['seed']}]'" in made
 
 
+def test_what_another_tool_measured_is_next_to_its_simulation(tmp_path: Path, command: Command) -> None:
+    file = Path(__file__).parent / "imports" / "upload.json"
+    done = command("import", str(file), "--run", "-o", "both.duckdb")
+    assert done.returncode == 0, done.stderr
+    text = report.write(tmp_path / "both.duckdb", tmp_path / "x.html").read_text(encoding="utf-8")
+    found = model(text)
+    assert {one["name"] for one in found["sides"]} == {"sim", "import"} and len(found["compared"]) == 1
+    assert "other tools" in text
+    said = repeat.commands(Runs(opened([tmp_path / "both.duckdb"])))
+    assert sorted(one.split()[0] for one in said) == ["#", "dumbbell"]
+
+
 def test_a_session_is_repeated_by_shell(store: Path) -> None:
     runs = Runs(opened([store]))
     matrix = json.dumps({"shell.direction": "up", "shell.command": "iperf3 -c 10.0.0.1"})

@@ -36,6 +36,9 @@ def commands(runs: Runs) -> list[str]:
         if command := json.loads(texts).get("shell.command"):
             found.append(f"dumbbell shell {shlex.quote(f'{experiment}.toml')} -o {_OUTPUT} -- {command}")
             continue
+        if kind(version) == "import":
+            found.append("# measured by another tool: dumbbell import FILE --run simulates the same set-up")
+            continue
         place = (source, experiment)
         if place not in known:
             known[place] = _file_of(experiment, runs.sources[source].results.path.parent)

@@ -18,7 +18,7 @@ _SETTINGS = (
     *("bottleneck.rate", "bottleneck.aqm", "bottleneck.link", "bottleneck.shaper", "flows[*].cc", "flows[*].base_rtt"),
     *("hosts.profile", "hosts.ecn"),
 )
-_KINDS = {"sim": "simulator", "linux": "Linux in virtual time", "live": "Linux in real time"}
+_KINDS = {"sim": "simulator", "linux": "Linux in virtual time", "live": "Linux in real time", "import": "other tools"}
 
 
 def _row(name: str, value: str) -> str:
