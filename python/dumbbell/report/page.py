@@ -174,8 +174,9 @@ class _Report:
 
     @property
     def _is_alone(self) -> bool:
-        """Whether all runs are of one cell, whose time series are the figure."""
-        return not self._runs.keys and len(self._runs) <= RUNS_OF_A_CHUNK
+        """Whether all runs are of one cell, by one engine or several, whose time series are the figure."""
+        sides = {FILE, "engine_version", "kernel"}
+        return {key.name for key in self._runs.keys} <= sides and len(self._runs) <= RUNS_OF_A_CHUNK
 
     def _model(self, beside: str | None) -> dict[str, Any]:
         frame = self._runs.frame
@@ -264,7 +265,7 @@ def _plan(runs: Runs, tables: Sequence[Table], *, alone: bool) -> list[dict[str,
     if alone and len(runs) == 1:
         return []
     known = {f"{table.name}.{name}": table.frame[name] for table in tables for name in table.measures}
-    found = [{"measure": name} for name in _FIGURES if name in known and known[name].n_unique() > 1]
+    found = [{"measure": name} for name in _FIGURES if name in known and known[name].drop_nulls().n_unique() > 1]
     found = found[:_MOST_FIGURES] or [{"measure": name} for name in list(known)[:1]]
     words = [key for key in runs.keys if key.numbers is None and key.name != "experiment"]
     if words and {"runs.utilisation", "runs.sojourn_mean_ms"} <= known.keys() and len(runs) > 3:

@@ -126,15 +126,9 @@ class Series:
         alike = pl.col("flow").n_unique().over("run", "part")
         place = pl.col("flow").rank("dense").over("run", "part")
         # flows of one kind are numbered where each has a line
-        part = pl.col("part").fill_null("")
-        own_name = (
-            pl.when(alike > 1)
-            .then(pl.concat_str(part, pl.lit(" #"), place.cast(pl.Int64)))
-            .otherwise(pl.when(part == "").then(pl.col("cc")).otherwise(part))
-        )
-        shared = pl.concat_str(
-            pl.when(part == "").then(pl.col("cc")).otherwise(part), pl.lit(", mean of "), alike, pl.lit(" flows")
-        )
+        name = pl.when(pl.col("part").fill_null("") == "").then(pl.col("cc")).otherwise(pl.col("part"))
+        own_name = pl.when(alike > 1).then(pl.concat_str(name, pl.lit(" #"), place.cast(pl.Int64))).otherwise(name)
+        shared = pl.concat_str(name, pl.lit(", mean of "), alike, pl.lit(" flows"))
         rows = rows.with_columns(label=pl.when(count <= _FEW_FLOWS).then(own_name).otherwise(shared))
         rows = rows.group_by("run", "label", "time_s", maintain_order=True).agg(pl.col(names).mean())
         return Lines(_long(rows, {column: panel for panel, (column, _) in columns.items()}, "flows"), [])

@@ -361,9 +361,10 @@
       });
       const isLog = this.settings.log ?? isWide(means);
       const least = Math.min(...means.filter((mean) => mean > 0));
-      const domain = [Math.min(...ends), Math.max(...ends)];
+      let domain = [Math.min(...ends), Math.max(...ends)];
       if (isLog) domain[0] = Math.max(domain[0], least / 2);
       else if (Math.min(...means) >= 0 && domain[0] < 0) domain[0] = 0;
+      if (domain[0] === domain[1]) domain = [Math.min(0, domain[0]), domain[1] || 1];
       else if (domain[0] > 0 && domain[0] < domain[1] / 3) domain[0] = 0;
       const scale = { domain, nice: !isLog, zero: false, type: isLog ? "log" : "linear", clamp: true };
       if (least < Infinity && Math.min(...means) > 0) this.logBox(isLog);
