@@ -14,6 +14,7 @@ READ = {
     "run -o": ["run", "GOOD.toml", "-o", "BAD", "--jobs", "1"],
     "table": ["table", "BAD"],
     "plot": ["plot", "BAD", "-o", "NEW.png"],
+    "report": ["report", "BAD", "-o", "NEW.html"],
     "diff": ["diff", "BAD", "BAD"],
     "compare": ["compare", "BAD", "--engines"],
     "draft": ["draft", "sce", "BAD"],

@@ -53,6 +53,7 @@ RUN = [
         "how-to/figures",
         "how-to/own-plugin",
         "how-to/paper-figure",
+        "how-to/report",
         "how-to/uplink",
     )
 ]

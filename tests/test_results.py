@@ -245,7 +245,7 @@ def test_run_returns_the_runs_that_it_was_asked_for(tmp_path: Path) -> None:
     assert second.runs["config"].str.contains('"rate":20000000').all()
     assert len(dumbbell.open(path)) == 4
     again = dumbbell.run(table, ["hosts.ecn=false", "bottleneck.rate=20Mbit"], output=path)
-    assert again.report is not None and (again.report.kept, again.report.done) == (2, 0) and again.keys == second.keys
+    assert again.sweep is not None and (again.sweep.kept, again.sweep.done) == (2, 0) and again.keys == second.keys
 
 
 def test_results_that_are_kept_nowhere_last_as_long_as_they_are_held() -> None:

@@ -66,7 +66,7 @@ def run(
     if report.failed:
         cell, text = report.failed[0]
         raise RuntimeError(f"{len(report.failed)} runs failed; the first: {cell.matrix} seed {cell.seed}: {text}")
-    return Results(path, keys=keys, report=report, folder=folder)
+    return Results(path, keys=keys, sweep=report, folder=folder)
 
 
 def _path(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:

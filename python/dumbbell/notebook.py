@@ -33,11 +33,12 @@ class Results(results.Results):
         *,
         keys: Iterable[str] | None = None,
         engine: str | None = None,
-        report: Report | None = None,
+        sweep: Report | None = None,
         folder: Scratch | None = None,
     ) -> None:
         super().__init__(path, keys=keys, engine=engine, folder=folder)
-        self.report = report
+        self.sweep = sweep
+        """What `dumbbell.run` did: how many runs were made, and how many were there already."""
 
     def table(self, *args: Any, **options: Any) -> Any:
         """See `dumbbell.results.tables.table`: a table of means with their intervals, any key by any other."""
@@ -86,6 +87,12 @@ class Results(results.Results):
         `results.run("bottleneck.rate=10Mbit", seed=1).series("goodput", "srtt")` is what it did over time.
         """
         return Run(self.where(*conditions, **values))
+
+    def report(self, output: str | Path = "report.html", **options: Any) -> Path:
+        """See `dumbbell.report.write`: a page with all that these results say, which needs no network."""
+        from dumbbell import report
+
+        return report.write(self, output, **options)
 
     def diff(self, other: results.Results | str | Path | None = None, *, by: str | None = None, **options: Any) -> Diff:
         """See `dumbbell.results.diff`: these results against others, or against themselves by a key."""

@@ -18,6 +18,7 @@ COMMANDS = {
     "schema": ("known", "schema_"),
     "table": ("read", "table"),
     "plot": ("read", "plot"),
+    "report": ("report", "report"),
     "diff": ("read", "diff"),
     "compare": ("read", "compare"),
     "draft": ("read", "draft"),

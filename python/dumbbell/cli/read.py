@@ -162,9 +162,9 @@ def compare(
     any_length: Annotated[bool, typer.Option("--any-length", help="Match runs of any duration.")] = False,
 ) -> None:
     """Print results against published ones, or two engines' side by side, cell by cell, with errors and scores."""
-    from dumbbell.published import by_class, by_flow, by_way
     from dumbbell.published import compare as comparing
     from dumbbell.published import engines as beside
+    from dumbbell.published.reference import compared as held
 
     if scores_only and as_csv:
         raise Conflict("compare", "", "--scores and --csv", "one of them")
@@ -181,19 +181,7 @@ def compare(
         raise Missing("compare", "REFERENCE", "a CSV of published results, or --engines")
     reference = _reference(reference)
     found = _whole_runs(results, where, engine, "compare holds whole runs")
-    table = comparing.grids
-    if by_class.describes(reference):
-        compared = by_class.compare(found.runs, found.classes, by_class.read(reference))
-        table = by_class.table
-    elif by_flow.describes(reference):
-        compared = by_flow.compare(found.runs, found.flows, by_flow.read(reference))
-        table = by_flow.table
-    elif by_way.describes(reference):
-        compared = by_way.compare(found.runs, found.flows, by_way.read(reference))
-        table = by_way.table
-    else:
-        published = comparing.read_reference(reference)
-        compared = comparing.compare(found.runs, found.flows, published, any_length=any_length)
+    compared, table = held(found, reference, any_length=any_length)
     if not compared.pairs:
         raise Nothing(results, "", "no run that answers a cell", f"runs of cells in {reference}")
     if as_csv:

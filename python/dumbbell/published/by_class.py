@@ -157,7 +157,7 @@ def compare(runs: pl.DataFrame, classes: pl.DataFrame, figures: Iterable[Figure]
             continue
         simulated = statistics.fmean(values)
         score, error = _error(figure, simulated)
-        pair = Pair(figure, simulated, len(values), score, error)
+        pair = Pair(figure, simulated, len(values), score, error, tuple(run["key"] for run in answers))
         found.setdefault(figure.cell, {})[figure.table, figure.metric] = pair
         result.pairs.append(pair)
     for pairs in found.values():
@@ -231,7 +231,7 @@ def _ratio(pairs: dict[tuple[str, str], Pair]) -> list[Pair]:
     simulated, published = a.simulated / b.simulated, a.figure.value / b.figure.value
     figure = Figure(a.figure.cell, "a / b", 0, "rate_ratio mean", published)
     score = f"{_of(figure.cell)}rate ratio, |ln(sim / pub)|"
-    return [Pair(figure, simulated, a.seeds, score, math.log(simulated / published))]
+    return [Pair(figure, simulated, a.seeds, score, math.log(simulated / published), a.keys)]
 
 
 def _absolute(pairs: dict[tuple[str, str], Pair]) -> list[Pair]:
@@ -241,7 +241,7 @@ def _absolute(pairs: dict[tuple[str, str], Pair]) -> list[Pair]:
         if metric == "queue_delay_ms mean":
             figure = replace(pair.figure, metric="queue_delay_abs mean")
             score = f"{_of(figure.cell)}queue delay mean, |sim - pub| ms"
-            more.append(Pair(figure, pair.simulated, pair.seeds, score, pair.simulated - pair.figure.value))
+            more.append(Pair(figure, pair.simulated, pair.seeds, score, pair.simulated - pair.figure.value, pair.keys))
     return more
 
 

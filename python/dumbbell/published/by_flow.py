@@ -183,12 +183,14 @@ def compare(runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure]) 
         by_run.setdefault(row["key"], []).append(row)
     result = Comparison()
     simulated: dict[Cell, list[dict[tuple[int, str], float]]] = {}
+    keys: dict[Cell, tuple[str, ...]] = {}
     for figure in figures:
         if figure.cell not in simulated:
             words = dict(figure.cell)["qdisc"]
             there = [(c, r) for c, r in places.get(figure.cell[1:], []) if qdisc_matches(words, c["bottleneck"]["aqm"])]
             answers = alike(latest_engine([run for _, run in there]), where(figure.cell))
             configs = {run["key"]: config for config, run in there}
+            keys[figure.cell] = tuple(run["key"] for run in answers)
             simulated[figure.cell] = [_simulated(by_run[run["key"]], _flows_of(configs[run["key"]])) for run in answers]
         of_figure = figure.flow, figure.metric
         values = [v for found in simulated[figure.cell] if not math.isnan(v := found.get(of_figure, math.nan))]
@@ -197,7 +199,7 @@ def compare(runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure]) 
             continue
         mean = statistics.fmean(values)
         score, error = _error(figure, mean)
-        result.pairs.append(Pair(figure, mean, len(values), score, error))
+        result.pairs.append(Pair(figure, mean, len(values), score, error, keys[figure.cell]))
     result.pairs += _shares(result.pairs)
     return result
 
@@ -249,7 +251,8 @@ def _shares(pairs: Sequence[Pair]) -> list[Pair]:
             each = [count * value for count, value in zip(counts, values, strict=True)]
             sums.append(each[0] / sum(each))
         figure = Figure(cell, "", 1, "share", sums[1])
-        derived.append(Pair(figure, sums[0], groups[1].seeds, "share of flow 1, |sim - pub|", sums[0] - sums[1]))
+        score, error = "share of flow 1, |sim - pub|", sums[0] - sums[1]
+        derived.append(Pair(figure, sums[0], groups[1].seeds, score, error, groups[1].keys))
     return derived
 
 

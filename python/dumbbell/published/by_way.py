@@ -133,7 +133,7 @@ def compare(runs: pl.DataFrame, flows: pl.DataFrame, figures: Iterable[Figure]) 
             continue
         simulated = statistics.fmean(of_runs)
         score, error = _error(figure, simulated)
-        result.pairs.append(Pair(figure, simulated, len(of_runs), score, error))
+        result.pairs.append(Pair(figure, simulated, len(of_runs), score, error, tuple(keys[figure.cell])))
     return result
 
 

@@ -64,6 +64,8 @@ class Pair:
     seeds: int
     score: str
     error: float
+    keys: tuple[str, ...] = ()
+    """Of the runs from which the simulated figure comes."""
 
 
 @dataclass
@@ -259,7 +261,8 @@ def compare(
             continue
         simulated = statistics.fmean(values)
         score, error = scored(figure, simulated)
-        result.pairs.append(Pair(figure, simulated, len(values), score, error))
+        keys = tuple(row["key"] for row in answers[figure.cell])
+        result.pairs.append(Pair(figure, simulated, len(values), score, error, keys))
     result.pairs += _shares(result.pairs)
     return result
 
@@ -317,12 +320,13 @@ def _shares(pairs: list[Pair]) -> list[Pair]:
         if sum(sim) > 0 and sum(pub) > 0:
             share, published = sim[0] / sum(sim), pub[0] / sum(pub)
             figure = Figure(cell, table, 1, "share", published)
-            derived.append(Pair(figure, share, of[1].seeds, "share of flow 1, |sim - pub|", share - published))
+            score, error = "share of flow 1, |sim - pub|", share - published
+            derived.append(Pair(figure, share, of[1].seeds, score, error, of[1].keys))
         if min(*sim, *pub) > 0:
             ratio, published = sim[0] / sim[1], pub[0] / pub[1]
             figure = Figure(cell, table, 1, "ratio", published)
             score = "ratio of goodputs, |ln(sim / pub)|"
-            derived.append(Pair(figure, ratio, of[1].seeds, score, math.log(ratio / published)))
+            derived.append(Pair(figure, ratio, of[1].seeds, score, math.log(ratio / published), of[1].keys))
     return derived
 
 

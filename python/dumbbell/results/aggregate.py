@@ -419,7 +419,7 @@ def _part_axes(
         for one in merged:
             if rows.select(*placed, one).n_unique() == rows.select(placed).n_unique():
                 continue  # keys such as cc distinguish the parts
-            called = name if one == "part" else next(key for key in other if _OF_PARTS[key] == one)
+            called = name if one == column else next(key for key in other if _OF_PARTS[key] == one)
             axis, rows = _axis_of_parts(called, one, rows)
             axes = [*axes, axis]
             placed.append(_column(axis.name))

@@ -8,6 +8,7 @@ are averaged for each seed, and the interval is over seeds: cells of one sweep d
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 from collections.abc import Callable, Sequence
@@ -170,7 +171,7 @@ def diff(first: Results, second: Results | None = None, *, by: str | None = None
             else Missing("diff", "OTHER", "a second result, or a key, by=")
         )
     if second is not None:
-        pairs, lines, names = _pairs_of_two(first, second)
+        pairs, lines, names = pairs_of_two(first, second)
         sides = [_long(first, values), _long(second, values)]
     else:
         assert by is not None
@@ -178,6 +179,24 @@ def diff(first: Results, second: Results | None = None, *, by: str | None = None
             first = first.engine(engine) if first.selected_engine is None else first
         pairs, lines, names = _pairs_by_key(first, by)
         sides = [_long(first, values)] * 2
+    return _of_pairs(sides, pairs, names, lines)
+
+
+def by_each(results: Results, keys: Sequence[str], values: Sequence[str] = ()) -> dict[str, Diff]:
+    """Return `diff` of the same results by each of several keys, or values of keys; they are read once.
+
+    Keys that do not differ alone in any two cells, or with which no measure can be compared, are left out.
+    """
+    long = _long(results, values)
+    found = {}
+    for by in keys:
+        with contextlib.suppress(Nothing, Unfit):
+            pairs, lines, names = _pairs_by_key(results, by)
+            found[by] = _of_pairs([long, long], pairs, names, lines)
+    return found
+
+
+def _of_pairs(sides: list[pl.DataFrame], pairs: pl.DataFrame, names: tuple[str, str], lines: list[str]) -> Diff:
     a, b = (
         side.join(pairs.select("pair", pl.col(name).alias("cell"), "where"), on="cell", how="inner")
         for side, name in zip(sides, ("a", "b"), strict=True)
@@ -211,8 +230,12 @@ def _how(compared: pl.DataFrame) -> str:
     return f"{_count(compared['pair'].n_unique(), 'cell')} in both, n = {times(kinds['n'])}; {way}."
 
 
-def _pairs_of_two(first: Results, second: Results) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
-    """Return which cell of one answers which of the other: equal in every key that both know, or in their matrix."""
+def pairs_of_two(first: Results, second: Results) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
+    """Return which cell of one answers which of the other: equal in every key that both know, or in their matrix.
+
+    They are a frame with `pair`, the cells `a` and `b`, and `where` in words; lines to know of them; names of both.
+    Raises InputError if there are none.
+    """
     of_first, of_second = first.configurations, second.configurations
     known = _keys_of(of_first) & _keys_of(of_second)
     codes: list[dict[str, str]] = []

@@ -1,0 +1,196 @@
+"""What a report says first: verdicts on claims if there are any, what differs between files, engines and settings."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from dumbbell import claims as claiming
+from dumbbell.claims import Verdict
+from dumbbell.claims import report as claims_report
+from dumbbell.errors import InputError
+from dumbbell.experiment import shipped
+from dumbbell.report.sources import Runs
+from dumbbell.results import diff
+from dumbbell.results.columns import axis_label
+from dumbbell.results.diff import Diff, interval, percent
+from dumbbell.results.results import Results
+from dumbbell.results.tables import number
+
+_MOST_VALUES = 6  # values of a key that are held against its first
+_MOST_ROWS = 8  # measures of one comparison
+# what is compared where files or engines do not differ: what users of links and flows notice
+_HEADLINES = (
+    *("runs.utilisation", "runs.goodput_total_mbit", "runs.sojourn_mean_ms", "runs.sojourn_p99_ms", "runs.jain"),
+    *("runs.mark_share", "runs.drop_share", "flows.goodput_mbit", "flows.rtt_mean_ms", "flows.retransmissions"),
+    *("runs.convergence_s", "classes.relative_throughput"),
+)
+
+
+@dataclass(frozen=True)
+class Side:
+    """Runs of one file and engine, which may be held against others."""
+
+    name: str
+    results: Results
+    number_of: dict[str, int]
+    """The number of each run, by its key."""
+    cells: dict[str, list[int]]
+    """The runs of each cell, by the name that the cell has in `results`."""
+
+
+@dataclass
+class Compared:
+    """Two sides: pairs of cells, each with its runs on both sides and what it is in words; and what differs."""
+
+    a: int
+    b: int
+    cells: list[tuple[list[int], list[int], str]]
+    lines: list[str]
+    rows: list[dict[str, Any]]
+    verdict: str
+
+
+@dataclass
+class Ranking:
+    """What differs most between two values of a key."""
+
+    title: str
+    lines: list[str]
+    rows: list[dict[str, Any]]
+
+
+@dataclass
+class Judged:
+    """Verdicts on the claims of a study, or why there are none."""
+
+    study: str
+    title: str
+    summary: str
+    verdicts: list[dict[str, Any]] = field(default_factory=list)
+    refused: str = ""
+
+
+def sides(runs: Runs) -> list[Side]:
+    """Return the sides of a report: one for each file and engine."""
+    found = []
+    for place, source in enumerate(runs.sources):
+        several = len(source.results.engines) > 1
+        for version in source.results.engines:
+            own = runs.frame.filter((pl.col("source") == place) & (pl.col("engine_version") == version))
+            results = source.results.where(f"engine_version={version}") if several else source.results
+            names = [source.name] * (len(runs.sources) > 1) + [source.engines[version]] * several
+            cells: dict[str, list[int]] = {}
+            number_of = dict(own.select("key", "run").iter_rows())
+            for key, cell in results.parts("runs", []).select("key", "cell").iter_rows():
+                cells.setdefault(cell, []).append(number_of[key])
+            name = ", ".join(names) or source.engines[version]
+            found.append(Side(name, results, number_of, cells))
+    return found
+
+
+def compared(of: Sequence[Side]) -> tuple[list[Compared], list[str]]:
+    """Return every two sides that have cells in common, and why others have none."""
+    found, refused = [], []
+    for a, b in itertools.combinations(range(len(of)), 2):
+        try:
+            pairs, _, _ = diff.pairs_of_two(of[a].results, of[b].results)
+            cells = [
+                (of[a].cells[first], of[b].cells[second], where)
+                for first, second, where in pairs.select("a", "b", "where").iter_rows()
+            ]
+            differs = diff.diff(of[a].results, of[b].results)
+        except InputError as error:
+            refused.append(f"{of[a].name} and {of[b].name}: {error}")
+            continue
+        found.append(Compared(a, b, cells, differs.lines[1:], _rows(differs), differs.markdown().rpartition("\n\n")[2]))
+    return found, refused
+
+
+def rankings(of: Sequence[Side]) -> list[Ranking]:
+    """Return what differs most between the values of each key of a file: algorithms and versions before numbers."""
+    found = []
+    for side in of:
+        known = [name for name in _HEADLINES if name.rpartition(".")[2] in side.results.measures(name.split(".")[0])]
+        keys = [one for one in side.results.dimensions if one.name not in ("engine_version", "kernel", "given")]
+        titles: dict[str, str] = {}
+        for key in sorted(keys, key=lambda one: one.is_numeric):
+            first, *others = [text for text in key.ordered if text != "-"]
+            for other in others[:_MOST_VALUES] if not key.is_numeric else others[-1:]:
+                titles[f"{key.name}={_quoted(first)},{_quoted(other)}"] = f"{key.name}: {first} (A) against {other} (B)"
+        for by, differs in diff.by_each(side.results, list(titles), known).items() if titles and known else ():
+            title = f"{side.name}: {titles[by]}" if len(of) > 1 else titles[by]
+            found.append(Ranking(title, differs.lines[1:], _rows(differs)[:_MOST_ROWS]))
+    return found
+
+
+def _quoted(text: str) -> str:
+    return f'"{text}"' if "," in text and "(" not in text else text
+
+
+def _rows(found: Diff) -> list[dict[str, Any]]:
+    """Return the measures that differ, the surest and largest first."""
+    rows = []
+    for row in found.measures.filter("differs").iter_rows(named=True):
+        nothing = row["a"] == 0
+        whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
+        rows.append(
+            {
+                "measure": f"{row['table']}.{row['measure']}",
+                "label": axis_label(row["measure"], row["table"]),
+                "of": f"{whose} {row['part']}".strip(),
+                "a": number(row["a"]),
+                "b": number(row["b"]),
+                "change": "-" if nothing or row["change"] is None else percent(row["change"]),
+                "interval": "-" if nothing else interval(row["change_low"], row["change_high"], percent),
+                "cells": f"{row['differing']} of {row['cells']}",
+            }
+        )
+    return rows
+
+
+def claims(runs: Runs, of: Sequence[Side], wanted: Sequence[str], *, run_program: bool = False) -> list[Judged]:
+    """Return verdicts on the claims that are `wanted`, else on those of every study whose experiments were run.
+
+    Raises InputError if wanted claims cannot be judged; others then say why.
+    """
+    if wanted:
+        return [_judged(name, side, run_program=run_program) for name in wanted for side in of]
+    own = {name.partition("/")[2]: name.partition("/")[0] for name in shipped.experiments()}
+    studies = {own[name] for name in runs.experiments if name in own}
+    found = []
+    for study in sorted(studies & shipped.claims().keys()):
+        for side in of:
+            try:
+                found.append(_judged(study, side))
+            except (InputError, pl.exceptions.PolarsError, LookupError, ValueError) as error:
+                said = str(error).splitlines()[0] if str(error) else type(error).__name__
+                found.append(Judged(study, f"Claims of {study}", "", refused=said))
+    return found
+
+
+def _judged(name: str, side: Side, *, run_program: bool = False) -> Judged:
+    file = claiming.load(name)
+    verdicts = claiming.judge(file, claiming.tables_of(file, side.results, run_program=run_program))
+    if all(one.verdict == claiming.NO_DATA for one in verdicts):
+        return Judged(name, file.title, "", refused="these runs decide none of the claims")
+    rows = [_verdict(one) for one in verdicts]
+    order = [claiming.FAILS, claiming.HOLDS, claiming.NO_DATA]
+    rows.sort(key=lambda row: order.index(row["verdict"]))
+    return Judged(name, file.title, claims_report.summary(file, verdicts), rows)
+
+
+def _verdict(one: Verdict) -> dict[str, Any]:
+    return {
+        "verdict": one.verdict,
+        "id": one.claim.id,
+        "says": one.claim.says,
+        "value": claims_report.value(one),
+        "predicate": one.claim.text,
+        "selects": one.claim.selects,
+        "remarks": " ".join(claims_report.remarks(one)),
+    }

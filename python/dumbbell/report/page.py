@@ -1,0 +1,279 @@
+"""From runs to a page: what is in it, how large it may be, and where it is written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from dumbbell.errors import Unwritable
+from dumbbell.figures import html
+from dumbbell.report import findings, measured, references, repeat, text
+from dumbbell.report.findings import Compared, Side
+from dumbbell.report.measured import Table
+from dumbbell.report.series import RUNS_OF_A_CHUNK, Chunk, Series
+from dumbbell.report.sources import FILE, Runs, opened
+from dumbbell.results.columns import TABLES
+from dumbbell.results.results import Results
+from dumbbell.results.student import quantile
+
+BYTES_OF_1000_RUNS = 3_000_000  # a page may have so many, or as many as its share if it has more runs
+_FEWEST_POINTS = 10
+_LEVEL = 0.95
+_DATA = "data"  # the folder next to a page in a folder
+_SCRIPTS = ("model.js", "figures.js", "panel.js", "tables.js", "report.js")
+_PAGE = "index.html"
+_SEED = re.compile(r'"seed":[0-9]+,?')
+# the figures of a report, as far as the runs have these measures
+_FIGURES = (
+    *("slowdowns.slowdown_mean", "runs.utilisation", "runs.sojourn_mean_ms", "runs.jain", "flows.goodput_mbit"),
+    *("flows.rtt_mean_ms", "runs.mark_share", "runs.drop_share", "hops.sojourn_mean_ms"),
+)
+_MOST_FIGURES = 6
+
+
+def write(
+    sources: Sequence[str | Path | Results] | str | Path | Results,
+    output: str | Path = "report.html",
+    *,
+    where: Sequence[str] = (),
+    engine: str | None = None,
+    claims: Sequence[str] = (),
+    references: Sequence[str] = (),
+    run_program: bool = False,
+    title: str | None = None,
+) -> Path:
+    """Write a report of results and return the path of its page.
+
+    `sources` are results files, or results that are open; of a file the newest version of each kind of engine counts,
+    unless `engine` names one. `output` is a file that ends in .html, or a folder, in which the page is `index.html` and
+    next to it are its time series in full and every table as CSV and Parquet. `claims` and `references` are files, or
+    names of those that come with dumbbell, which are taken in anyway if they are about these runs. `run_program` runs
+    the program next to a file of claims.
+
+    Raises InputError if there are no runs, or the page cannot be written.
+    """
+    listed = [sources] if isinstance(sources, str | Path | Results) else list(sources)
+    runs = Runs(opened(listed, where, engine))
+    made = _Report(runs, claims, references, run_program=run_program, title=title)
+    path = Path(output)
+    is_file = path.suffix.lower() in (".html", ".htm")
+    try:
+        return made.to_file(path) if is_file else made.to_folder(path)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Unwritable(str(output), "", reason, "a file in a folder that can be written to") from None
+
+
+class _Report:
+    """Everything that a page is made from."""
+
+    def __init__(
+        self,
+        runs: Runs,
+        claims: Sequence[str],
+        wanted: Sequence[str],
+        *,
+        run_program: bool,
+        title: str | None,
+    ) -> None:
+        self._runs = runs
+        self._models: dict[str | None, str] = {}
+        self._sides = findings.sides(runs)
+        self._tables = measured.tables(runs)
+        self._compared, refused = findings.compared(self._sides)
+        judged = findings.claims(runs, self._sides, claims, run_program=run_program)
+        self._published = references.all_of(self._sides, wanted)
+        names = [side.name for side in self._sides]
+        self._title = title or _title(runs)
+        self._sections = {
+            "run": ("What was run", text.what_was_run(runs, self._sides)),
+            "findings": (
+                "Findings",
+                text.findings(judged, self._compared, refused, findings.rankings(self._sides), names),
+            ),
+        }
+
+    # to files
+
+    def to_file(self, path: Path) -> Path:
+        """Write the page as one file."""
+        series = Series(self._runs)
+        extra = self._of_runs()
+        rest = len(self._page("", [], None, points=None).encode())
+        allowed = BYTES_OF_1000_RUNS * max(1.0, len(self._runs) / 1000) - rest
+        most, share = None, 1.0
+        chunks = _texts(series, most, extra)
+        while (size := sum(map(len, chunks))) > allowed and (most is None or most > _FEWEST_POINTS):
+            share *= 0.93 * max(0.05, allowed / size)
+            most = max(_FEWEST_POINTS, min(series.most(share), most - 1 if most else series.most(1.0)))
+            chunks = _texts(series, most, extra)
+        elements = [
+            f'<script type="text/plain" id="chunk-{number}">{chunk}</script>' for number, chunk in enumerate(chunks)
+        ]
+        path.write_text(self._page("", elements, None, points=most), encoding="utf-8")
+        return path
+
+    def to_folder(self, folder: Path) -> Path:
+        """Write the page, its time series and every table into a folder."""
+        data = folder / _DATA
+        data.mkdir(parents=True, exist_ok=True)
+        for number, chunk in enumerate(_texts(Series(self._runs), None, self._of_runs())):
+            (data / f"runs-{number}.js").write_text(f'dumbbellChunk({number},"{chunk}");\n', encoding="utf-8")
+        files = []
+        for number, source in enumerate(self._runs.sources, 1):
+            for name in TABLES:
+                frame = source.results.frame(name)
+                if frame.is_empty():
+                    continue
+                stem = name if len(self._runs.sources) == 1 else f"{number}-{name}"
+                frame.write_csv(data / f"{stem}.csv")
+                frame.write_parquet(data / f"{stem}.parquet")
+                files += [f"{_DATA}/{stem}.csv", f"{_DATA}/{stem}.parquet"]
+        page = folder / _PAGE
+        page.write_text(self._page("\n".join(files), [], _DATA, points=None), encoding="utf-8")
+        return page
+
+    # the page
+
+    def _page(self, files: str, elements: Sequence[str], beside: str | None, *, points: int | None) -> str:
+        rounded = "Values in this page have six significant digits, time series four."
+        if points is not None:
+            rounded += f" To keep the page small, lines over time have at most {points} points: -o FOLDER has all."
+        sections = dict(self._sections)
+        sections["figures-section"] = ("Figures", self._figures())
+        if self._compared:
+            sections["sides-section"] = ("Side by side", '<h2>Side by side</h2><div id="sides"></div>')
+        if self._published:
+            sections["published-section"] = ("Published numbers", text.published(self._published))
+        sections["means-section"] = ("Table", '<h2>Table</h2><div id="means"></div>')
+        sections["data"] = ("Data", text.data(self._runs, files.split(), rounded))
+        links = "".join(f'<a href="#{name}">{escape(label)}</a>' for name, (label, _) in sections.items())
+        body = f'<nav class="parts" aria-label="Parts of this page">{links}</nav>'
+        body += "".join(f'<section id="{name}">{part}</section>' for name, (_, part) in sections.items())
+        body += '<aside id="panel" hidden aria-label="Runs behind a cell"></aside>'
+        if beside not in self._models:
+            self._models[beside] = html.packed(html.json_of(self._model(beside)).encode())
+        model = self._models[beside]
+        return html.page(
+            self._title,
+            body,
+            elements=[f'<script type="text/plain" id="model">{model}</script>', *elements],
+            scripts=[(Path(__file__).parent / "web" / name).read_text(encoding="utf-8") for name in _SCRIPTS],
+            style=(Path(__file__).parent / "web" / "report.css").read_text(encoding="utf-8"),
+            loads_scripts=beside is not None,
+        )
+
+    def _figures(self) -> str:
+        alone = '<div id="alone"></div>' if self._is_alone else ""
+        filters = '<div id="filters" role="group" aria-label="Filters"></div>'
+        return f'<h2>Figures</h2>{filters}{alone}<div id="figures"></div>'
+
+    @property
+    def _is_alone(self) -> bool:
+        """Whether all runs are of one cell, by one engine or several, whose time series are the figure."""
+        sides = {FILE, "engine_version", "kernel"}
+        return {key.name for key in self._runs.keys} <= sides and len(self._runs) <= RUNS_OF_A_CHUNK
+
+    def _model(self, beside: str | None) -> dict[str, Any]:
+        frame = self._runs.frame
+        hashes = {text: number for number, text in enumerate(frame["hash"].unique(maintain_order=True).to_list())}
+        side_of = {run: number for number, side in enumerate(self._sides) for run in side.number_of.values()}
+        most = int(frame.group_by("source", "cell_name").len()["len"].max() or 1)  # type: ignore[arg-type]
+        return {
+            "keys": [asdict(key) for key in self._runs.keys],
+            "key": frame["key"].to_list(),
+            "seed": frame["seed"].to_list(),
+            "hash": [hashes[text] for text in frame["hash"].to_list()],
+            "wall": measured.rounded(frame["wall_s"]),
+            "late": self._runs.late,
+            "side": [side_of[run] for run in frame["run"].to_list()],
+            "sides": [{"name": side.name, "engine": _engine(side)} for side in self._sides],
+            "experiments": {"names": self._runs.experiments, "unlike": _unlike(self._runs)},
+            "student": [quantile(freedom, _LEVEL) for freedom in range(1, max(2, most + 1))],
+            "tables": [measured.as_data(table) for table in self._tables],
+            "figures": _plan(self._runs, self._tables, alone=self._is_alone),
+            "alone": list(range(len(self._runs))) if self._is_alone else None,
+            "compared": [_compared(one) for one in self._compared],
+            "published": [{"name": one.name, "side": one.side, "pairs": one.pairs} for one in self._published],
+            "chunks": {"runs": RUNS_OF_A_CHUNK, "beside": beside},
+        }
+
+    def _of_runs(self) -> Callable[[Chunk], Chunk]:
+        """Return what adds to a chunk the commands and configurations of its runs."""
+        commands = repeat.commands(self._runs)
+        configs = [_SEED.sub("", config) for config in self._runs.frame["config"].to_list()]
+
+        def added(chunk: Chunk) -> Chunk:
+            first = chunk.number * RUNS_OF_A_CHUNK
+            own = configs[first : first + RUNS_OF_A_CHUNK]
+            known = list(dict.fromkeys(own))
+            places = {config: number for number, config in enumerate(known)}
+            head = chunk.head | {
+                "commands": commands[first : first + RUNS_OF_A_CHUNK],
+                "configs": known,
+                "config": [places[config] for config in own],
+            }
+            return Chunk(chunk.number, head, chunk.body)
+
+        return added
+
+
+def _texts(series: Series, most: int | None, extra: Callable[[Chunk], Chunk]) -> list[str]:
+    return [extra(chunk).text() for chunk in series.chunks(most)]
+
+
+def _title(runs: Runs) -> str:
+    titles = [title for title in runs.frame["title"].unique(maintain_order=True).to_list() if title]
+    if len(titles) == 1:
+        return str(titles[0])
+    names = runs.experiments
+    ahead = {title.partition(": ")[0] for title in titles if ": " in title}
+    if len(ahead) == 1 and len(names) <= 3 and all(": " in title for title in titles):
+        return f"{ahead.pop()}: {', '.join(names)}"
+    return ", ".join(names) if len(names) <= 3 else f"{len(names)} experiments"
+
+
+def _engine(side: Side) -> str:
+    return side.results.engines[0]
+
+
+def _unlike(runs: Runs) -> list[str]:
+    """Return the experiments, if they do not all vary the same keys: figures then are of one at first."""
+    codes = {key.name: key.codes for key in runs.keys}
+    names = runs.frame["experiment"].to_list()
+    if "experiment" not in codes:
+        return []
+    varied = set()
+    for experiment in runs.experiments:
+        own = [run for run, name in enumerate(names) if name == experiment]
+        varied.add(
+            tuple(
+                name
+                for name, of_run in codes.items()
+                if name not in ("experiment", "engine_version", FILE) and len({of_run[run] for run in own}) > 1
+            )
+        )
+    return runs.experiments if len(varied) > 1 else []
+
+
+def _plan(runs: Runs, tables: Sequence[Table], *, alone: bool) -> list[dict[str, str]]:
+    """Return the figures that a page begins with: measures that are not the same everywhere."""
+    if alone and len(runs) == 1:
+        return []
+    known = {f"{table.name}.{name}": table.frame[name] for table in tables for name in table.measures}
+    found = [{"measure": name} for name in _FIGURES if name in known and known[name].drop_nulls().n_unique() > 1]
+    found = found[:_MOST_FIGURES] or [{"measure": name} for name in list(known)[:1]]
+    words = [key for key in runs.keys if key.numbers is None and key.name != "experiment"]
+    if words and {"runs.utilisation", "runs.sojourn_mean_ms"} <= known.keys() and len(runs) > 3:
+        found.insert(
+            min(2, len(found)), {"measure": "runs.sojourn_mean_ms", "kind": "points", "second": "runs.utilisation"}
+        )
+    return found
+
+
+def _compared(one: Compared) -> dict[str, Any]:
+    return {"a": one.a, "b": one.b, "cells": one.cells, "lines": one.lines}

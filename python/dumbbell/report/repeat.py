@@ -1,0 +1,146 @@
+"""The command that repeats a run: its experiment file, with the values of its cell and its seed.
+
+A file is found if it comes with dumbbell, or is next to the results or in the current folder under the name of the
+experiment, and if it makes the same configuration. Settings that the file does not have, as of `--set`, are added.
+Otherwise the command says what is known: the name of the file and the keys of its matrix.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from dumbbell.errors import InputError
+from dumbbell.experiment import matrix, shipped
+from dumbbell.experiment.file import Experiment, load
+from dumbbell.report.sources import Runs
+from dumbbell.results import dimensions as dims
+from dumbbell.results.versions import kind
+
+_MOST_CELLS = 20_000  # of a file that is searched for the cells of runs
+_OUTPUT = "again.duckdb"
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+
+
+def commands(runs: Runs) -> list[str]:
+    """Return the command of each run."""
+    found: list[str] = []
+    known: dict[tuple[int, str], _File | None] = {}
+    rows = runs.frame.select("source", "experiment", "seed", "engine_version", "matrix", "config")
+    cells: dict[tuple[int, str, str], tuple[str, str]] = {}
+    for source, experiment, seed, version, texts, config in rows.iter_rows():
+        if command := json.loads(texts).get("shell.command"):
+            found.append(f"dumbbell shell {shlex.quote(f'{experiment}.toml')} -o {_OUTPUT} -- {command}")
+            continue
+        if kind(version) == "import":
+            found.append("# measured by another tool: dumbbell import FILE --run simulates the same set-up")
+            continue
+        place = (source, experiment)
+        if place not in known:
+            known[place] = _file_of(experiment, runs.sources[source].results.path.parent)
+        code = (source, experiment, re.sub(r'"seed":[0-9]+', "", config))
+        if code not in cells:
+            cells[code] = _command(experiment, known[place], json.loads(texts), json.loads(config))
+        engine = runs.sources[source].engines.get(version, version) if kind(version) != "sim" else ""
+        engine = "live" if kind(version) == "live" else engine
+        tail = f" --set 'seeds=[{seed}]'" + (f" --engine {shlex.quote(engine)}" if engine else "")
+        command, said = cells[code]
+        found.append(f"{command}{tail} -o {_OUTPUT}{said}")
+    return found
+
+
+class _File:
+    """An experiment file and its cells, by what their matrix says."""
+
+    def __init__(self, name: str, experiment: Experiment) -> None:
+        self.name = name
+        self._axes = experiment.matrix
+        self._cells: dict[str, tuple[tuple[int, ...], dict[str, Any]]] = {}
+        if experiment.matrix.size <= _MOST_CELLS:
+            step = len(experiment.seeds)
+            for number, position in enumerate(experiment.matrix.positions()):
+                try:
+                    cell = experiment.cell(number * step)
+                except InputError:
+                    continue
+                self._cells[_code(cell.matrix)] = (position, cell.groups)
+
+    def settings(self, texts: dict[str, str], config: dict[str, Any]) -> list[str] | None:
+        """Return the settings that make this file that run alone; None if it has no such cell."""
+        found = self._cells.get(_code(texts))
+        if found is None:
+            return None
+        position, own = found
+        given = [
+            f"{axis.text}={_toml(axis.values[digit][0] if len(axis.keys) == 1 else [list(axis.values[digit])])}"
+            for axis, digit in zip(self._axes.axes, position, strict=True)
+            if len(axis.values) > 1
+        ]
+        ours, theirs = (json.loads(json.dumps(dims.seedless(one))) for one in (own, config))
+        paths = dims.unlike((), [ours, theirs])
+        if any(self._axes.changed_by(path) for path in paths):
+            return None
+        return given + [setting for path in paths for setting in _changed(path, theirs)]
+
+
+def _code(texts: dict[str, str]) -> str:
+    return json.dumps(texts, sort_keys=True)
+
+
+def _changed(path: matrix.Path, config: dict[str, Any]) -> Iterator[str]:
+    """Yield a setting that gives a key the value which it has in a configuration."""
+    for value in matrix.get_path(config, path):
+        text = dims.value_text(path, value)
+        yield f"{matrix.path_text(path)}={text}"
+
+
+def _file_of(experiment: str, folder: Path) -> _File | None:
+    """Return the file of an experiment: next to the results, here, or one that comes with dumbbell."""
+    places = [folder / f"{experiment}.toml", Path(f"{experiment}.toml")]
+    names = [(str(path), path) for path in places if path.is_file()]
+    names += [(name, path) for name, path in shipped.experiments().items() if path.stem == experiment]
+    for name, path in names:
+        try:
+            return _File(name, load(path))
+        except InputError:
+            continue
+    return None
+
+
+def _command(experiment: str, file: _File | None, texts: dict[str, str], config: dict[str, Any]) -> tuple[str, str]:
+    """Return the command without its seed, and a comment if the file was not there to try it."""
+    said = ""
+    settings = None if file is None else file.settings(texts, config)
+    if file is None or settings is None:
+        name = f"{experiment}.toml"
+        settings = [f"{key}={text}" for key, text in texts.items()]
+        said = f"  # {name} was not found: values are as the results show them"
+    else:
+        name = file.name
+    command = " ".join(["dumbbell run", shlex.quote(name), *(f"--set {shlex.quote(one)}" for one in settings)])
+    return command, said
+
+
+def _toml(value: Any) -> str:
+    """Return a value as `--set` takes it: text without quotes where that is enough."""
+    return value if isinstance(value, str) and value.lstrip()[:1] not in ("[", "{", '"', "'") else _value(value)
+
+
+def _value(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            inner = ", ".join(
+                f"{key if _BARE.fullmatch(key) else json.dumps(key)} = {_value(one)}" for key, one in value.items()
+            )
+            return f"{{ {inner} }}"
+        case list() | tuple():
+            return f"[{', '.join(map(_value, value))}]"
+        case str():
+            return json.dumps(value, ensure_ascii=False)
+    return str(value)

@@ -1,0 +1,181 @@
+"""Which runs a report is of: results files, their engines, and the keys by which all of these runs differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import polars as pl
+
+from dumbbell.errors import InputError
+from dumbbell.results import dimensions as dims
+from dumbbell.results.dimensions import NOTHING, Dimension
+from dumbbell.results.results import Results
+from dumbbell.results.store import Store
+from dumbbell.results.versions import KINDS, kind, meant
+
+FILE = "results"  # the key that distinguishes files
+
+
+@dataclass
+class Source:
+    """Runs of one results file; `name` is what the page calls it."""
+
+    name: str
+    results: Results
+    engines: dict[str, str] = field(default_factory=dict)
+    """What each version of the engine is called."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """A key of runs over all files: its texts in order, and their numbers if all are numbers."""
+
+    name: str
+    label: str
+    texts: list[str]
+    numbers: list[float | None] | None
+    codes: list[int]
+    """Of each run the place of its text among `texts`."""
+
+
+def opened(files: Sequence[str | Path | Results], where: Sequence[str] = (), engine: str | None = None) -> list[Source]:
+    """Return the runs of results files, each of the newest version of every kind of engine unless `engine` names some.
+
+    Raises InputError if a file has no run, or if `where` keeps parts of runs.
+    """
+    found = []
+    for file in files:
+        given = isinstance(file, Results)
+        results = file if isinstance(file, Results) else Results(file, engine=engine)
+        if not given and engine is None:
+            results = _newest(results)
+        results = results.where(*where)
+        results.require_whole_runs("a report is of whole runs", "keys of runs, such as flows[*].cc or bottleneck.rate")
+        found.append(Source(str(results.path), results, _engines(results)))
+    return [Source(name, one.results, one.engines) for name, one in zip(_names(found), found, strict=True)]
+
+
+def _engines(results: Results) -> dict[str, str]:
+    """Return what each version of an engine is called: by its kind where there is one of it."""
+    kinds = [kind(version) for version in results.engines]
+    return {
+        version: kind(version) if kind(version) != "linux" and kinds.count(kind(version)) == 1 else text
+        for version, text in results.engine_texts().items()
+    }
+
+
+def _newest(results: Results) -> Results:
+    """Return the runs of the newest version of each kind of engine."""
+    versions = results.engine("all").engines
+    if len(versions) < 2:
+        return results
+    with Store.open(results.path) as store:
+        kernels = store.kernel_names()
+    wanted = [version for kind in KINDS for version in meant(versions, kind, kernels)]
+    return results.where(f"engine_version={','.join(dict.fromkeys(wanted))}")
+
+
+def _names(sources: Sequence[Source]) -> list[str]:
+    """Return short names of files: as much of their paths as tells them from each other."""
+    paths = [one.results.path for one in sources]
+    for depth in range(1, 6):
+        names = ["/".join(path.absolute().parts[-depth:]) for path in paths]
+        if len(set(names)) == len(names):
+            return names
+    return [f"{path.name} ({number})" for number, path in enumerate(paths, 1)]
+
+
+class Runs:
+    """All runs of a report, numbered from 0, and the keys by which they differ."""
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sources = list(sources)
+        parts = []
+        for number, one in enumerate(self.sources):
+            names = ("key", "experiment", "seed", "hash", "engine_version", "wall_s", "matrix", "config", "title")
+            rows = one.results.frame("runs")
+            rows = rows.select(*names, *(["valid"] if "valid" in rows.columns else []))
+            cells = one.results.parts("runs", []).select("key", cell_name="cell")
+            rows = rows.join(cells, on="key", how="left", maintain_order="left")
+            parts.append(rows.with_columns(source=pl.lit(number)))
+        self.frame = pl.concat(parts, how="diagonal_relaxed").with_row_index("run")
+        """One row per run: `run`, `source`, `key`, `cell_name`, `experiment`, `seed`, `hash`, `engine_version` …"""
+
+    def __len__(self) -> int:
+        return self.frame.height
+
+    def of(self, source: int) -> pl.DataFrame:
+        """Return `key` and `run` of the runs of one file."""
+        return self.frame.filter(pl.col("source") == source).select("key", "run")
+
+    @cached_property
+    def late(self) -> list[int]:
+        """The runs in real time whose machine did not keep time."""
+        if "valid" not in self.frame.columns:
+            return []
+        return self.frame.filter(pl.col("valid").cast(pl.Int64) == 0)["run"].to_list()
+
+    @cached_property
+    def experiments(self) -> list[str]:
+        """The experiments, in the order of the files."""
+        return self.frame["experiment"].unique(maintain_order=True).to_list()
+
+    @cached_property
+    def keys(self) -> list[Key]:
+        """The keys by which the runs differ: first files, then engines, then keys of experiments."""
+        found = []
+        if len(self.sources) > 1:
+            names = [one.name for one in self.sources]
+            found.append(Key(FILE, FILE, names, None, self.frame["source"].to_list()))
+        for name in self._names:
+            key = self._key(name)
+            if len(key.texts) > 1:
+                found.append(key)
+        return found
+
+    @cached_property
+    def _names(self) -> list[str]:
+        if len(self.sources) == 1:
+            return [one.name for one in self.sources[0].results.dimensions]
+        # settings in which files differ follow from the file
+        return list(dict.fromkeys(one.name for source in self.sources for one in source.results.dimensions))
+
+    def _key(self, name: str) -> Key:
+        texts: list[str] = []
+        numbers: dict[str, float | None] = {NOTHING: None}
+        unit, numeric = "", True
+        ordered: dict[str, None] = {}
+        for number, source in enumerate(self.sources):
+            own = self.frame.filter(pl.col("source") == number)["cell_name"].to_list()
+            try:
+                dimension: Dimension | None = source.results.key(name)
+            except InputError:  # a key that this file does not have
+                dimension = None
+            if dimension is None:
+                texts += [NOTHING] * len(own)
+                continue
+            if name == "engine_version":
+                called = {text: source.engines[version] for version, text in source.results.engine_texts().items()}
+                dimension = dims.column_of(name, {cell: called[text] for cell, text in dimension.texts.items()})
+            texts += [dimension.texts[cell] for cell in own]
+            ordered |= dict.fromkeys(dimension.ordered)
+            of_texts = dimension.numbers
+            if of_texts is None:
+                numeric = numeric and dimension.ordered == [NOTHING]
+            else:
+                numbers |= of_texts
+                scale = dims.scale_of(dimension.path) if dimension.path else None
+                unit = unit or (scale.unit if scale else "")
+        known = [text for text in ordered if text in set(texts)]
+        if numeric:
+            known.sort(key=lambda text: (numbers.get(text) is None, numbers.get(text) or 0.0))
+        if NOTHING in texts:
+            known = [*(text for text in known if text != NOTHING), NOTHING]
+        place = {text: number for number, text in enumerate(known)}
+        unit = {"mbit": "Mbit/s"}.get(unit, unit)
+        label = f"{name}, {unit}" if unit and numeric else name
+        values = [numbers.get(text) for text in known] if numeric else None
+        return Key(name, label, known, values, [place[text] for text in texts])

@@ -1,0 +1,251 @@
+"""The parts of a report that are there before any script has run: what was run, findings, places for the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from html import escape
+
+from dumbbell.errors import InputError
+from dumbbell.report.findings import Compared, Judged, Ranking, Side
+from dumbbell.report.references import Published
+from dumbbell.report.sources import Runs, Source
+from dumbbell.results.versions import kind
+
+_MOST_TEXTS, _LONGEST = 12, 300
+# what a reader asks first of runs; those in which they differ are listed as keys
+_SETTINGS = (
+    *("bottleneck.rate", "bottleneck.aqm", "bottleneck.link", "bottleneck.shaper", "flows[*].cc", "flows[*].base_rtt"),
+    *("hosts.profile", "hosts.ecn"),
+)
+_KINDS = {"sim": "simulator", "linux": "Linux in virtual time", "live": "Linux in real time", "import": "other tools"}
+
+
+def _row(name: str, value: str) -> str:
+    return f'<tr><th scope="row">{escape(name)}</th><td>{value}</td></tr>'
+
+
+def _version(version: str, names: dict[str, str]) -> str:
+    name = names.get(version, version)
+    return version if name == version or kind(version) != "linux" else f"{name}: {version}"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    if len(texts) <= _MOST_TEXTS and len(", ".join(texts)) <= _LONGEST:
+        return escape(", ".join(texts))
+    first = [texts[0]]
+    while len(first) < min(_MOST_TEXTS, len(texts)) - 1 and len(", ".join([*first, texts[len(first)]])) <= _LONGEST / 2:
+        first.append(texts[len(first)])
+    return escape(f"{', '.join(first)}, … {texts[-1]} ({len(texts)} values)")
+
+
+def seconds(value: float) -> str:
+    """Return a time in words: `35 s`, `12 min`, `3.4 h`."""
+    for size, unit in ((3600.0, "h"), (60.0, "min")):
+        if value >= 2 * size:
+            return f"{value / size:.3g} {unit}"
+    return f"{value:.3g} s"
+
+
+def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
+    """Return the section that says what was run: files, experiments, engines, seeds, time, keys, settings."""
+    frame = runs.frame
+    rows = [_row("results", "<br>".join(_file(one) for one in runs.sources))]
+    titles = dict(frame.select("experiment", "title").unique(maintain_order=True).rows())
+    experiments = "<br>".join(
+        f"<b>{escape(name)}</b>{': ' + escape(title) if title else ''}" for name, title in titles.items()
+    )
+    rows.append(_row("experiments" if len(titles) > 1 else "experiment", experiments))
+    cells = sum(len(side.cells) for side in sides)
+    seeds = sorted(frame["seed"].unique().to_list())
+    said = ", ".join(map(str, seeds)) if len(seeds) <= _MOST_TEXTS else f"{len(seeds)}, from {seeds[0]} to {seeds[-1]}"
+    rows.append(_row("runs", f"{frame.height} of {cells} cells; {'seeds' if len(seeds) > 1 else 'seed'} {said}"))
+    versions = frame["engine_version"].unique(maintain_order=True).to_list()
+    engines = {version: name for one in runs.sources for version, name in one.engines.items()}
+    rows.append(
+        _row(
+            "engines" if len(versions) > 1 else "engine",
+            "<br>".join(f"{escape(_version(one, engines))}, {_KINDS[kind(one)]}" for one in versions),
+        )
+    )
+    times = sorted({config["duration"] / 1e9 for one in runs.sources for config in one.results.configurations.values()})
+    lasting = seconds(times[0]) if len(times) == 1 else f"{seconds(times[0])} to {seconds(times[-1])}"
+    wall = float(frame["wall_s"].fill_nan(None).sum() or 0.0)
+    rows.append(_row("time", f"{lasting} in each run; {seconds(wall)} of computation in all"))
+    keys = [_row(key.name, _listed(key.texts)) for key in runs.keys if key.name != "experiment"]
+    varying = {key.name for key in runs.keys}
+    for name in _SETTINGS:
+        if name not in varying and (texts := _same(runs.sources, name)):
+            keys.append(_row(name, _listed(texts)))
+    notes = [
+        f"{one.name}: {note}" if len(runs.sources) > 1 else note for one in runs.sources for note in one.results.notes
+    ]
+    if late := runs.late:
+        were = "were" if len(late) > 1 else "was"
+        notes.append(f"{len(late)} of the runs in real time {were} too late, and should not count")
+    said = "".join(f'<p class="note">{escape(note[:1].upper() + note[1:])}.</p>' for note in notes)
+    tables = "".join(f'<div class="scroll"><table class="plain">{"".join(one)}</table></div>' for one in (rows, keys))
+    return f'<h2>What was run</h2><div class="two">{tables}</div>{said}'
+
+
+def _file(source: Source) -> str:
+    path = source.results.path
+    written = datetime.fromtimestamp(path.stat().st_mtime).astimezone().strftime("%Y-%m-%d %H:%M")
+    return f"<code>{escape(str(path))}</code>, written {written}"
+
+
+def _same(sources: Sequence[Source], name: str) -> list[str]:
+    """Return the texts of a key that is the same in all runs, or none."""
+    found: dict[str, None] = {}
+    for one in sources:
+        try:
+            found |= dict.fromkeys(one.results.key(name).ordered)
+        except InputError:
+            return []
+    texts = [text for text in found if text not in ("-", "none")]
+    return texts if len(texts) == 1 else []
+
+
+# findings
+
+
+def findings(
+    judged: Sequence[Judged],
+    compared: Sequence[Compared],
+    refused: Sequence[str],
+    ranked: Sequence[Ranking],
+    names: Sequence[str],
+) -> str:
+    """Return the section of findings: verdicts, differences between sides, differences between settings."""
+    parts = [_claims(one) for one in judged]
+    for one in compared:
+        parts.append(_sides(one, names))
+    parts += [f'<p class="note">Not compared: {escape(text)}.</p>' for text in refused]
+    if ranked:
+        heading = "<h3>What differs most</h3>" if parts or len(ranked) > 1 else ""
+        note = (
+            '<p class="note">Means over cells that differ in this key alone, with 95 % intervals, as '
+            "<code>dumbbell diff --by</code> has them: the surest and largest differences first.</p>"
+        )
+        parts.append(heading + note + "".join(_ranking(one, first=i == 0) for i, one in enumerate(ranked)))
+    if not parts:
+        parts = ['<p class="empty">Nothing to compare: these runs differ in no key, and no claims are about them.</p>']
+    return f'<h2>Findings</h2><div class="findings">{"".join(parts)}</div>'
+
+
+def _claims(one: Judged) -> str:
+    if one.refused:
+        return f'<p class="note">Claims of {escape(one.study)} are not judged: {escape(one.refused)}.</p>'
+    rows: dict[bool, list[str]] = {True: [], False: []}
+    for verdict in one.verdicts:
+        kind_of = verdict["verdict"].split()[0]
+        said = (f"{verdict['selects']}; {verdict['predicate']}", verdict["remarks"])
+        rows[kind_of != "no"].append(
+            f'<tr><td class="verdict {"none" if kind_of == "no" else kind_of}">{escape(verdict["verdict"])}</td>'
+            f'<td>{escape(verdict["says"])}<br><span class="note">{escape(". ".join(filter(None, said)))}</span></td>'
+            f'<td class="number">{escape(verdict["value"])}</td></tr>'
+        )
+    head = '<tr><th scope="col">verdict</th><th scope="col">claim</th><th scope="col">value</th></tr>'
+    tables = {
+        decided: f'<div class="scroll"><table>{head}{"".join(of)}</table></div>' for decided, of in rows.items() if of
+    }
+    summary = "".join(f"<p>{escape(line)}.</p>" for line in one.summary.splitlines())
+    parts = [f"<h3>{escape(one.title)}</h3>{summary}"]
+    if True in tables:
+        summary = f"<summary>Claims that these runs decide: {len(rows[True])}</summary>"
+        parts.append(f"<details open>{summary}{tables[True]}</details>")
+    if False in tables:
+        parts.append(f"<details><summary>Claims without data: {len(rows[False])}</summary>{tables[False]}</details>")
+    return "".join(parts)
+
+
+def _sides(one: Compared, names: Sequence[str]) -> str:
+    lines = "".join(f'<p class="note">{escape(line)}</p>' for line in one.lines)
+    heading = f"<h3>{escape(names[one.a])} (A) and {escape(names[one.b])} (B)</h3><p>{escape(one.verdict)}</p>"
+    if not one.rows:
+        return heading + lines
+    return f"{heading}{_differences(one.rows[:12])}<details><summary>How they were compared</summary>{lines}</details>"
+
+
+def _ranking(one: Ranking, *, first: bool) -> str:
+    if not one.rows:
+        told = "no difference is sure"
+    else:
+        told = "; ".join(
+            f'{escape(row["label"].partition(",")[0])}{_of(row)} <span class="big">{escape(_changed(row))}</span>'
+            for row in one.rows[:3]
+        )
+    lines = "".join(f'<p class="note">{escape(line)}</p>' for line in one.lines)
+    body = _differences(one.rows) if one.rows else ""
+    opened = " open" if first and one.rows else ""
+    return f"<details{opened}><summary><b>{escape(one.title)}</b>: {told}</summary>{body}{lines}</details>"
+
+
+def _changed(row: dict[str, str]) -> str:
+    return f"{row['a']} to {row['b']}" if row["change"] == "-" else row["change"]
+
+
+def _of(row: dict[str, str]) -> str:
+    part = row["of"].partition(" ")[2]
+    return f" of {escape(part)}" if part else ""
+
+
+def _differences(rows: Iterable[dict[str, str]]) -> str:
+    heads = ("measure", "of", "A", "B", "change", "95 % interval", "cells that differ")
+    head = "".join(
+        f'<th scope="col"{"" if i < 2 else " class=number"}>{escape(text)}</th>' for i, text in enumerate(heads)
+    )
+    body = []
+    for row in rows:
+        show = (
+            f'<button type="button" class="link" data-show="{escape(row["measure"])}">{escape(row["label"])}</button>'
+        )
+        numbers = "".join(
+            f'<td class="number">{escape(row[key])}</td>' for key in ("a", "b", "change", "interval", "cells")
+        )
+        body.append(f'<tr><th scope="row">{show}</th><td>{escape(row["of"])}</td>{numbers}</tr>')
+    return f'<div class="scroll"><table><tr>{head}</tr>{"".join(body)}</table></div>'
+
+
+def published(found: Sequence[Published]) -> str:
+    """Return the section of published numbers: scores, and a place for the cells of each reference."""
+    parts = []
+    for number, one in enumerate(found):
+        head, *rows = one.scores
+        heads = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
+        body = "".join(
+            f"<tr>{''.join(f'<td{number_class(cell)}>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows
+        )
+        parts.append(
+            f"<h3>{escape(one.name)}</h3><p>{escape(one.note)}</p>"
+            f'<div class="scroll"><table><tr>{heads}</tr>{body}</table></div>'
+            f'<div id="published-{number}" class="published"></div>'
+        )
+    return f"<h2>Published numbers</h2>{''.join(parts)}"
+
+
+def number_class(text: str) -> str:
+    """Return the class of a cell with this text, if it is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return ""
+    return " class=number"
+
+
+def data(runs: Runs, files: Sequence[str], rounded: str) -> str:
+    """Return the section of data: files next to the page, or the commands that write them."""
+    if files:
+        items = "".join(f'<li><a href="{escape(name)}">{escape(name.rpartition("/")[2])}</a></li>' for name in files)
+        what = f"<p>Every table of these runs, in full:</p><ul>{items}</ul>"
+    else:
+        commands = "\n".join(
+            f"dumbbell export {escape(str(one.results.path))} -o tables{f'-{i}' * (len(runs.sources) > 1)} --parquet"
+            for i, one in enumerate(runs.sources, 1)
+        )
+        what = (
+            f"<p>Every table of the results as Parquet, or as CSV with <code>--csv</code>:</p><pre>{commands}</pre>"
+            "<p><code>dumbbell report … -o FOLDER</code> puts both next to the page.</p>"
+        )
+    own = '<p>The values in this page, one row for each run or part of one:</p><div id="saves" class="controls"></div>'
+    return f'<h2>Data</h2>{what}{own}<p class="note">{escape(rounded)}</p>'

@@ -1,0 +1,169 @@
+// The runs of a report in memory: which of them the filters keep, their groups, means and intervals.
+"use strict";
+const report = (() => {
+  let model = null;
+  const allowed = new Map(); // of each key the texts that the filters keep; a key that is not there keeps all
+  const listeners = [];
+  let kept = null; // of each run whether the filters keep it
+
+  async function load() {
+    const bytes = await dumbbell.unpacked(document.getElementById("model").textContent);
+    model = JSON.parse(new TextDecoder().decode(bytes));
+    for (const table of model.tables) {
+      table.row = new Map();
+      table.all = [...model.keys.map((key) => ({ ...key, of: "runs" })), ...table.axes.map((axis) => ({ ...axis, of: "rows" }))];
+    }
+    return model;
+  }
+
+  // keys and filters
+
+  // every key by which runs or their parts differ, once, with all its texts
+  function keys() {
+    const found = new Map();
+    for (const key of model.keys) found.set(key.name, { name: key.name, texts: [...key.texts] });
+    for (const table of model.tables) {
+      for (const axis of table.axes) {
+        const one = found.get(axis.name) ?? { name: axis.name, texts: [], part: true };
+        one.texts = [...new Set([...one.texts, ...axis.texts])];
+        found.set(axis.name, one);
+      }
+    }
+    return [...found.values()];
+  }
+
+  function filter(name, texts) {
+    if (texts === null) allowed.delete(name);
+    else allowed.set(name, new Set(texts));
+    kept = null;
+    for (const listener of listeners) listener();
+  }
+
+  const filtered = (name) => allowed.get(name) ?? null;
+  const whenFiltered = (listener) => listeners.push(listener);
+
+  function runs() {
+    if (kept) return kept;
+    kept = new Array(model.seed.length).fill(true);
+    for (const key of model.keys) {
+      const texts = allowed.get(key.name);
+      if (!texts) continue;
+      const wanted = key.texts.map((text) => texts.has(text));
+      key.codes.forEach((code, run) => {
+        if (!wanted[code]) kept[run] = false;
+      });
+    }
+    return kept;
+  }
+
+  const codeAt = (table, axis, row) => (axis.of === "runs" ? axis.codes[table.run[row]] : axis.codes[row]);
+
+  // the rows of a table that the filters keep
+  function rows(table) {
+    const keep = runs();
+    const wanted = table.axes.map((axis) => {
+      const texts = allowed.get(axis.name);
+      return texts ? axis.texts.map((text) => texts.has(text)) : null;
+    });
+    const found = [];
+    for (let row = 0; row < table.run.length; row++) {
+      if (keep[table.run[row]] && table.axes.every((axis, i) => !wanted[i] || wanted[i][axis.codes[row]])) found.push(row);
+    }
+    return found;
+  }
+
+  // the keys in which rows differ, in the order of the report
+  function varying(table, of) {
+    return table.all.filter((axis) => of.some((row) => codeAt(table, axis, row) !== codeAt(table, axis, of[0])));
+  }
+
+  // groups and means
+
+  // one group for each combination of the axes: its codes, its runs, and for each measure its mean
+  function groups(table, measures, axes, of = rows(table)) {
+    const found = new Map();
+    for (const row of of) {
+      const codes = axes.map((axis) => codeAt(table, axis, row));
+      const code = codes.join(" ");
+      let group = found.get(code);
+      if (!group) found.set(code, (group = { codes, rows: [] }));
+      group.rows.push(row);
+    }
+    const order = [...found.values()].sort((a, b) => compared(a.codes, b.codes));
+    for (const group of order) {
+      group.runs = [...new Set(group.rows.map((row) => table.run[row]))];
+      group.values = measures.map((measure) => mean(table, measure, group.rows));
+    }
+    return order;
+  }
+
+  function compared(a, b) {
+    for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return a[i] - b[i];
+    return 0;
+  }
+
+  // mean over runs with half of its 95 % interval (Student); seeds that made the same run count once
+  function mean(table, measure, of) {
+    const values = [];
+    const hashes = new Set();
+    for (const row of of) {
+      hashes.add(model.hash[table.run[row]]);
+      const value = measure.values[row];
+      if (value !== null) values.push(value);
+    }
+    const none = of.length - values.length;
+    if (!values.length) return { mean: null, half: null, n: 0, none };
+    const n = hashes.size > 1 ? values.length : 1;
+    const middle = values.reduce((sum, value) => sum + value, 0) / values.length;
+    if (n < 2) return { mean: middle, half: null, n, none };
+    const squares = values.reduce((sum, value) => sum + (value - middle) ** 2, 0);
+    const half = ((model.student[n - 2] ?? 1.96) * Math.sqrt(squares / (n - 1))) / Math.sqrt(n);
+    return { mean: middle, half, n, none };
+  }
+
+  // words
+
+  function number(value) {
+    if (value === null || value === undefined || Number.isNaN(value)) return "-";
+    if (value !== 0 && (Math.abs(value) >= 1e6 || Math.abs(value) < 1e-4)) return value.toExponential(2);
+    if (Math.abs(value) >= 1000) return value.toFixed(0);
+    return String(Number(value.toPrecision(4)));
+  }
+
+  const short = (value) => {
+    if (value === null) return "";
+    if (value !== 0 && (Math.abs(value) >= 1e5 || Math.abs(value) < 1e-3)) return value.toExponential(0);
+    return Math.abs(value) >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(Math.abs(value) < 1 ? 2 : 3)));
+  };
+
+  function withHalf(one) {
+    if (one.mean === null) return "-";
+    const half = one.half === null ? "" : one.half === 0 ? " (equal)" : ` ± ${Number(one.half.toPrecision(2))}`;
+    return number(one.mean) + half;
+  }
+
+  // a value with the last word of its key, which an algorithm does not need
+  function said(axis, code) {
+    const word = axis.name.split(".").at(-1);
+    const alone = ["aqm", "cc", "link", "flow", "class", "experiment", "results", "engine_version", "kernel", "hop"];
+    const text = axis.texts[code];
+    if (/\.?cc$/.test(axis.name) && axis.name.includes("[")) return `${axis.name.split(".")[0]} ${text}`;
+    return alone.includes(word) ? text : `${word.replaceAll("_", " ")} ${text}`;
+  }
+
+  const table = (name) => model.tables.find((one) => one.name === name);
+
+  function measure(place) {
+    const [name, column] = place.split(".");
+    const of = table(name);
+    return of ? of.measures.find((one) => one.name === column) : undefined;
+  }
+
+  return {
+    load, keys, filter, filtered, whenFiltered, runs, rows, varying, groups, mean, codeAt,
+    number, short, withHalf, said, table, measure,
+    get model() {
+      return model;
+    },
+  };
+})();

@@ -1,0 +1,380 @@
+"""Reports in a browser: cells are clicked, runs filtered, tables sorted, sides compared, as the store has them."""
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import dumbbell
+from conftest import described
+from dumbbell import Results, report
+from dumbbell.results import aggregate
+from test_report import TABLE, close
+from website import browser
+
+CHROMIUM = browser.program()
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed"),
+    pytest.mark.xdist_group("report in a browser"),
+]
+SIZES = ((1400, 900), (800, 900), (400, 800))
+READY = """
+(async () => {
+  const end = Date.now() + 20000;
+  while (!document.documentElement.dataset.ready && Date.now() < end) await new Promise(done => setTimeout(done, 20));
+  return document.documentElement.dataset.ready;
+})()
+"""
+# until an expression has a value that is true, or 20 s
+UNTIL = """
+(async () => {
+  const end = Date.now() + 20000;
+  for (;;) {
+    const found = EXPRESSION;
+    if (found || Date.now() > end) return found instanceof Element ? true : found;
+    await new Promise(done => setTimeout(done, 20));
+  }
+})()
+"""
+
+
+class Page:
+    """A report that is open."""
+
+    def __init__(self, opened: browser.Browser, path: Path, size: tuple[int, int] = SIZES[0], *, dark: bool = False):
+        self.browser = opened
+        opened.errors.clear()
+        opened.outside.clear()
+        opened.window(size, dark=dark)
+        opened.open(path)
+        assert opened.value(READY) == "yes", opened.errors
+
+    def value(self, script: str) -> Any:
+        return self.browser.value(script)
+
+    def until(self, expression: str) -> Any:
+        found = self.value(UNTIL.replace("EXPRESSION", expression))
+        assert found, (expression, self.browser.errors)
+        return found
+
+    def show(self, selector: str) -> None:
+        """Scroll to an element, so that what is drawn when it is seen is drawn."""
+        self.value(f"document.querySelector({json.dumps(selector)}).scrollIntoView()")
+
+    def is_clean(self) -> bool:
+        return not self.browser.errors and not self.browser.outside
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[browser.Browser]:
+    assert CHROMIUM is not None
+    with browser.opened(CHROMIUM) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two results files and the pages of the first, of both, and of one run."""
+    folder = tmp_path_factory.mktemp("reports")
+    dumbbell.run(TABLE, output=folder / "a.duckdb", progress=False)
+    dumbbell.run(TABLE, {"hosts.ecn": True, "duration": "3s"}, output=folder / "b.duckdb", progress=False)
+    report.write(folder / "a.duckdb", folder / "a.html")
+    report.write([folder / "a.duckdb", folder / "b.duckdb"], folder / "both.html")
+    report.write(folder / "a.duckdb", folder / "in-a-folder")
+    dumbbell.run(described(), progress=False).report(folder / "one.html")
+    return folder
+
+
+MAP = 'table.map[aria-label^="time in queue, mean"]'
+
+
+@pytest.fixture
+def page(chromium: browser.Browser, files: Path) -> Iterator[Page]:
+    page = Page(chromium, files / "a.html")
+    for _ in range(20):  # figures are drawn as they are seen
+        if page.value(f"Boolean(document.querySelector({json.dumps(MAP)}))"):
+            break
+        page.value("(document.querySelector('.waits') ?? document.body).scrollIntoView()")
+        page.value("new Promise(done => setTimeout(done, 150))")
+    page.until(f"document.querySelector({json.dumps(MAP)})")
+    yield page
+    assert page.is_clean(), (page.browser.errors, page.browser.outside)
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("name", ["a.html", "both.html", "one.html", "in-a-folder/index.html"])
+def test_a_report_opens_everywhere_without_a_fault(
+    chromium: browser.Browser, files: Path, name: str, dark: bool
+) -> None:
+    for size in SIZES:
+        page = Page(chromium, files / name, size, dark=dark)
+        for part in page.value("[...document.querySelectorAll('section')].map(one => '#' + one.id)"):
+            page.show(part)
+            page.value("new Promise(done => setTimeout(done, 120))")
+        assert page.value("document.documentElement.scrollWidth") <= size[0]
+        assert page.is_clean(), (page.browser.errors, page.browser.outside)
+
+
+def test_cells_of_a_map_are_means_of_the_store(page: Page, files: Path) -> None:
+    results = Results(files / "a.duckdb")
+    means = aggregate.means(results, "sojourn_mean_ms", ["bottleneck.aqm", "bottleneck.rate", "flows[*].base_rtt"])
+    cells = page.value(
+        f"[...document.querySelectorAll('{MAP} button')].map(one => [one.ariaLabel, Number(one.dataset.value)])"
+    )
+    assert len(cells) == 18
+    for label, value in cells:
+        words = dict(part.rsplit(" ", 1) for part in label.partition(":")[0].split(", ") if " " in part)
+        aqm = next(one for one in ("codel", "pfifo") if one in label.partition(":")[0].split(", "))
+        row = means.frame.filter(
+            (pl.col("bottleneck.aqm") == aqm)
+            & (pl.col("bottleneck.rate") == words["rate"])
+            & (pl.col("flows[*].base_rtt") == words["base rtt"])
+        ).row(0, named=True)
+        assert value == pytest.approx(row["mean"], rel=1e-5)
+        half = label.rpartition(" ± ")[2]
+        assert float(half) == pytest.approx(row["half"], rel=0.06), label  # two digits
+
+
+def test_a_click_shows_the_runs_behind_a_cell(page: Page, files: Path) -> None:
+    results = Results(files / "a.duckdb")
+    cell = f"document.querySelectorAll('{MAP} button')[4]"
+    runs = page.value(f"{cell}.dataset.runs").split(" ")
+    page.value(f"{cell}.click()")
+    page.until("document.querySelector('#panel [data-drawn]')")
+    assert len(runs) == 2 and page.value("document.querySelectorAll('#panel .chosen button').length") == 2
+    run = int(runs[0])
+    own = results.only([results.keys[run]])
+    command = page.value("document.querySelector('#panel .command code').textContent")
+    row = own.runs.row(0, named=True)
+    assert f"seeds=[{row['seed']}]" in command
+    for key, text in json.loads(row["matrix"]).items():
+        assert f"{key}={text}" in command
+    shown = page.value(
+        "[...document.querySelectorAll('#panel table.facts tr')].map(one => one.innerText.split(/[\\t\\n]/))"
+    )
+    facts = {one[0]: one[-1] for one in shown}
+    assert float(facts["time in queue, mean, ms"]) == pytest.approx(row["sojourn_mean_ms"], rel=1e-3)
+    # what is drawn is what was recorded
+    lines = page.value(f"report.series({run}).then(one => one.lines)")
+    panels = {(one["panel"], one["label"]): one for one in lines}
+    close(panels["sojourn", ""]["y"], own.queue_series.sort("time_s")["sojourn_mean_ms"].to_list())
+    for flow, label in ((0, "cubic"), (1, "bbr3")):
+        close(panels["srtt", label]["y"], own.series.filter(flow=flow).sort("time_s")["srtt_ms"].to_list())
+    drawn = page.value("[...document.querySelectorAll('#panel [data-panel]')].map(one => one.dataset.panel)")
+    assert {"goodput", "srtt", "sojourn", "cwnd", "state", "distribution of sojourn"} <= set(drawn)
+    # a second run joins the first
+    page.value("document.querySelectorAll('#panel .chosen button')[1].click()")
+    page.until("document.querySelectorAll('#panel .chosen [aria-pressed=true]').length === 2")
+    page.until("document.querySelectorAll('#panel .command').length === 2")
+    page.value("dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))")
+    assert page.value("document.getElementById('panel').hidden") is True
+
+
+def test_keys_do_what_a_pointer_does(page: Page) -> None:
+    selector = json.dumps(f"{MAP} button")
+    assert page.value(f"document.querySelectorAll('{MAP} button[tabindex=\"0\"]').length") == 2  # one for each panel
+    label = page.value(
+        f"""
+        (() => {{
+          document.querySelector({selector}).focus();
+          for (const key of ["ArrowRight", "ArrowDown", "ArrowLeft", "ArrowRight"]) {{
+            document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {{ key, bubbles: true }}));
+          }}
+          document.activeElement.click();
+          return document.activeElement.ariaLabel ?? document.activeElement.textContent;
+        }})()
+        """
+    )
+    page.until("!document.getElementById('panel').hidden")
+    heading = page.value("document.querySelector('#panel h2').textContent")
+    assert "base rtt 20ms" in heading and "rate 10Mbit" in heading, (label, heading)
+    page.value("dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))")
+
+
+def test_filters_leave_what_they_say(page: Page, files: Path) -> None:
+    page.value(
+        """
+        [...document.querySelectorAll('#filters [data-key="bottleneck.rate"] input')]
+          .find(one => one.value === "5Mbit").click()
+        """
+    )
+    assert page.value("document.getElementById('kept').textContent") == "24 of 36 runs"
+    page.show("#means-section")
+    page.until("document.querySelector('#means table')")
+    page.until("document.querySelectorAll('#means tbody tr').length === 12")
+    shown = page.value(
+        "[...document.querySelectorAll('#means tbody tr')].map(one => [...one.cells].map(cell => cell.innerText))"
+    )
+    table = Results(files / "a.duckdb").where("bottleneck.rate=10Mbit,20Mbit").table("utilisation", ["bottleneck.aqm"])
+    assert len(shown) == table.frame.height == 12
+    heads = page.value("[...document.querySelectorAll('#means thead th')].map(one => one.innerText)")
+    place = {head: i for i, head in enumerate(heads)}
+    for row in table.frame.iter_rows(named=True):
+        (mine,) = [
+            one
+            for one in shown
+            if one[place["bottleneck.aqm"]] == row["bottleneck.aqm"]
+            and one[place["bottleneck.rate"]] == f"{row['bottleneck.rate_mbit']:g}Mbit"
+            and one[place["flows[*].base_rtt"]] == f"{row['flows[*].base_rtt_ms']:g}ms"
+        ]
+        assert float(mine[place["utilisation"]].partition(" ")[0]) == pytest.approx(row["mean"], rel=1e-3)
+    # no value is left: the figures say why they are empty
+    page.value("""document.querySelectorAll('#filters [data-key="bottleneck.rate"] button')[1].click()""")
+    page.until("document.getElementById('kept').textContent === '0 of 36 runs'")
+    page.show("#figures-section")
+    why = page.until("document.querySelector('.figure .empty')?.textContent")
+    assert why.startswith("Nothing to show: the filters keep no run")
+    page.value("document.getElementById('reset').click()")
+    assert page.value("document.getElementById('kept').textContent") == "all 36 runs"
+
+
+def test_tables_are_sorted_by_any_column(page: Page, files: Path) -> None:
+    page.show("#means-section")
+    page.until("document.querySelector('#means table')")
+    label = "time in queue, mean, ms"
+    for times, descending in ((1, True), (2, False)):
+        values = page.value(
+            f"""
+            (() => {{
+              const named = one => one.innerText.startsWith({json.dumps(label)});
+              const head = () => [...document.querySelectorAll('#means thead th')].find(named);
+              head().querySelector("button").click();
+              const at = head().cellIndex;
+              const rows = [...document.querySelectorAll('#means tbody tr')];
+              return [head().ariaSort, ...rows.map(one => one.cells[at].innerText)];
+            }})()
+            """
+        )
+        assert values[0] == ("descending" if descending else "ascending"), times
+        numbers = [float(one.partition(" ")[0]) for one in values[1:]]
+        means = aggregate.means(Results(files / "a.duckdb"), "sojourn_mean_ms").frame["mean"].to_list()
+        assert numbers == pytest.approx(sorted(means, reverse=descending), rel=1e-3)
+    page.value("document.querySelector('#means tbody button').click()")
+    page.until("!document.getElementById('panel').hidden")
+
+
+def test_sides_are_compared_cell_by_cell(chromium: browser.Browser, files: Path) -> None:
+    page = Page(chromium, files / "both.html")
+    page.show("#sides-section")
+    page.until("document.querySelector('#sides table')")
+    page.value(
+        """
+        (() => {
+          const box = document.querySelector('#sides [data-control="Measure"]');
+          box.value = "runs.sojourn_mean_ms";
+          box.dispatchEvent(new Event("change"));
+        })()
+        """
+    )
+    rows = page.until(
+        "[...document.querySelectorAll('#sides tbody tr')].map(one => [...one.cells].map(cell => cell.innerText))"
+    )
+    differs = Results(files / "a.duckdb").diff(files / "b.duckdb", values=["runs.sojourn_mean_ms"]).frame
+    assert len(rows) == differs.height == 18
+    wanted = {row["where"]: row for row in differs.iter_rows(named=True)}
+    for where, a, b, difference, change in rows:
+        row = wanted[where]
+        assert float(a.partition(" ")[0]) == pytest.approx(row["a"], rel=1e-3)
+        assert float(b.partition(" ")[0]) == pytest.approx(row["b"], rel=1e-3)
+        assert float(difference) == pytest.approx(row["difference"], rel=1e-2, abs=1e-4)
+        assert float(change) == pytest.approx(100 * (row["b"] - row["a"]) / row["a"], abs=0.06)
+    page.value("document.querySelector('#sides tbody button').click()")
+    page.until("document.querySelectorAll('#panel .chosen [aria-pressed=true]').length === 2")  # one of each side
+    page.until("document.querySelector('#panel [data-drawn]')")
+    assert page.is_clean(), (page.browser.errors, page.browser.outside)
+
+
+def test_a_folder_reads_runs_when_they_are_asked_for(chromium: browser.Browser, files: Path) -> None:
+    page = Page(chromium, files / "in-a-folder" / "index.html")
+    assert page.value("document.querySelectorAll('script[src]').length") == 0
+    page.value("report.open([3], 'a run')")
+    page.until("document.querySelector('#panel [data-drawn]')")
+    assert page.value("document.querySelectorAll('script[src]').length") == 1
+    assert page.is_clean(), (page.browser.errors, page.browser.outside)
+
+
+def test_a_time_is_chosen_and_a_run_has_an_address(chromium: browser.Browser, files: Path) -> None:
+    page = Page(chromium, files / "a.html")
+    page.value("report.open([5], 'a run')")
+    page.until("document.querySelector('#panel [data-panel=goodput][data-drawn]')")
+    page.value(
+        """
+        (() => {
+          const [from, to] = document.querySelectorAll('#panel input[type=number]');
+          from.value = "1"; to.value = "2";
+          to.dispatchEvent(new Event("change"));
+        })()
+        """
+    )
+    key = Results(files / "a.duckdb").keys[5]
+    assert page.value("location.hash") == f"#run={key}"
+    assert page.value("[...document.querySelectorAll('#panel input[type=number]')].map(one => Number(one.value))") == [
+        1,
+        2,
+    ]
+    assert page.is_clean(), page.browser.errors
+    other = files / "a.html"
+    page.browser.call("Page.navigate", url="about:blank")
+    page.browser.call("Page.navigate", url=f"{other.as_uri()}#run={key}")
+    page.until("document.querySelector('#panel [data-drawn]')")
+    assert page.value("document.getElementById('panel').dataset.runs") == "5"
+
+
+@pytest.mark.timed
+def test_a_thousand_runs_are_quick(chromium: browser.Browser, tmp_path: Path) -> None:
+    dumbbell.run(
+        described(
+            duration="2s",
+            seeds=list(range(1, 11)),
+            record={"interval": "50ms"},
+            flows=[{"cc": cc, "base_rtt": "20ms", "start": {"uniform": ["0s", "500ms"]}} for cc in ("cubic", "reno")],
+            matrix={
+                "bottleneck.rate": ["1Mbit", "2Mbit", "3Mbit", "4Mbit", "5Mbit"],
+                "flows[*].base_rtt": ["5ms", "10ms", "20ms", "30ms", "40ms"],
+                "bottleneck.aqm": ["codel", "pfifo", "pie", "cake"],
+            },
+        ),
+        output=tmp_path / "thousand.duckdb",
+        progress=False,
+    )
+    path = report.write(tmp_path / "thousand.duckdb", tmp_path / "page.html")
+    assert path.stat().st_size <= 3_000_000
+    page = Page(chromium, path)
+    paints = page.value("performance.getEntriesByName('first-contentful-paint').map(one => one.startTime)")
+    assert paints and paints[0] < 1000
+    page.show("#figures-section")
+    page.until("document.querySelector('table.map button')")
+    waited = page.value(
+        """
+        (async () => {
+          const times = [];
+          for (let i = 0; i < 5; i++) {
+            const start = performance.now();
+            document.querySelectorAll('table.map button')[5 * i].click();
+            while (!document.querySelector('#panel [data-drawn]')) await new Promise(done => setTimeout(done, 5));
+            times.push(performance.now() - start);
+            report.hide();
+          }
+          return times;
+        })()
+        """
+    )
+    assert min(waited) < 300, waited
+    assert page.is_clean(), (page.browser.errors, page.browser.outside)
+
+
+def test_values_are_saved_as_csv(page: Page, files: Path) -> None:
+    assert page.value("[...document.querySelectorAll('#saves button')].map(one => one.textContent)")[:2] == [
+        "Save runs.csv",
+        "Save flows.csv",
+    ]
+    saved = pl.read_csv(io.StringIO(page.value("report.csv(report.table('flows'))")))
+    flows = Results(files / "a.duckdb").parts("flows", ["goodput_mbit"]).rename({"part": "which"})
+    both = saved.join(flows, left_on=["key", "flow"], right_on=["key", "which"], suffix=" stored")
+    assert both.height == saved.height == flows.height == 72
+    assert ((both["goodput_mbit"] - both["goodput_mbit stored"]).abs() <= 1e-5 * both["goodput_mbit stored"]).all()
+    assert set(saved["bottleneck.aqm"]) == {"codel", "pfifo"} and saved["seed"].n_unique() == 2
