@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ from dumbbell.results import results
 from dumbbell.scratch import Scratch
 
 if TYPE_CHECKING:
+    import polars as pl
     from matplotlib.figure import Figure
 
     from dumbbell.engines.sweep import Report
@@ -46,6 +47,17 @@ class Results(results.Results):
         from dumbbell import plotting
 
         return plotting.plot(self, *args, **options)
+
+    def packets(
+        self,
+        at: str | Sequence[str] = (),
+        flows: int | Sequence[int] = (),
+        time: tuple[float, float] | None = None,
+    ) -> pl.DataFrame:
+        """See `dumbbell.packets.again.packets`: every packet of one run at every point, simulated again."""
+        from dumbbell.packets import again
+
+        return again.packets(self, at, flows, time)
 
     def diff(self, other: results.Results | str | Path | None = None, *, by: str | None = None, **options: Any) -> Diff:
         """See `dumbbell.results.diff`: these results against others, or against themselves by a key."""
