@@ -70,7 +70,7 @@ CASES = {
     "loss": experiment_of({"aqm": "fq_codel"}, flow("cubic", path=LOSS), flow("bbr1", path=LOSS)),
     "dctcp": experiment_of({"aqm": "step"}, flow("dctcp"), flow("dctcp", "40ms")),
     "l4s": experiment_of({"aqm": "dualpi2"}, flow("prague"), flow("cubic")),
-    "small window": experiment_of({"aqm": "pfifo"}, flow("cubic", "80ms"), hosts={"receive_buffer": 60_000}),
+    "small window": experiment_of({"aqm": "pfifo"}, flow("cubic", "80ms"), hosts={"receive_buffer": "60000B"}),
     "download": experiment_of({"aqm": "codel"}, flow("cubic"), hosts={"opener": "receiver"}),
     "up": experiment_of(
         {"aqm": "codel"}, flow("cubic"), flow("cubic", direction="up"), reverse={"rate": "5Mbit", "aqm": "cake"}
@@ -78,7 +78,16 @@ CASES = {
 }
 
 FIELDS = (
-    *("tcp.stream", "tcp.srcport", "tcp.len", "tcp.seq", "tcp.ack", "tcp.window_size", "tcp.checksum.status"),
+    *(
+        "tcp.stream",
+        "tcp.srcport",
+        "tcp.dstport",
+        "tcp.len",
+        "tcp.seq",
+        "tcp.ack",
+        "tcp.window_size",
+        "tcp.checksum.status",
+    ),
     *("ip.checksum.status", "_ws.malformed", "tcp.analysis.retransmission", "tcp.analysis.out_of_order"),
     *("tcp.analysis.duplicate_ack", "tcp.analysis.ack_rtt", "tcp.analysis.window_full", "tcp.analysis.lost_segment"),
     *(
@@ -127,12 +136,12 @@ def test_the_analysis_of_tshark_agrees_with_the_run(tshark: str, tmp_path: Path,
     assert found["tcp.checksum.status"].unique().to_list() == [GOOD] == found["ip.checksum.status"].unique().to_list()
     assert found.filter(pl.col("frame.len") != pl.col("frame.cap_len")).is_empty()
     result = dumbbell.run(CASES[name], progress=False)
-    for stream, row in enumerate(result.flows.sort("flow").rows(named=True)):
-        mine = found.filter(pl.col("tcp.stream") == str(stream))
-        data, acks = (mine.filter((pl.col("tcp.srcport") == RECEIVER) == back) for back in (False, True))
+    found = found.filter(~pl.col("frame.comment").str.starts_with("not simulated"))
+    for number, row in enumerate(result.flows.sort("flow").rows(named=True)):
+        data, acks = (found.filter(pl.col(f"tcp.{port}") == str(50_000 + number)) for port in ("srcport", "dstport"))
         again = data.filter(there("tcp.analysis.retransmission") | there("tcp.analysis.out_of_order"))
         assert again.height == row["retransmissions"], name
-        own = packets.filter(pl.col("flow") == stream)
+        own = packets.filter(pl.col("flow") == number)
         assert acks.filter(there("tcp.analysis.duplicate_ack")).height == expected_duplicates(own)
         # nothing is missing: what was captured is all that the sender sent and received
         assert not data.filter(there("tcp.analysis.lost_segment")).height
@@ -201,8 +210,8 @@ def test_points_are_interfaces_and_comments_say_what_queues_did(tshark: str, tmp
 
 
 def test_short_flows_and_udp(tshark: str, tmp_path: Path) -> None:
-    web = {"cc": "cubic", "base_rtt": "20ms", "arrivals": {"per_second": 40}, "size": {"fixed": "20kB"}}
-    udp = {"rate": "1Mbit", "size": 300, "echo": True, "base_rtt": "10ms"}
+    web = {"cc": "cubic", "base_rtt": "20ms", "arrivals": "40/s", "size": "20kB"}
+    udp = {"rate": "1Mbit", "size": "300B", "echo": True, "base_rtt": "10ms"}
     one = cell(experiment_of({"aqm": "codel"}, flow("cubic"), web=[web], udp=[udp]))
     path = tmp_path / "run.pcapng"
     write.write(one, path, wanted.checked(one, snap=0))
@@ -226,13 +235,13 @@ def test_a_file_that_keeps_headers_is_analysed_alike(tshark: str, tmp_path: Path
 
 def test_the_command_writes_what_the_name_says(tmp_path: Path, command: Command, experiment: str) -> None:
     def run(*arguments: str) -> Any:
-        return command(["trace", experiment, "--cell", "2", "--set", "duration=2s", *arguments], tmp_path)
+        return command("trace", experiment, "--cell", "2", "--set", "duration=2s", *arguments)
 
     for name, more in (("run.pcapng", ()), ("some.pcapng", ("--flow", "1", "--time", "1s..2s", "--snap", "60"))):
         said = run("-o", name, *more)
         assert (said.returncode, said.stdout) == (0, f"{name}\n"), said.stderr
         assert (tmp_path / name).read_bytes()[:4] == b"\x0a\x0d\x0d\x0a"
-    assert (tmp_path / "some.pcapng").stat().st_size < (tmp_path / "run.pcapng").stat().st_size / 3
+    assert (tmp_path / "some.pcapng").stat().st_size < (tmp_path / "run.pcapng").stat().st_size / 2
     assert run("-o", "run.parquet", "--at", "bottleneck").returncode == 0
     rows = pl.read_parquet(tmp_path / "run.parquet")
     assert rows["point"].unique().to_list() == ["bottleneck"] and rows.height > 1000
@@ -267,7 +276,7 @@ def test_what_cannot_be_written_is_said_in_one_line(
     tmp_path: Path, command: Command, experiment: str, arguments: list[str], said: str
 ) -> None:
     cells = [] if "--cell" in arguments else ["--cell", "1"]
-    found = command(["trace", experiment, *cells, *arguments], tmp_path)
+    found = command("trace", experiment, *cells, *arguments)
     assert found.returncode == 2
     assert said in found.stderr and len(found.stderr.splitlines()) == 1, found.stderr
 
