@@ -52,6 +52,7 @@ RUN = [
         "how-to/explain",
         "how-to/own-plugin",
         "how-to/paper-figure",
+        "how-to/trace",
         "how-to/uplink",
     )
 ]

@@ -158,7 +158,7 @@ impl Headers {
     fn transport_sum(&self, wire: Wire, protocol: u8, payload: &[u8]) -> u16 {
         let length = u32::from(wire.len).saturating_sub((ETHERNET + IPV4) as u32);
         let addresses = &self.bytes[ETHERNET + 12..ETHERNET + 20];
-        let all = sum(addresses) + u32::from(protocol) + length + sum(&self.bytes[ETHERNET + IPV4..self.len]) + u32::from(folded(sum(payload)));
+        let all = sum(addresses) + u32::from(protocol) + length + sum(&self.bytes[ETHERNET + IPV4..self.len]) + sum(payload);
         !folded(all)
     }
 
@@ -285,11 +285,28 @@ impl Segment {
     }
 }
 
-/// The one's complement sum of 16-bit words, not folded (RFC 1071); of up to 128 KB.
+/// The one's complement sum of 16-bit words, folded to 32 bits (RFC 1071). Eight bytes at a time: carries of 16-bit words come to the same when they are folded.
 fn sum(bytes: &[u8]) -> u32 {
-    let pairs = bytes.chunks_exact(2);
-    let last = pairs.remainder().first().map_or(0, |&byte| u32::from(byte) << 8);
-    pairs.map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum::<u32>() + last
+    let eights = bytes.chunks_exact(8);
+    let mut last = [0; 8];
+    let rest = eights.remainder();
+    last[..rest.len()].copy_from_slice(rest);
+    let word = |eight: [u8; 8]| {
+        let word = u64::from_be_bytes(eight);
+        (word >> 32) + (word & 0xffff_ffff)
+    };
+    let mut sum = word(last);
+    for eight in eights {
+        sum += word([eight[0], eight[1], eight[2], eight[3], eight[4], eight[5], eight[6], eight[7]]);
+    }
+    u32::from(folded64(sum))
+}
+
+fn folded64(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
 }
 
 fn folded(mut sum: u32) -> u16 {

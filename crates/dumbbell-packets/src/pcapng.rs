@@ -2,7 +2,9 @@
 
 use crate::Sink;
 use dumbbell_core::units::Time;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
+use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
+use std::thread::JoinHandle;
 
 /// Types of blocks.
 mod block {
@@ -26,12 +28,19 @@ const ETHERNET: u16 = 1;
 /// Times are in units of 10^-9 s.
 const NANOSECONDS: u8 = 9;
 const BUFFER: usize = 1 << 20; // bytes
+/// So many of them may wait to be written.
+const BUFFERS: usize = 8;
+/// No block is larger, bytes: a frame, a comment.
+const MOST_BLOCK: usize = 1 << 17;
 
-/// A file of packets.
+/// A file of packets. Another thread writes it: the run goes on meanwhile.
 pub struct Pcapng {
-    out: BufWriter<Sink>,
-    block: Vec<u8>,
-    error: Option<io::Error>,
+    /// Blocks that have not been given to that thread.
+    blocks: Vec<u8>,
+    full: Option<SyncSender<Vec<u8>>>,
+    /// Memory that it gives back.
+    empty: Receiver<Vec<u8>>,
+    writer: Option<JoinHandle<io::Result<()>>>,
 }
 
 /// An option, padded to 32 bits.
@@ -40,17 +49,25 @@ fn put_option(block: &mut Vec<u8>, code: u16, value: &[u8]) {
     block.extend_from_slice(&code.to_le_bytes());
     block.extend_from_slice(&(value.len() as u16).to_le_bytes());
     block.extend_from_slice(value);
-    pad(block);
-}
-
-fn pad(block: &mut Vec<u8>) {
     block.resize(block.len().next_multiple_of(4), 0);
 }
 
 impl Pcapng {
     /// With a section that was made by `program` and has this comment, and interfaces with names and descriptions, of which `snap` bytes per packet are kept; 0: all.
     pub fn new(sink: Sink, program: &str, comment: &str, interfaces: &[(String, String)], snap: u32) -> Pcapng {
-        let mut file = Pcapng { out: BufWriter::with_capacity(BUFFER, sink), block: Vec::new(), error: None };
+        let (full, to_write) = sync_channel::<Vec<u8>>(BUFFERS);
+        let (give_back, empty) = sync_channel(BUFFERS + 1);
+        let mut sink = sink;
+        let writer = std::thread::spawn(move || {
+            for mut blocks in to_write {
+                sink.write_all(&blocks)?;
+                blocks.clear();
+                // nobody takes it back at the end
+                let _ = give_back.try_send(blocks);
+            }
+            sink.flush()
+        });
+        let mut file = Pcapng { blocks: Vec::with_capacity(BUFFER), full: Some(full), empty, writer: Some(writer) };
         file.write(block::SECTION, |block| {
             block.extend_from_slice(&BYTE_ORDER.to_le_bytes());
             block.extend_from_slice(&[1, 0, 0, 0]);
@@ -76,15 +93,20 @@ impl Pcapng {
     /// A packet on an interface: `kept` bytes of `len`, which are `headers`, `payload` and then zeros.
     pub fn packet(&mut self, interface: u32, time: Time, (headers, payload): (&[u8], &[u8]), (kept, len): (usize, u16), comment: &str) {
         self.write(block::PACKET, |block| {
-            for word in [interface, (time.0 >> 32) as u32, time.0 as u32, kept as u32, u32::from(len)] {
-                block.extend_from_slice(&word.to_le_bytes());
+            let mut head = [0; 20];
+            let words = [interface, (time.0 >> 32) as u32, time.0 as u32, kept as u32, u32::from(len)];
+            for (place, word) in head.chunks_exact_mut(4).zip(words) {
+                place.copy_from_slice(&word.to_le_bytes());
             }
+            block.extend_from_slice(&head);
             let end = block.len() + kept;
             block.extend_from_slice(&headers[..headers.len().min(kept)]);
-            let room = end - block.len();
-            block.extend_from_slice(&payload[..payload.len().min(room)]);
-            block.resize(end, 0);
-            pad(block);
+            if block.len() < end {
+                let room = end - block.len();
+                block.extend_from_slice(&payload[..payload.len().min(room)]);
+            }
+            // padding, and zeros in front of it
+            block.resize(end.next_multiple_of(4), 0);
             if !comment.is_empty() {
                 put_option(block, option::COMMENT, comment.as_bytes());
                 block.extend_from_slice(&[0; 4]);
@@ -92,20 +114,29 @@ impl Pcapng {
         });
     }
 
-    /// A block with the body that `fill` writes. Nothing is written after an error.
+    /// A block with the body that `fill` writes; what stands ahead of it is a multiple of 32 bits.
     fn write(&mut self, kind: u32, fill: impl FnOnce(&mut Vec<u8>)) {
-        if self.error.is_some() {
-            return;
+        let blocks = &mut self.blocks;
+        let start = blocks.len();
+        blocks.extend_from_slice(&kind.to_le_bytes());
+        blocks.extend_from_slice(&[0; 4]);
+        fill(blocks);
+        let length = ((blocks.len() - start) as u32 + 4).to_le_bytes();
+        blocks[start + 4..start + 8].copy_from_slice(&length);
+        blocks.extend_from_slice(&length);
+        if blocks.len() + MOST_BLOCK > BUFFER {
+            self.hand_over();
         }
-        let block = &mut self.block;
-        block.clear();
-        block.extend_from_slice(&kind.to_le_bytes());
-        block.extend_from_slice(&[0; 4]);
-        fill(block);
-        let length = (block.len() as u32 + 4).to_le_bytes();
-        block[4..8].copy_from_slice(&length);
-        block.extend_from_slice(&length);
-        self.error = self.out.write_all(block).err();
+    }
+
+    /// Gives the blocks so far to who writes them.
+    fn hand_over(&mut self) {
+        let next = self.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(BUFFER));
+        let blocks = std::mem::replace(&mut self.blocks, next);
+        if let Some(full) = &self.full {
+            // whoever writes has ended with an error, which `finish` tells
+            let _ = full.send(blocks);
+        }
     }
 
     /// Writes what is left.
@@ -113,10 +144,10 @@ impl Pcapng {
     /// # Errors
     /// The first that there was.
     pub fn finish(&mut self) -> io::Result<()> {
-        match self.error.take() {
-            Some(error) => Err(error),
-            None => self.out.flush(),
-        }
+        self.hand_over();
+        self.full = None;
+        let ended = self.writer.take().map_or(Ok(Ok(())), JoinHandle::join);
+        ended.unwrap_or_else(|_| Err(io::Error::other("who writes the file panicked")))
     }
 }
 

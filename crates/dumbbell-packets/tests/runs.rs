@@ -141,7 +141,11 @@ fn check(frame: &Frame) {
 }
 
 fn config(cc: &str, aqm: &str) -> Value {
-    let own = if aqm == "codel" { json!({"name": aqm, "ecn": true}) } else { json!({"name": aqm}) };
+    let own = match aqm {
+        "codel" => json!({"name": aqm, "ecn": true}),
+        "pfifo" => json!({"name": aqm, "limit": 40}),
+        _ => json!({"name": aqm}),
+    };
     json!({"duration": 5_000_000_000_u64, "bottleneck": {"rate": 20_000_000, "aqm": own},
         "flows": [{"cc": {"name": cc}, "ecn": aqm != "pfifo"}, {"cc": {"name": "cubic"}, "base_rtt": 60_000_000}]})
 }
