@@ -13,6 +13,7 @@ mod fate;
 mod frame;
 mod pcapng;
 mod recorder;
+mod state;
 mod write;
 
 pub use columns::{Column, Columns};

@@ -1,23 +1,26 @@
-//! Who listens, and what it notes.
+//! Who listens, and what it asks for. What is heard goes in batches to a thread of its own: a run goes on while its packets are written.
 
 use crate::columns::Columns;
-use crate::connection::{Connection, Hosts};
-use crate::fate::{Dropped, Fates, Marked, OpenFates, Waiting};
+use crate::connection::Hosts;
+use crate::fate::{Dropped, Marked};
 use crate::pcapng::Pcapng;
-use crate::write::{Output, Record, What, Writer};
+use crate::state::{Blocks, Event, State};
+use crate::write::{Output, Writer};
 use crate::{points, Sink, OUT, RECEIVER, SENDER};
 use dumbbell_config::{RunConfig, UdpConfig};
-use dumbbell_core::log::{At, Beginning, DropReason, Hears, Log, Mark, MarkReason, Place, Speech};
-use dumbbell_core::packet::{flag, Ecn, Packet};
-use dumbbell_core::tcp::{ack_flag, Ack, Block};
+use dumbbell_core::log::{At, Beginning, DropReason, Hears, Log, Mark, MarkReason, Place};
+use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::tcp::{Ack, Block};
 use dumbbell_core::units::Time;
 use std::io;
+use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
-/// Simulated time between two looks for records that can be written.
-const SLICE: Time = Time::from_micros(500);
-/// So many answers may have been lost before the first that is under way.
-const MOST_ANSWERS: usize = 4096;
+/// Events of a batch: some hundred kilobytes, which stay in a cache.
+const BATCH: usize = 4096;
+/// So many batches may wait.
+const BATCHES: usize = 8;
 
 /// What is to be written of a run.
 #[derive(Clone, Debug, Default)]
@@ -42,59 +45,35 @@ pub struct Written {
     pub columns: Option<Columns>,
 }
 
-/// What is in a slot of the engine.
-#[derive(Default)]
-struct Slot {
-    connection: Option<u32>,
-    open: OpenFates,
-    /// Answers of a transport with bytes of their own.
-    answers: OpenFates,
+type Batch = Vec<(Time, Event)>;
+
+/// What has been heard and not been handed over.
+struct Heard {
+    events: Batch,
+    full: Option<SyncSender<Batch>>,
+    /// Memory that comes back.
+    empty: Receiver<Batch>,
+    writer: Option<JoinHandle<io::Result<Written>>>,
 }
 
-/// An acknowledgement in hops, by its number there.
-struct Held {
-    ack: Ack,
-    blocks: Box<[Block]>,
-    fate: Option<u32>,
-}
-
-/// The flows that are written.
-#[derive(Default)]
-struct Flows {
-    connections: Vec<Connection>,
-    slots: Vec<Slot>,
-}
-
-impl Flows {
-    /// The slot and the connection in it with its number, if it is written.
-    fn wanted(&mut self, slot: u32) -> Option<(&mut Slot, &mut Connection, u32)> {
-        let slot = self.slots.get_mut(slot as usize)?;
-        let index = slot.connection?;
-        Some((slot, &mut self.connections[index as usize], index))
+impl Heard {
+    fn hand_over(&mut self) {
+        let next = self.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
+        let events = std::mem::replace(&mut self.events, next);
+        if let Some(full) = &self.full {
+            // whoever takes it is there until `finish`, unless it panicked, which `finish` tells
+            let _ = full.send(events);
+        }
     }
-}
-
-struct State {
-    hosts: Hosts,
-    asked: Asked,
-    sender: Option<u32>,
-    receiver: Option<u32>,
-    /// Some hop is a point.
-    has_hops: bool,
-    flows: Flows,
-    held: Vec<Option<Held>>,
-    fates: Fates,
-    waiting: Waiting<Record>,
-    writer: Writer,
-    /// Clocks of senders are not further behind.
-    most_ahead: Time,
-    next_look: Time,
 }
 
 /// Writes the packets of a run.
 #[derive(Clone)]
 pub struct Recorder {
-    state: Arc<Mutex<State>>,
+    heard: Arc<Mutex<Heard>>,
+    /// Names of points and hops.
+    points: Arc<[String]>,
+    hops: Arc<[String]>,
 }
 
 impl Recorder {
@@ -111,7 +90,7 @@ impl Recorder {
         let is_asked = |point: &&String| if asked.points.is_empty() { *point == SENDER } else { asked.points.contains(point) };
         let names: Vec<String> = known.iter().filter(is_asked).cloned().collect();
         let output = match file {
-            None => Output::Columns(Columns::default()),
+            None => Output::Columns(Box::default()),
             Some((sink, program, comment)) => {
                 let interfaces: Vec<_> = names.iter().map(|name| (name.clone(), described(name))).collect();
                 Output::Pcapng(Pcapng::new(sink, program, comment, &interfaces, asked.snap.unwrap_or(0)), asked.snap)
@@ -122,32 +101,31 @@ impl Recorder {
         let rtts = flows.chain(web).chain(config.udp.iter().map(UdpConfig::line).map(|(rtt, _)| rtt));
         // a SYN of a receiver that opens left half a round trip before its answer
         let most_ahead = rtts.max().unwrap_or(Time::ZERO);
-        let number = |name: &str| names.iter().position(|known| known == name).map(|index| index as u32);
-        let (sender, receiver) = (number(SENDER), number(RECEIVER));
-        let has_hops = names.iter().any(|name| name != SENDER && name != RECEIVER);
-        let state = State {
-            hosts: Hosts::new(&config.hosts),
-            asked,
-            sender,
-            receiver,
-            has_hops,
-            flows: Flows::default(),
-            held: Vec::new(),
-            fates: Fates::default(),
-            waiting: Waiting::new(),
-            writer: Writer::new(output, names, hops),
-            most_ahead,
-            next_look: Time::ZERO,
-        };
-        Ok(Recorder { state: Arc::new(Mutex::new(state)) })
+        let (points, all_hops) = (Arc::from(names.as_slice()), Arc::from(hops.as_slice()));
+        let state = State::new(Hosts::new(&config.hosts), asked, Writer::new(output, names, hops), most_ahead);
+        let (full, batches) = sync_channel::<Batch>(BATCHES);
+        let (give_back, empty) = sync_channel(BATCHES + 1);
+        let writer = std::thread::spawn(move || {
+            let mut state = state;
+            for mut batch in batches {
+                for (now, event) in batch.drain(..) {
+                    state.take(now, event);
+                }
+                // nobody takes it back at the end
+                let _ = give_back.try_send(batch);
+            }
+            state.finish()
+        });
+        let heard = Heard { events: Vec::with_capacity(BATCH), full: Some(full), empty, writer: Some(writer) };
+        Ok(Recorder { heard: Arc::new(Mutex::new(heard)), points, hops: all_hops })
     }
 
     /// What listens at a hop.
     pub fn listener(&self, hop: &str) -> Listener {
-        let state = self.state();
-        let number = |name: &str| state.writer.points.iter().position(|known| known == name).map(|index| index as u32);
-        let index = state.writer.hops.iter().position(|known| known == hop).unwrap_or(0) as u16;
-        Listener { into: number(hop), out: number(&format!("{hop}{OUT}")), hop: index, recorder: self.clone() }
+        let number = |name: &str| self.points.iter().position(|known| known == name).map(|index| index as u32);
+        let index = self.hops.iter().position(|known| known == hop).unwrap_or(0) as u16;
+        let (into, out) = (number(hop), number(&format!("{hop}{OUT}")));
+        Listener { into, out, hop: index, heard: Arc::clone(&self.heard) }
     }
 
     /// Writes what is left. Of packets that are still under way nobody knows what becomes of them.
@@ -155,25 +133,17 @@ impl Recorder {
     /// # Errors
     /// The first that there was while something was written.
     pub fn finish(&self) -> io::Result<Written> {
-        let mut state = self.state();
-        while let Some((time, record)) = state.waiting.pop() {
-            state.write(time, &record);
-        }
-        let count = state.writer.count;
-        let columns = match &mut state.writer.output {
-            Output::Pcapng(file, _) => {
-                file.finish()?;
-                None
-            }
-            Output::Columns(columns) => Some(std::mem::take(columns)),
-        };
-        Ok(Written { count, columns })
+        let mut heard = lock(&self.heard);
+        heard.hand_over();
+        heard.full = None;
+        let ended = heard.writer.take().map(JoinHandle::join);
+        ended.unwrap_or_else(|| Ok(Err(io::Error::other("it was finished before")))).unwrap_or_else(|_| Err(io::Error::other("who writes panicked")))
     }
+}
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        // a panic elsewhere leaves records that are whole
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
+    // a panic elsewhere leaves events that are whole
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What an interface is.
@@ -186,227 +156,27 @@ fn described(point: &str) -> String {
     }
 }
 
-impl State {
-    /// Notes what was seen, if it was at a time that is asked for.
-    fn note(&mut self, time: Time, record: Record, opens: bool) {
-        if !opens && (time < self.asked.from || time > self.asked.until) {
-            return;
-        }
-        if let Some((fate, _)) = record.fate {
-            self.fates.get_mut(fate).records += 1;
-        }
-        self.waiting.push(time, record);
-    }
-
-    /// Writes records that nothing can come before, and of whose packets it is known what became of them.
-    fn look(&mut self, now: Time) {
-        if now < self.next_look {
-            return;
-        }
-        self.next_look = now + SLICE;
-        let before = now.saturating_sub(self.most_ahead);
-        while let Some((time, record)) = self.waiting.first() {
-            let is_open = record.fate.is_some_and(|(fate, waits)| waits && !self.fates.get(fate).is_settled);
-            if time >= before || is_open {
-                return;
-            }
-            if let Some((_, first)) = self.waiting.pop() {
-                self.write(time, &first);
-            }
-        }
-    }
-
-    fn write(&mut self, time: Time, record: &Record) {
-        let fate = record.fate.map(|(fate, _)| self.fates.get(fate));
-        self.writer.write(time, record, &self.flows.connections[record.connection as usize], fate);
-        if let Some((fate, _)) = record.fate {
-            self.fates.written(fate);
-        }
-    }
-
-    fn begin(&mut self, flow: u32, beginning: &Beginning) {
-        let index = flow as usize;
-        let Flows { connections, slots } = &mut self.flows;
-        if slots.len() <= index {
-            slots.resize_with(index + 1, Slot::default);
-        }
-        let is_wanted = self.asked.flows.is_empty() || self.asked.flows.contains(&beginning.number);
-        let slot = &mut slots[index];
-        slot.open.drain().chain(slot.answers.drain()).for_each(|fate| self.fates.settle(fate));
-        slot.connection = is_wanted.then_some(connections.len() as u32);
-        if is_wanted {
-            connections.push(Connection::new(beginning, self.hosts));
-        }
-    }
-
-    fn post(&mut self, packet: &Packet, now: Time) {
-        let point = self.sender;
-        let Some((slot, connection, index)) = self.flows.wanted(packet.flow) else { return };
-        let is_first_syn = packet.has(flag::SYN) && connection.is_tcp() && connection.is_new();
-        let (ahead, (sent, id)) = (connection.ahead, connection.send(packet));
-        let fate = self.fates.add(id);
-        slot.open.add(packet, fate);
-        let record = |point, what| Record { point, connection: index, fate: None, what };
-        if is_first_syn && self.hosts.receiver_opens() {
-            let left = now.saturating_sub(ahead);
-            for (point, time) in [(self.receiver, left.saturating_sub(ahead)), (point, left)] {
-                if let Some(point) = point {
-                    self.note(time, record(point, What::Opening(*packet)), true);
-                }
-            }
-        }
-        if let Some(point) = point {
-            let fate = Some((fate, true));
-            self.note(now.saturating_sub(ahead), Record { fate, ..record(point, What::Sent(sent)) }, opens(packet));
-        }
-        self.look(now);
-    }
-
-    fn deliver(&mut self, packet: &Packet, now: Time) {
-        let point = self.receiver;
-        let Some((slot, connection, index)) = self.flows.wanted(packet.flow) else { return };
-        connection.deliver(packet);
-        let (sent, behind) = (connection.sent(packet), connection.behind);
-        let Some(fate) = slot.open.take(packet) else { return };
-        if let Some(point) = point {
-            let record = Record { point, connection: index, fate: Some((fate, true)), what: What::Sent(sent) };
-            self.note(now + behind, record, opens(packet));
-        }
-        self.fates.settle(fate);
-    }
-
-    fn answer(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
-        let point = self.receiver;
-        let Some((slot, connection, index)) = self.flows.wanted(ack.flow) else { return };
-        let (answered, behind) = (connection.answer(ack, blocks), connection.behind);
-        let mut fate = None;
-        if connection.speaks == Speech::Datagrams {
-            let number = self.fates.add(0);
-            slot.answers.add(&number_of_answer(ack), number);
-            if slot.answers.len() > MOST_ANSWERS {
-                slot.answers.pop().into_iter().for_each(|lost| self.fates.settle(lost));
-            }
-            fate = Some((number, false));
-        }
-        if let Some(point) = point {
-            let record = Record { point, connection: index, fate, what: What::Answered(answered) };
-            self.note(now + behind, record, ack.has(ack_flag::SYN_ACK));
-        }
-    }
-
-    fn hear(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
-        let point = self.sender;
-        let Some((slot, connection, index)) = self.flows.wanted(ack.flow) else { return };
-        let (answered, ahead) = (connection.hear(ack, blocks), connection.ahead);
-        let number = slot.answers.take(&number_of_answer(ack));
-        if let Some(point) = point {
-            let fate = number.map(|fate| (fate, false));
-            let record = Record { point, connection: index, fate, what: What::Answered(answered) };
-            self.note(now.saturating_sub(ahead), record, ack.has(ack_flag::SYN_ACK));
-        }
-        if let Some(number) = number {
-            self.fates.settle(number);
-        }
-        self.look(now);
-    }
-
-    fn give_payload(&mut self, flow: u32, number: u64, is_answer: bool, bytes: &[u8]) {
-        let Some((slot, _, _)) = self.flows.wanted(flow) else { return };
-        let open = if is_answer { &slot.answers } else { &slot.open };
-        if let Some(fate) = open.with_number(number) {
-            self.fates.get_mut(fate).payload = Some(bytes.into());
-        }
-    }
-
-    /// A packet is seen at a hop.
-    fn see(&mut self, packet: &Packet, point: u32, is_new: bool, now: Time) {
-        if packet.is_back() {
-            return self.see_back(packet, point, is_new, now);
-        }
-        let Some((slot, connection, index)) = self.flows.wanted(packet.flow) else { return };
-        let what = What::Sent(connection.sent(packet));
-        let Some(fate) = (if is_new { slot.open.of_new(packet) } else { slot.open.of(packet) }) else { return };
-        self.note(now, Record { point, connection: index, fate: Some((fate, true)), what }, opens(packet));
-    }
-
-    fn see_back(&mut self, packet: &Packet, point: u32, is_new: bool, now: Time) {
-        let Some(Some(held)) = self.held.get_mut(packet.seq as usize) else { return };
-        let Some(index) = self.flows.slots.get(packet.flow as usize).and_then(|slot| slot.connection) else { return };
-        let mut answered = self.flows.connections[index as usize].answered(&held.ack, &held.blocks);
-        answered.ecn = packet.ecn;
-        let opens = held.ack.has(ack_flag::SYN_ACK);
-        // what becomes of it at this hop
-        let fate = is_new.then(|| self.fates.add(0));
-        held.fate = fate.or(held.fate);
-        self.note(now, Record { point, connection: index, fate: fate.map(|fate| (fate, true)), what: What::Answered(answered) }, opens);
-    }
-
-    /// An acknowledgement has left a hop, or was dropped there.
-    fn settle_back(&mut self, packet: &Packet) {
-        if let Some(fate) = self.held.get_mut(packet.seq as usize).and_then(Option::as_mut).and_then(|held| held.fate.take()) {
-            self.fates.settle(fate);
-        }
-    }
-
-    fn pack(&mut self, packet: &Packet, ack: &Ack, blocks: &[Block]) {
-        if self.flows.wanted(ack.flow).is_none() {
-            return;
-        }
-        let place = packet.seq as usize;
-        if self.held.len() <= place {
-            self.held.resize_with(place + 1, || None);
-        }
-        self.held[place] = Some(Held { ack: *ack, blocks: blocks.into(), fate: None });
-    }
-
-    fn mark(&mut self, packet: &Packet, marked: Marked) {
-        if packet.is_back() {
-            let Some(Some(held)) = self.held.get(packet.seq as usize) else { return };
-            let (ack, fate) = (held.ack, held.fate);
-            if let Some((_, connection, _)) = self.flows.wanted(ack.flow) {
-                if marked.mark == Mark::Ce && !ack.has(ack_flag::ECHO) {
-                    connection.mark(&ack);
-                }
-            }
-            return fate.map_or((), |fate| self.fates.get_mut(fate).mark(marked));
-        }
-        if let Some(fate) = self.flows.wanted(packet.flow).and_then(|(slot, _, _)| slot.open.of(packet)) {
-            self.fates.get_mut(fate).mark(marked);
-        }
-    }
-
-    fn drop_packet(&mut self, packet: &Packet, dropped: Dropped) {
-        if packet.is_back() {
-            if let Some(fate) = self.held.get(packet.seq as usize).and_then(|held| held.as_ref()?.fate) {
-                self.fates.get_mut(fate).dropped = Some(dropped);
-            }
-            self.settle_back(packet);
-            return;
-        }
-        if let Some(fate) = self.flows.wanted(packet.flow).and_then(|(slot, _, _)| slot.open.take(packet)) {
-            self.fates.get_mut(fate).dropped = Some(dropped);
-            self.fates.settle(fate);
-        }
-    }
-}
-
-/// Whether it opens a connection.
-fn opens(packet: &Packet) -> bool {
-    !packet.has(flag::UDP) && packet.has(flag::SYN | flag::PURE_ACK)
-}
-
-/// An answer with bytes of its own as a packet with its number.
-fn number_of_answer(ack: &Ack) -> Packet {
-    Packet { seq: u64::from(ack.tsval) << 32 | u64::from(ack.tsecr), ..Packet::EMPTY }
+fn some(blocks: &[Block]) -> Blocks {
+    (!blocks.is_empty()).then(|| blocks.into())
 }
 
 /// Listens at a hop.
 pub struct Listener {
-    recorder: Recorder,
+    heard: Arc<Mutex<Heard>>,
     hop: u16,
     /// The points ahead of its queue and behind its link.
     into: Option<u32>,
     out: Option<u32>,
+}
+
+impl Listener {
+    fn hear(&self, now: Time, event: Event) {
+        let mut heard = lock(&self.heard);
+        heard.events.push((now, event));
+        if heard.events.len() >= BATCH {
+            heard.hand_over();
+        }
+    }
 }
 
 impl Log for Listener {
@@ -416,61 +186,55 @@ impl Log for Listener {
 
     fn arrived(&mut self, packet: &Packet, now: Time) {
         if let Some(point) = self.into {
-            self.recorder.state().see(packet, point, true, now);
+            self.hear(now, Event::Seen(*packet, point, true));
         }
     }
 
     fn departed(&mut self, packet: &Packet, now: Time) {
-        if self.out.is_none() && (self.into.is_none() || !packet.is_back()) {
-            return;
-        }
-        let mut state = self.recorder.state();
         if let Some(point) = self.out {
-            state.see(packet, point, false, now);
+            self.hear(now, Event::Seen(*packet, point, false));
         }
-        if packet.is_back() {
-            state.settle_back(packet);
+        if self.into.is_some() && packet.is_back() {
+            self.hear(now, Event::Left(*packet));
         }
     }
 
-    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, _at: At) {
+    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
         if before != Ecn::Ce {
-            self.recorder.state().mark(packet, Marked { hop: self.hop, mark, reason });
+            self.hear(at.now, Event::Marked(*packet, Marked { hop: self.hop, mark, reason }));
         }
     }
 
     fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
-        self.recorder.state().drop_packet(packet, Dropped { hop: self.hop, reason, place, at: at.now });
+        let dropped = Dropped { hop: self.hop, reason, place, at: at.now };
+        self.hear(at.now, Event::Dropped(*packet, Box::new(dropped)));
     }
 
     fn begins(&mut self, flow: u32, beginning: &Beginning) {
-        self.recorder.state().begin(flow, beginning);
+        self.hear(Time::ZERO, Event::Begins(flow, Box::new(*beginning)));
     }
 
     fn posted(&mut self, packet: &Packet, now: Time) {
-        self.recorder.state().post(packet, now);
+        self.hear(now, Event::Posted(*packet));
     }
 
     fn delivered(&mut self, packet: &Packet, now: Time) {
-        self.recorder.state().deliver(packet, now);
+        self.hear(now, Event::Delivered(*packet));
     }
 
     fn answered(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
-        self.recorder.state().answer(ack, blocks, now);
+        self.hear(now, Event::Answered(*ack, some(blocks)));
     }
 
     fn packed(&mut self, packet: &Packet, ack: &Ack, blocks: &[Block]) {
-        let mut state = self.recorder.state();
-        if state.has_hops || state.sender.is_some() {
-            state.pack(packet, ack, blocks);
-        }
+        self.hear(Time::ZERO, Event::Packed(*packet, Box::new(*ack), some(blocks)));
     }
 
     fn acknowledged(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
-        self.recorder.state().hear(ack, blocks, now);
+        self.hear(now, Event::Acknowledged(*ack, some(blocks)));
     }
 
     fn payload(&mut self, flow: u32, number: u64, is_answer: bool, bytes: &[u8]) {
-        self.recorder.state().give_payload(flow, number, is_answer, bytes);
+        self.hear(Time::ZERO, Event::Payload(flow, number, is_answer, bytes.into()));
     }
 }

@@ -30,7 +30,7 @@ pub struct Record {
 pub enum Output {
     /// A file, and how many bytes it keeps of each frame: 0 for all; `None` for headers, and payload that is not zeros.
     Pcapng(Pcapng, Option<u32>),
-    Columns(Columns),
+    Columns(Box<Columns>),
 }
 
 /// The comment of a SYN that was not simulated.
