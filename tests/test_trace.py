@@ -3,6 +3,7 @@
 import json
 import shutil
 import statistics
+import struct
 import subprocess
 from collections import Counter
 from collections.abc import Mapping
@@ -13,10 +14,12 @@ import polars as pl
 import pytest
 
 import dumbbell
+import window_stack
 from conftest import Command
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
+from dumbbell.experiment.plugins import trust
 from dumbbell.packets import wanted, write
 
 TWO = """
@@ -233,6 +236,41 @@ def test_a_file_that_keeps_headers_is_analysed_alike(tshark: str, tmp_path: Path
     assert (tmp_path / "headers.pcapng").stat().st_size < (tmp_path / "whole.pcapng").stat().st_size / 8
 
 
+def frames_of(path: Path) -> list[tuple[int, bytes]]:
+    """Return interface and bytes of each packet in a pcapng file."""
+    whole, at, found = path.read_bytes(), 0, []
+    while at < len(whole):
+        kind, length = struct.unpack_from("<II", whole, at)
+        if kind == 6:
+            interface, _, _, kept, _ = struct.unpack_from("<5I", whole, at + 8)
+            found.append((interface, whole[at + 28 : at + 28 + kept]))
+        at += length
+    return found
+
+
+def test_datagrams_of_a_stack_have_their_own_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = window_stack.built(tmp_path)
+    for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv(trust.VARIABLE, str(tmp_path))
+    one = cell(experiment_of({"aqm": {"name": "pfifo", "limit": 20}}, {"base_rtt": "20ms", "stack": str(library)}))
+    path = tmp_path / "run.pcapng"
+    written = write.write(one, path, wanted.checked(one, ["sender", "receiver"]))
+    assert written.packets > 1000
+    # behind 42 B of headers: the example numbers its datagrams, and answers with the number that it expects
+    numbers: dict[tuple[int, bool], list[int]] = {}
+    for interface, frame in frames_of(path):
+        back = frame[34:36] == (443).to_bytes(2)
+        assert len(frame) == int.from_bytes(frame[16:18]) + 14
+        numbers.setdefault((interface, back), []).append(int.from_bytes(frame[42:50], "little"))
+    sent, heard, arrived, answered = (numbers[key] for key in ((0, False), (0, True), (1, False), (1, True)))
+    assert sent[:50] == list(range(50)) and len(set(sent)) > 1000
+    assert set(arrived) < set(sent) and len(arrived) < len(sent)
+    assert answered == sorted(answered) and heard == answered[: len(heard)] and len(answered) - len(heard) < 100
+    rows, digest = write.frame(one, wanted.checked(one, ["sender"]))
+    assert digest == written.hash and rows.filter(pl.col("direction") == "data").height == len(sent)
+
+
 def test_the_command_writes_what_the_name_says(tmp_path: Path, command: Command, experiment: str) -> None:
     def run(*arguments: str) -> Any:
         return command("trace", experiment, "--cell", "2", "--set", "duration=2s", *arguments)
@@ -273,7 +311,7 @@ def test_the_command_writes_what_the_name_says(tmp_path: Path, command: Command,
     ],
 )
 def test_what_cannot_be_written_is_said_in_one_line(
-    tmp_path: Path, command: Command, experiment: str, arguments: list[str], said: str
+    command: Command, experiment: str, arguments: list[str], said: str
 ) -> None:
     cells = [] if "--cell" in arguments else ["--cell", "1"]
     found = command("trace", experiment, *cells, *arguments)

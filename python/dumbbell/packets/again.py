@@ -12,12 +12,12 @@ from dumbbell import _native
 from dumbbell.errors import Nothing, TooMany, Unsupported
 from dumbbell.experiment.cell import Cell
 from dumbbell.packets import wanted, write
-from dumbbell.results.runs import Runs
+from dumbbell.results.results import Results
 from dumbbell.results.versions import kind
 
 
 def packets(
-    results: Runs,
+    results: Results,
     at: str | Sequence[str] = (),
     flows: int | Sequence[int] = (),
     time: tuple[float, float] | None = None,
