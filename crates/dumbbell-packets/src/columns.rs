@@ -110,7 +110,14 @@ impl Columns {
     }
 
     /// What the receiver sends.
-    pub fn answered(&mut self, seen: &Seen<'_>, connection: &Connection, answered: &Answered, segment: Option<&Segment>, (len, payload): (u16, u16)) {
+    pub fn answered(
+        &mut self,
+        seen: &Seen<'_>,
+        connection: &Connection,
+        answered: &Answered,
+        segment: Option<&Segment>,
+        (len, payload): (u16, u16),
+    ) {
         self.common(seen, connection, "ack", (len, payload), answered.ecn);
         self.transport(segment, connection.scale());
         self.segment.push(NONE);

@@ -116,7 +116,8 @@ impl Connection {
         let sender = 10 << 24 | (number / PORTS & 0x7ff) << 12 | key.src_host & 0xfff;
         let receiver = 10 << 24 | 1 << 23 | key.dst_host & 0x7f_ffff;
         // any numbers, which are not those of the flow before
-        let first = [number.wrapping_mul(0x9e37_79b9).wrapping_add(1), number.wrapping_mul(0x85eb_ca6b).wrapping_add(0x4000_0001)];
+        let first =
+            [number.wrapping_mul(0x9e37_79b9).wrapping_add(1), number.wrapping_mul(0x85eb_ca6b).wrapping_add(0x4000_0001)];
         let receiver_port = if speaks == Speech::Datagrams { QUIC } else { DISCARD };
         let sender_port = (FIRST_PORT + number % PORTS) as u16;
         Connection {

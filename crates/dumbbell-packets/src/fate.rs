@@ -43,6 +43,8 @@ pub struct Fate {
     /// Its first two marks: CE and SCE.
     pub marks: [Option<Marked>; 2],
     pub dropped: Option<Dropped>,
+    /// Number of the hop on whose path its ECN field was cleared.
+    pub erased: Option<u16>,
     /// Its payload, if that is not zeros.
     pub payload: Option<Box<[u8]>>,
 }
@@ -101,6 +103,10 @@ impl Fate {
             let (mark, hop, reason) = (mark_name(*mark), &hops[usize::from(*hop)], mark_reason(*reason));
             // a String takes everything
             let _ = write!(text, "{}marked {mark} at {hop} ({reason})", if text.is_empty() { "" } else { "; " });
+        }
+        if let Some(hop) = self.erased {
+            let start = if text.is_empty() { "" } else { "; " };
+            let _ = write!(text, "{start}ECN field cleared on the path of {}", hops[usize::from(hop)]);
         }
         if let Some(Dropped { hop, reason, place: at_place, at }) = &self.dropped {
             let (hop, reason, at_place) = (&hops[usize::from(*hop)], drop_reason(*reason), place(*at_place));
@@ -339,9 +345,10 @@ mod tests {
         assert_eq!(text, "");
         fate.mark(Marked { hop: 0, mark: Mark::Sce, reason: MarkReason::Ramp });
         fate.mark(Marked { hop: 1, mark: Mark::Ce, reason: MarkReason::Aqm });
+        fate.erased = Some(0);
         fate.dropped = Some(Dropped { hop: 1, reason: DropReason::Overflow, place: Place::Arrival, at: Time(1_000_000_050) });
         fate.comment(&hops, &mut text);
-        let expected = "marked SCE at bottleneck (ramp); marked CE at second (aqm); dropped at second (overflow, on arrival) at 1.000000050 s";
+        let expected = "marked SCE at bottleneck (ramp); marked CE at second (aqm); ECN field cleared on the path of bottleneck; dropped at second (overflow, on arrival) at 1.000000050 s";
         assert_eq!(text, expected);
     }
 

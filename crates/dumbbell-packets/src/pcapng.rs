@@ -91,7 +91,14 @@ impl Pcapng {
     }
 
     /// A packet on an interface: `kept` bytes of `len`, which are `headers`, `payload` and then zeros.
-    pub fn packet(&mut self, interface: u32, time: Time, (headers, payload): (&[u8], &[u8]), (kept, len): (usize, u16), comment: &str) {
+    pub fn packet(
+        &mut self,
+        interface: u32,
+        time: Time,
+        (headers, payload): (&[u8], &[u8]),
+        (kept, len): (usize, u16),
+        comment: &str,
+    ) {
         self.write(block::PACKET, |block| {
             let mut head = [0; 20];
             let words = [interface, (time.0 >> 32) as u32, time.0 as u32, kept as u32, u32::from(len)];
@@ -182,12 +189,18 @@ mod tests {
         let types: Vec<u32> = found.iter().map(|(kind, _)| *kind).collect();
         assert_eq!(types, [block::SECTION, block::INTERFACE, block::PACKET]);
         // version 1.0, a length that is not given, comment, program, end of options
-        let section = [&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[255; 8], b"\x01\0\x03\0why\0\x04\0\x08\0dumbbell\0\0\0\0"].concat();
+        let section =
+            [&[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0][..], &[255; 8], b"\x01\0\x03\0why\0\x04\0\x08\0dumbbell\0\0\0\0"].concat();
         assert_eq!(found[0].1, section);
-        let interface = [&[1, 0, 0, 0, 0, 0, 0, 0][..], b"\x02\0\x06\0sender\0\0\x03\0\x03\0all\0\x09\0\x01\0\x09\0\0\0\0\0\0\0"].concat();
+        let interface =
+            [&[1, 0, 0, 0, 0, 0, 0, 0][..], b"\x02\0\x06\0sender\0\0\x03\0\x03\0all\0\x09\0\x01\0\x09\0\0\0\0\0\0\0"].concat();
         assert_eq!(found[1].1, interface);
         // interface 0, the two halves of the time, 7 B of 1514, which are the headers, the payload and zeros
-        let packet = [&[0, 0, 0, 0, 3, 0, 0, 0, 5, 0, 0, 0, 7, 0, 0, 0, 0xea, 5, 0, 0][..], &[1, 2, 3, 4, 5, 0, 0, 0], b"\x01\0\x04\0lost\0\0\0\0"];
+        let packet = [
+            &[0, 0, 0, 0, 3, 0, 0, 0, 5, 0, 0, 0, 7, 0, 0, 0, 0xea, 5, 0, 0][..],
+            &[1, 2, 3, 4, 5, 0, 0, 0],
+            b"\x01\0\x04\0lost\0\0\0\0",
+        ];
         assert_eq!(found[2].1, packet.concat());
     }
 

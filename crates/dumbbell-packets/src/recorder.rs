@@ -137,7 +137,9 @@ impl Recorder {
         heard.hand_over();
         heard.full = None;
         let ended = heard.writer.take().map(JoinHandle::join);
-        ended.unwrap_or_else(|| Ok(Err(io::Error::other("it was finished before")))).unwrap_or_else(|_| Err(io::Error::other("who writes panicked")))
+        ended
+            .unwrap_or_else(|| Ok(Err(io::Error::other("it was finished before"))))
+            .unwrap_or_else(|_| Err(io::Error::other("who writes panicked")))
     }
 }
 
@@ -208,6 +210,10 @@ impl Log for Listener {
     fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
         let dropped = Dropped { hop: self.hop, reason, place, at: at.now };
         self.hear(at.now, Event::Dropped(*packet, Box::new(dropped)));
+    }
+
+    fn erased(&mut self, packet: &Packet, now: Time) {
+        self.hear(now, Event::Erased(*packet, self.hop));
     }
 
     fn begins(&mut self, flow: u32, beginning: &Beginning) {

@@ -32,6 +32,8 @@ pub enum Event {
     Left(Packet),
     Marked(Packet, Marked),
     Dropped(Packet, Box<Dropped>),
+    /// Its ECN field is cleared on the path of this hop.
+    Erased(Packet, u16),
 }
 
 /// SACK blocks; most acknowledgements have none.
@@ -118,6 +120,7 @@ impl State {
             Event::Left(packet) => self.settle_back(&packet),
             Event::Marked(packet, marked) => self.mark(&packet, marked),
             Event::Dropped(packet, dropped) => self.drop_packet(&packet, *dropped),
+            Event::Erased(packet, hop) => self.erase(&packet, hop),
         }
     }
 
@@ -291,7 +294,11 @@ impl State {
         // what becomes of it at this hop
         let fate = is_new.then(|| self.fates.add(0));
         held.fate = fate.or(held.fate);
-        self.note(now, Record { point, connection: index, fate: fate.map(|fate| (fate, true)), what: What::Answered(answered) }, opens);
+        self.note(
+            now,
+            Record { point, connection: index, fate: fate.map(|fate| (fate, true)), what: What::Answered(answered) },
+            opens,
+        );
     }
 
     /// An acknowledgement has left a hop, or was dropped there.
@@ -325,6 +332,15 @@ impl State {
         }
         if let Some(fate) = self.flows.wanted(packet.flow).and_then(|(slot, _, _)| slot.open.of(packet)) {
             self.fates.get_mut(fate).mark(marked);
+        }
+    }
+
+    fn erase(&mut self, packet: &Packet, hop: u16) {
+        if packet.is_back() {
+            return;
+        }
+        if let Some(fate) = self.flows.wanted(packet.flow).and_then(|(slot, _, _)| slot.open.of(packet)) {
+            self.fates.get_mut(fate).erased = Some(hop);
         }
     }
 

@@ -72,9 +72,7 @@ impl Writer {
                 let len = ack.frame(blocks.as_ref().map_or(0, |blocks| blocks.len()));
                 (segment, Wire { len, ecn: *ecn, id: id_of(ack) })
             }
-            What::Opening(answer) => {
-                (Some(connection.syn_of_receiver(answer)), Wire { len: SYN_FRAME, ecn: Ecn::NotEct, id: 0 })
-            }
+            What::Opening(answer) => (Some(connection.syn_of_receiver(answer)), Wire { len: SYN_FRAME, ecn: Ecn::NotEct, id: 0 }),
         };
         let headers = segment.as_ref().map_or(UDP_HEADERS, Segment::headers);
         let payload = wire.len.saturating_sub(headers);

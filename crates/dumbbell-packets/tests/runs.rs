@@ -209,14 +209,17 @@ fn what_is_written_is_what_was_counted() {
         let (outcome, rows) = at_all_points(&config(cc, aqm));
         for flow in 0..2 {
             // of the measured time alone, on the clock of the sender
-            let mine = |rows: &Rows, row: &usize| rows.whole["flow"][*row] == Some(flow as i64) && rows.real["time_s"][*row] <= 5.0;
+            let mine =
+                |rows: &Rows, row: &usize| rows.whole["flow"][*row] == Some(flow as i64) && rows.real["time_s"][*row] <= 5.0;
             let sent: Vec<usize> = rows.with(&[("point", "sender"), ("direction", "data")]);
-            let sent: Vec<usize> = sent.into_iter().filter(|row| mine(&rows, row) && rows.whole["segment"][*row].is_some()).collect();
+            let sent: Vec<usize> =
+                sent.into_iter().filter(|row| mine(&rows, row) && rows.whole["segment"][*row].is_some()).collect();
             assert_eq!(sent.len(), counted(&outcome, "sent", flow), "{cc} over {aqm}");
             let again = sent.iter().filter(|&&row| rows.whole["retransmission"][row] == Some(1)).count();
             assert_eq!(again, counted(&outcome, "retransmissions", flow));
         }
-        let dropped = (0..rows.height).filter(|&row| rows.text["point"][row] == "bottleneck" && !rows.text["drop_reason"][row].is_empty());
+        let dropped =
+            (0..rows.height).filter(|&row| rows.text["point"][row] == "bottleneck" && !rows.text["drop_reason"][row].is_empty());
         let in_time = dropped.filter(|&row| rows.real["drop_s"][row] <= 5.0).count();
         assert_eq!(in_time as u64, outcome.summary["drops"].as_u64().unwrap(), "{cc} over {aqm}");
     }
@@ -249,7 +252,9 @@ fn sequence_numbers_are_bytes_without_a_gap() {
 fn handshake(config: &Value) -> Vec<(String, i64, String)> {
     let (_, rows) = at_all_points(config);
     let first = rows.with(&[("point", "sender")]).into_iter().take(4);
-    first.map(|row| (rows.text["flags"][row].clone(), rows.whole["length"][row].unwrap(), rows.text["ecn"][row].clone())).collect()
+    first
+        .map(|row| (rows.text["flags"][row].clone(), rows.whole["length"][row].unwrap(), rows.text["ecn"][row].clone()))
+        .collect()
 }
 
 #[test]
@@ -258,7 +263,9 @@ fn handshakes_ask_for_ecn_as_rfcs_say() {
         json!({"duration": 1_000_000_000_u64, "bottleneck": {"rate": 20_000_000, "aqm": {"name": "dualpi2"}},
             "flows": [{"cc": {"name": cc}, "ecn": ecn}]})
     };
-    let words = |found: Vec<(String, i64, String)>| found.into_iter().map(|(flags, length, ecn)| format!("{flags} {length} {ecn}")).collect::<Vec<_>>();
+    let words = |found: Vec<(String, i64, String)>| {
+        found.into_iter().map(|(flags, length, ecn)| format!("{flags} {length} {ecn}")).collect::<Vec<_>>()
+    };
     let plain = ["SYN 74 Not-ECT", "SYN ACK 74 Not-ECT", "ACK 66 Not-ECT", "ACK 1514 Not-ECT"];
     assert_eq!(words(handshake(&of("cubic", false))), plain);
     // RFC 3168 section 6.1.1
@@ -272,7 +279,11 @@ fn handshakes_ask_for_ecn_as_rfcs_say() {
         other => panic!("{other}"),
     };
     let [syn, syn_ack] = [&accurate[0].2, &accurate[1].2];
-    let expected = [format!("SYN ECE CWR AE 74 {syn}"), format!("SYN ACK {} 74 {syn_ack}", ace(syn)), format!("ACK {} 78 ECT(1)", ace(syn_ack))];
+    let expected = [
+        format!("SYN ECE CWR AE 74 {syn}"),
+        format!("SYN ACK {} 74 {syn_ack}", ace(syn)),
+        format!("ACK {} 78 ECT(1)", ace(syn_ack)),
+    ];
     assert_eq!(words(accurate.clone())[..3], expected);
     assert_eq!(words(accurate)[3], "ACK ECE AE 1514 ECT(1)");
 }
@@ -285,7 +296,8 @@ fn a_receiver_that_opens_has_a_syn_in_front() {
     run(&config, Asked { snap: Some(0), flows: vec![0], ..all() }, Some(memory.clone()));
     let found = frames(&memory);
     found.iter().for_each(check);
-    let flags: Vec<u16> = found.iter().take(4).map(|frame| u16::from_be_bytes([frame.bytes[46], frame.bytes[47]]) & 0xfff).collect();
+    let flags: Vec<u16> =
+        found.iter().take(4).map(|frame| u16::from_be_bytes([frame.bytes[46], frame.bytes[47]]) & 0xfff).collect();
     // SYN with ECE and CWR, SYN-ACK with ECE, ACK, data
     assert_eq!(flags, [0xc2, 0x52, 0x10, 0x10]);
     assert_eq!(found[0].comment, "not simulated: it stands here for its options");
@@ -306,9 +318,13 @@ fn comments_are_drops_and_marks_and_codepoints_show_them() {
     }
     let memory = Memory::default();
     run(&config("cubic", "pfifo"), all(), Some(memory.clone()));
-    let comments: Vec<String> = frames(&memory).into_iter().map(|frame| frame.comment).filter(|comment| !comment.is_empty()).collect();
+    let comments: Vec<String> =
+        frames(&memory).into_iter().map(|frame| frame.comment).filter(|comment| !comment.is_empty()).collect();
     assert!(!comments.is_empty());
-    assert!(comments.iter().all(|comment| comment.starts_with("dropped at bottleneck (overflow, on arrival) at ")), "{comments:?}");
+    assert!(
+        comments.iter().all(|comment| comment.starts_with("dropped at bottleneck (overflow, on arrival) at ")),
+        "{comments:?}"
+    );
 }
 
 #[test]
@@ -319,7 +335,8 @@ fn acknowledgements_in_hops_are_seen_there() {
     let [arrived, left] = ["reverse", "reverse:out"].map(|point| rows.count(&[("point", point), ("direction", "ack")]));
     let sent = rows.count(&[("point", "receiver"), ("direction", "ack")]);
     assert!(arrived == sent && left <= arrived && left > 1000, "{sent} {arrived} {left}");
-    let lost = (0..rows.height).filter(|&row| rows.text["direction"][row] == "ack" && !rows.text["drop_reason"][row].is_empty()).count();
+    let lost =
+        (0..rows.height).filter(|&row| rows.text["direction"][row] == "ack" && !rows.text["drop_reason"][row].is_empty()).count();
     let marked = rows.count(&[("point", "reverse"), ("direction", "ack"), ("mark", "CE")]);
     assert!(marked > 0, "the queue marks acknowledgements that can be marked");
     // those that were marked come to their sender with CE
