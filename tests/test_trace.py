@@ -298,7 +298,7 @@ def test_the_command_writes_what_the_name_says(tmp_path: Path, command: Command,
     [
         (
             ["-o", "run.txt"],
-            'trace: --output: "run.txt" (allowed: a name that ends in .pcapng, .parquet, .qlog or .sqlog)',
+            "it must be a name that ends in .pcapng, .parquet, .qlog or .sqlog",
         ),
         (["--at", "nowhere"], "nowhere"),
         (["--flow", "2"], "from 0 to 1"),

@@ -79,6 +79,8 @@ pub struct State {
     flows: Flows,
     held: Vec<Option<Held>>,
     fates: Fates,
+    /// Datagrams that were sent at this instant, by flow and number: one may have been dropped before its payload is known.
+    fresh: (Time, Vec<(u32, u64, u32)>),
     waiting: Waiting<Record>,
     writer: Writer,
     /// Clocks of senders are not further behind.
@@ -98,6 +100,7 @@ impl State {
             flows: Flows::default(),
             held: Vec::new(),
             fates: Fates::default(),
+            fresh: (Time::ZERO, Vec::new()),
             waiting: Waiting::new(),
             writer,
             most_ahead,
@@ -202,6 +205,13 @@ impl State {
         let (ahead, (sent, id)) = (connection.ahead, connection.send(packet));
         let fate = self.fates.add(id);
         slot.open.add(packet, fate);
+        if connection.speaks == Speech::Datagrams {
+            if self.fresh.0 != now {
+                self.fresh.1.clear();
+            }
+            self.fresh.0 = now;
+            self.fresh.1.push((packet.flow, packet.seq, fate));
+        }
         let record = |point, what| Record { point, connection: index, fate: None, what };
         if is_first_syn && self.hosts.receiver_opens() {
             let left = now.saturating_sub(ahead);
@@ -267,9 +277,13 @@ impl State {
     }
 
     fn give_payload(&mut self, flow: u32, number: u64, is_answer: bool, bytes: Box<[u8]>) {
-        let Some((slot, _, _)) = self.flows.wanted(flow) else { return };
-        let open = if is_answer { &slot.answers } else { &slot.open };
-        if let Some(fate) = open.with_number(number) {
+        let fate = if is_answer {
+            self.flows.wanted(flow).and_then(|(slot, _, _)| slot.answers.with_number(number))
+        } else {
+            let sent = self.fresh.1.iter().rev().find(|(of, other, _)| (*of, *other) == (flow, number));
+            sent.map(|(_, _, fate)| *fate)
+        };
+        if let Some(fate) = fate {
             self.fates.get_mut(fate).payload = Some(bytes);
         }
     }
