@@ -54,6 +54,7 @@ RUN = [
         "how-to/own-plugin",
         "how-to/paper-figure",
         "how-to/report",
+        "how-to/trace",
         "how-to/uplink",
     )
 ]

@@ -13,8 +13,8 @@ LONG = {
 # a room may import those before it
 ROOMS = [
     *("errors", "lazy", "scratch", "programs", "experiment", "results", "engines", "stacks", "figures", "published"),
-    *("claims", "check", "qlog", "exchange", "explain", "watch", "plotting", "pages", "report", "shell", "notebook"),
-    *("api", "cli", "__main__"),
+    *("claims", "check", "qlog", "packets", "exchange", "explain", "watch", "plotting", "pages", "report", "shell"),
+    *("notebook", "api", "cli", "__main__"),
 ]
 
 

@@ -24,10 +24,12 @@ __all__ = [
     "live_run",
     "live_version",
     "measuring_version",
+    "packet_points",
     "plugin_header",
     "registry",
     "run",
     "run_all",
+    "run_packets",
     "run_qlog",
     "schedule",
     "shell_check",
@@ -90,6 +92,20 @@ def run(
     config: str, cancel: Cancel, progress: Progress | None = None, plugins: dict[str, str | type] = ...
 ) -> Result: ...
 def run_all(configs: list[str], cancel: Cancel, progress: list[Progress]) -> list[tuple[float, Result] | Exception]: ...
+def packet_points(hops: list[str]) -> list[str]: ...
+def run_packets(
+    config: str,
+    cancel: Cancel,
+    path: Path | None = None,
+    *,
+    comment: str = "",
+    points: list[str] = ...,
+    flows: list[int] = ...,
+    start: int = 0,
+    end: int = ...,
+    snap: int | None = None,
+    plugins: dict[str, str | type] = ...,
+) -> tuple[Result, int, Rows | None]: ...
 def run_qlog(
     config: str,
     cancel: Cancel,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
@@ -12,6 +12,8 @@ from dumbbell.results.run import Run
 from dumbbell.scratch import Scratch
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from dumbbell.engines.sweep import Report
     from dumbbell.figures import Interactive, Picture
     from dumbbell.results.diff import Diff
@@ -93,6 +95,17 @@ class Results(results.Results):
         from dumbbell import report
 
         return report.write(self, output, **options)
+
+    def packets(
+        self,
+        at: str | Sequence[str] = (),
+        flows: int | Sequence[int] = (),
+        time: tuple[float, float] | None = None,
+    ) -> pl.DataFrame:
+        """See `dumbbell.packets.again.packets`: every packet of one run at every point, simulated again."""
+        from dumbbell.packets import again
+
+        return again.packets(self, at, flows, time)
 
     def diff(self, other: results.Results | str | Path | None = None, *, by: str | None = None, **options: Any) -> Diff:
         """See `dumbbell.results.diff`: these results against others, or against themselves by a key."""

@@ -111,6 +111,11 @@ pub trait Protocol: Send {
         None
     }
 
+    /// The payload of the datagram with this number, or of the answer with this value, which is under way; `None`: zeros.
+    fn payload(&self, _number: u64, _is_answer: bool) -> Option<&[u8]> {
+        None
+    }
+
     /// Why it closed the connection before its end, in one line.
     fn closed(&self) -> Option<&str> {
         None

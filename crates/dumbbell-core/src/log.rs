@@ -3,6 +3,7 @@
 //! Queue disciplines and bottlenecks report what happens to every packet to a [`Log`]. Counters, histograms and captures are
 //! logs; a queue discipline knows none of them. Logs are generic parameters: an event that nobody listens to costs nothing.
 
+use crate::aqm::FlowKey;
 use crate::cc::exit::ControlEvent;
 use crate::packet::{Ecn, Packet};
 use crate::tcp::sender::Sender;
@@ -81,12 +82,47 @@ impl At {
 pub enum Hears {
     /// Nothing.
     Packets,
+    /// Flows that begin, and every frame at both ends: what is sent and what arrives, with what it says.
+    Frames,
     /// What senders tell, without rate samples.
     Controls,
     /// Rate samples.
     RateSamples,
-    /// Each packet that a sender sends, each acknowledgement that reaches it, and what it believes after it.
+    /// What a sender believes after an acknowledgement or a timer.
     Beliefs,
+}
+
+/// A flow that begins: who it is, and what its ends are like.
+#[derive(Clone, Copy, Debug)]
+pub struct Beginning {
+    /// Its number in the run.
+    pub number: u32,
+    /// By how much the clock of the engine is ahead of its sender's.
+    pub ahead: Time,
+    /// By how much it is behind its receiver's.
+    pub behind: Time,
+    /// Who sends to whom.
+    pub key: FlowKey,
+    /// Codepoint of what its receiver sends.
+    pub back_ecn: Ecn,
+    /// What its ends speak.
+    pub speaks: Speech,
+}
+
+/// What the two ends of a flow speak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speech {
+    /// TCP: whether its sender asks for ECN, and whether it asks for counts of CE (RFC 9768).
+    Tcp {
+        /// It asks for ECN.
+        ecn: bool,
+        /// It asks for AccECN.
+        accurate: bool,
+    },
+    /// UDP whose payload says nothing.
+    Udp,
+    /// A transport whose datagrams have bytes of their own.
+    Datagrams,
 }
 
 /// What a sender believes; what it does not tell is `None`.
@@ -162,13 +198,33 @@ pub trait Log {
     #[inline]
     fn control(&mut self, _flow: u32, _event: &ControlEvent, _now: Time) {}
 
+    /// The slot `flow`, as [`Packet::flow`] has it, belongs to another flow from now on.
+    #[inline]
+    fn begins(&mut self, _flow: u32, _beginning: &Beginning) {}
+
     /// A sender sends the packet into the net, at `now` on the clock of the engine. [`Log::believes`] follows.
     #[inline]
     fn posted(&mut self, _packet: &Packet, _now: Time) {}
 
-    /// An acknowledgement, or an answer, reaches its sender, with its SACK blocks. [`Log::believes`] follows.
+    /// The packet reaches its receiver, at `now` on the clock of the engine.
     #[inline]
-    fn acknowledged(&mut self, _ack: &Ack, _blocks: &[Block]) {}
+    fn delivered(&mut self, _packet: &Packet, _now: Time) {}
+
+    /// A receiver sends an acknowledgement or an answer, with its SACK blocks, at `now` on the clock of the engine.
+    #[inline]
+    fn answered(&mut self, _ack: &Ack, _blocks: &[Block], _now: Time) {}
+
+    /// An acknowledgement or an answer enters hops as this packet, whose number is free again when it has left them or was dropped.
+    #[inline]
+    fn packed(&mut self, _packet: &Packet, _ack: &Ack, _blocks: &[Block]) {}
+
+    /// An acknowledgement, or an answer, reaches its sender, with its SACK blocks, at `now` on the clock of the engine. [`Log::believes`] follows.
+    #[inline]
+    fn acknowledged(&mut self, _ack: &Ack, _blocks: &[Block], _now: Time) {}
+
+    /// The payload of a datagram of `flow` that was sent at this instant: of the packet with this number, or of the answer with this value.
+    #[inline]
+    fn payload(&mut self, _flow: u32, _number: u64, _is_answer: bool, _bytes: &[u8]) {}
 
     /// What the sender of `flow` believes after an acknowledgement or a timer, at `now` on the clock of its host: the time of all that was posted and
     /// acknowledged since the last call.
@@ -259,8 +315,28 @@ macro_rules! log_to {
             $($log.posted(packet, now);)+
         }
         #[inline(always)]
-        fn acknowledged(&mut $self, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block]) {
-            $($log.acknowledged(ack, blocks);)+
+        fn begins(&mut $self, flow: u32, beginning: &$crate::log::Beginning) {
+            $($log.begins(flow, beginning);)+
+        }
+        #[inline(always)]
+        fn delivered(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
+            $($log.delivered(packet, now);)+
+        }
+        #[inline(always)]
+        fn answered(&mut $self, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time) {
+            $($log.answered(ack, blocks, now);)+
+        }
+        #[inline(always)]
+        fn packed(&mut $self, packet: &$crate::packet::Packet, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block]) {
+            $($log.packed(packet, ack, blocks);)+
+        }
+        #[inline(always)]
+        fn acknowledged(&mut $self, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time) {
+            $($log.acknowledged(ack, blocks, now);)+
+        }
+        #[inline(always)]
+        fn payload(&mut $self, flow: u32, number: u64, is_answer: bool, bytes: &[u8]) {
+            $($log.payload(flow, number, is_answer, bytes);)+
         }
         #[inline(always)]
         fn believes(&mut $self, flow: u32, belief: &$crate::log::Belief<'_>, now: $crate::units::Time) {

@@ -46,6 +46,12 @@ impl Datagrams {
         u64::from(place.uses) << 32 | u64::from(index)
     }
 
+    /// What is kept as `number`.
+    pub fn get(&self, number: u64) -> Option<&[u8]> {
+        let place = self.places.get(number as u32 as usize)?;
+        (place.taken && u64::from(place.uses) == number >> 32).then_some(&place.bytes)
+    }
+
     /// Gives what was kept as `number`, once; nothing of a datagram that was under way for too long.
     pub fn take(&mut self, number: u64) -> Option<Vec<u8>> {
         let index = number as u32;

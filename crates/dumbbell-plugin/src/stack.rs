@@ -315,6 +315,10 @@ impl Protocol for Stack {
         })
     }
 
+    fn payload(&self, number: u64, is_answer: bool) -> Option<&[u8]> {
+        (if is_answer { &self.down } else { &self.up }).get(number)
+    }
+
     fn closed(&self) -> Option<&str> {
         let closed = self.functions.closed.filter(|_| !self.this.is_null())?;
         // SAFETY: `this` lives; the answer is null or a string that stays until the next call, and `self` is borrowed that long

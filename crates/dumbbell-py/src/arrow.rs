@@ -23,6 +23,20 @@ fn numbers<T: ArrowPrimitiveType>(words: Vec<u64>, valid: Option<NullBuffer>) ->
     Arc::new(PrimitiveArray::<T>::new(ScalarBuffer::new(Buffer::from_vec(words), 0, len), valid))
 }
 
+/// Integers, of which the least is none.
+pub fn integers_or_none(values: &[i64]) -> ArrayRef {
+    Arc::new(PrimitiveArray::<Int64Type>::from_iter(values.iter().map(|&value| (value != i64::MIN).then_some(value))))
+}
+
+/// Texts by their numbers in `texts`; a negative number is none.
+///
+/// # Errors
+/// A number beyond them.
+pub fn coded_or_none(codes: &[i32], texts: ArrayRef) -> Result<ArrayRef, ArrowError> {
+    let keys = PrimitiveArray::<Int32Type>::from_iter(codes.iter().map(|&code| (code >= 0).then_some(code)));
+    Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, texts)?))
+}
+
 /// Integers.
 pub fn integers(words: Vec<u64>) -> ArrayRef {
     numbers::<Int64Type>(words, None)

@@ -29,6 +29,7 @@ mod arrow;
 #[cfg(target_os = "linux")]
 mod live;
 mod packed;
+mod packets;
 mod prototype;
 mod qlog;
 
@@ -360,6 +361,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(run_all, module)?)?;
     module.add_function(wrap_pyfunction!(qlog::run_qlog, module)?)?;
+    module.add_function(wrap_pyfunction!(packets::packet_points, module)?)?;
+    module.add_function(wrap_pyfunction!(packets::run_packets, module)?)?;
     module.add_function(wrap_pyfunction!(describe_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(try_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_header, module)?)?;

@@ -5,9 +5,10 @@ use dumbbell_config::RunConfig;
 use dumbbell_core::units::Time;
 use dumbbell_qlog::{Names, Recorder, Sink};
 use dumbbell_sim::additions::Additions;
-use dumbbell_sim::{Outcome, RunError, Sim};
+use dumbbell_sim::{Builder, Outcome, RunError, Sim};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Write};
@@ -17,9 +18,43 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Simulated time between two looks at the flag that ends a run.
 const SLICE: Time = Time::from_millis(10);
 
-enum Failure {
+/// Why a run that is written came to nothing.
+pub enum Failure {
     Run(RunError),
     File(io::Error),
+}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> PyErr {
+        match failure {
+            Failure::Run(RunError::Config(error)) => refused(error),
+            Failure::Run(RunError::Cancelled) => Interrupted::new_err("cancelled"),
+            Failure::Run(other) => PyRuntimeError::new_err(other.to_string()),
+            Failure::File(error) => PyOSError::new_err(error.to_string()),
+        }
+    }
+}
+
+/// A configuration that JSON is.
+///
+/// # Errors
+/// It is none.
+pub fn parsed(config: &str) -> std::result::Result<Value, Failure> {
+    serde_json::from_str(config).map_err(|error| Failure::File(io::Error::other(error)))
+}
+
+/// Carries a run out, until `cancel` says that it is to end.
+///
+/// # Errors
+/// What `run` raises.
+pub fn carried_out(builder: Builder<'_>, cancel: &AtomicBool) -> std::result::Result<Outcome, Failure> {
+    let mut sim = builder.build().map_err(|error| Failure::Run(error.into()))?;
+    while !sim.step(sim.now() + SLICE).map_err(Failure::Run)? {
+        if cancel.load(Ordering::Relaxed) {
+            return Err(Failure::Run(RunError::Cancelled));
+        }
+    }
+    sim.finish().map_err(Failure::Run)
 }
 
 /// Opens a file and writes its header, JSON.
@@ -36,17 +71,11 @@ fn write(
     senders: Vec<(u32, Sink)>,
     (network, names): (Option<Sink>, Names),
 ) -> std::result::Result<(Outcome, u64), Failure> {
-    let config = serde_json::from_str(config).map_err(|error| Failure::File(io::Error::other(error)))?;
+    let config = parsed(config)?;
     let read = RunConfig::read(&config, &additions).map_err(|error| Failure::Run(error.into()))?;
     let recorder = Recorder::new(names, senders, network, read.run.duration);
     let builder = Sim::builder(&config).additions(additions).listener(|hop| recorder.listener(hop));
-    let mut sim = builder.build().map_err(|error| Failure::Run(error.into()))?;
-    while !sim.step(sim.now() + SLICE).map_err(Failure::Run)? {
-        if cancel.load(Ordering::Relaxed) {
-            return Err(Failure::Run(RunError::Cancelled));
-        }
-    }
-    let outcome = sim.finish().map_err(Failure::Run)?;
+    let outcome = carried_out(builder, cancel)?;
     Ok((outcome, recorder.finish().map_err(Failure::File)?))
 }
 
@@ -75,11 +104,6 @@ pub fn run_qlog(
     let of_network = network.map(|(path, header)| sink(&path, &header)).transpose()?;
     let (flag, names) = (&cancel.flag, if old_names { Names::V03 } else { Names::Draft });
     let written = py.detach(|| write(config, additions, flag, of_senders, (of_network, names)));
-    let (outcome, records) = written.map_err(|failure| match failure {
-        Failure::Run(RunError::Config(error)) => refused(error),
-        Failure::Run(RunError::Cancelled) => Interrupted::new_err("cancelled"),
-        Failure::Run(other) => PyRuntimeError::new_err(other.to_string()),
-        Failure::File(error) => PyOSError::new_err(error.to_string()),
-    })?;
+    let (outcome, records) = written?;
     Ok((outcome.into(), records))
 }

@@ -150,7 +150,7 @@ impl Log for Listener {
         }
     }
 
-    fn acknowledged(&mut self, ack: &Ack, blocks: &[Block]) {
+    fn acknowledged(&mut self, ack: &Ack, blocks: &[Block], _now: Time) {
         if let Some(flow) = self.recorder.files().flow(ack.flow) {
             flow.hear(ack, blocks);
         }

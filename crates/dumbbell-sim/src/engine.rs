@@ -32,11 +32,11 @@ use crate::protocol::{Protocol, ProtocolContext};
 use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, Due};
-use dumbbell_core::aqm::{AnyAqm, Aqm};
+use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::cc::exit::Said;
 use dumbbell_core::cc::{AnyCc, CcContext};
-use dumbbell_core::log::{Hears, Log};
-use dumbbell_core::packet::HEADERS;
+use dumbbell_core::log::{Beginning, Hears, Log};
+use dumbbell_core::packet::{Ecn, HEADERS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
@@ -315,12 +315,16 @@ impl<N: Net> Engine<N> {
                 Some(flow) => (&flow.route, flow.params.ecn.unwrap_or(self.host.ecn)),
                 None => (&self.config.udp[index - self.config.flows.len()].route, false),
             };
-            let back = transport.back_ecn(ecn);
-            self.net.flow_starts(slot, route, line, &listed_key(&self.config, *number), back, class);
+            let (back, key) = (transport.back_ecn(ecn), listed_key(&self.config, *number));
+            self.net.flow_starts(slot, route, line, &key, back, class);
+            tell_beginning(&mut self.net, slot, (*number, line), key, back, transport);
         }
         let mut port = Port { way: self.net.way(), path: &mut stages.data, now };
         let started = transport.on_timer(*start, stop, now, &mut port);
         transport.on_receiver_timer(now, &mut Answering { back: &mut self.net, stages, line, now });
+        if let Some((listener, _)) = self.net.heard() {
+            transport.tell_payloads(listener);
+        }
         self.net.plan();
         if self.measures.trace.is_some() {
             self.trace(slot, now);
@@ -428,8 +432,10 @@ impl<N: Net> Engine<N> {
             }
         };
         arena.get_mut(slot).stages = stages;
-        let back = arena.get(slot).transport.back_ecn(ecn);
-        net.flow_starts(slot, &web.route, line, &process.key(number), back, class);
+        let transport = &arena.get(slot).transport;
+        let (back, key) = (transport.back_ecn(ecn), process.key(number));
+        net.flow_starts(slot, &web.route, line, &key, back, class);
+        tell_beginning(net, slot, (number, line), key, back, transport);
         self.join(slot);
         self.on_timer(slot, now)
     }
@@ -602,6 +608,18 @@ impl<N: Net> Run for Engine<N> {
         drop((arena, net));
         Ok(outcome(measures, &config, &classes, events))
     }
+}
+
+/// Whoever listens to frames hears that the slot belongs to this flow of this line.
+#[inline]
+fn tell_beginning<N: Net>(net: &mut N, slot: u32, (number, line): (u32, u32), key: FlowKey, back_ecn: Ecn, ends: &Transport) {
+    if net.listener().hears() < Hears::Frames {
+        return;
+    }
+    let Line { delay, up, ahead, .. } = net.lines().all[line as usize];
+    let behind = if up { Time(delay.0 / 2) } else { Time::ZERO };
+    let beginning = Beginning { number, ahead, behind, key, back_ecn, speaks: ends.speaks() };
+    net.listener().begins(slot, &beginning);
 }
 
 /// Largest frame that a host setting gives.

@@ -34,6 +34,7 @@ COMMANDS = {
     "linux": ("linux", "linux"),
     "plugin": ("plugin", "plugin"),
     "stack": ("stack", "stack"),
+    "trace": ("trace", "trace"),
     "qlog": ("qlog", "qlog"),
     "study": ("study", "study"),
     "store": ("store", "store"),

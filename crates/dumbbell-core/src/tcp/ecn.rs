@@ -10,6 +10,8 @@ pub(super) const ACE_START: u8 = 5;
 pub(super) const ACE_MAX: u8 = 7;
 /// Bytes that the AccECN option takes of a segment: 11, padded. RFC 9768 section 3.2.3.
 pub(super) const OPTION_BYTES: u16 = 12;
+/// The same beside two SACK blocks, which leave room for two of its three counters. RFC 9768 section 3.2.3.
+pub(super) const SHORT_OPTION_BYTES: u16 = 8;
 /// ACKs that deliver so many segments are judged by the share of bytes: twice the values of the ACE field. Linux `__tcp_accecn_process`.
 const MANY: u32 = 16;
 /// Average of segments an ACK (with [`AVERAGE_SHIFT`]) above which ACKs are thinned: four. Linux `ACK_COMP_THRESH`.
@@ -69,6 +71,11 @@ impl SenderEcn {
     pub fn new(wanted: bool, asked: EcnUse) -> SenderEcn {
         let wanted = (wanted && asked.codepoint != Ecn::NotEct) || asked.required;
         SenderEcn { wanted, agreed: false, accurate: false, cwr_queued: false, asked, ce_bytes: 0, average: 0 }
+    }
+
+    /// ECN is asked for.
+    pub fn wants(&self) -> bool {
+        self.wanted
     }
 
     /// A SYN-ACK has come.

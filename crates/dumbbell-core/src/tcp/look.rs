@@ -15,6 +15,11 @@ impl Sender {
         self.rate.as_mut().and_then(|rate| rate.take_kept())
     }
 
+    /// Its SYN asks for ECN.
+    pub fn asks_for_ecn(&self) -> bool {
+        self.ecn.wants()
+    }
+
     /// Segments that were ever marked lost; one whose retransmission was lost again counts again.
     pub fn lost(&self) -> u64 {
         self.losses

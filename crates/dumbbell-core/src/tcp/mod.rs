@@ -95,7 +95,7 @@ pub struct Ack {
 
 impl Ack {
     /// Length of its frame with `blocks` SACK blocks, without FCS, bytes: what Linux sends. The options of a SYN-ACK are MSS, SACK permitted, time
-    /// stamps and window scale; blocks take 4 B and 8 B each (RFC 2018), the AccECN option has room beside two of them (RFC 9768).
+    /// stamps and window scale; blocks take 4 B and 8 B each (RFC 2018), the AccECN option has room beside one of them, and without its last counter beside two (RFC 9768).
     pub fn frame(&self, blocks: usize) -> u16 {
         if self.has(ack_flag::SYN_ACK) {
             return SYN_FRAME;
@@ -104,7 +104,12 @@ impl Ack {
             return self.window as u16;
         }
         let sack = if blocks > 0 { 4 + 8 * blocks as u16 } else { 0 };
-        let counts = if self.has(ack_flag::ACCECN_OPTION) && blocks < 3 { ecn::OPTION_BYTES } else { 0 };
+        let counts = match blocks {
+            _ if !self.has(ack_flag::ACCECN_OPTION) => 0,
+            0 | 1 => ecn::OPTION_BYTES,
+            2 => ecn::SHORT_OPTION_BYTES,
+            _ => 0,
+        };
         HEADERS + sack + counts
     }
 

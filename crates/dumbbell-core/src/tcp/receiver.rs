@@ -287,6 +287,11 @@ impl Receiver {
         self.delack_at.min(self.compressed_at)
     }
 
+    /// It counts CE (RFC 9768), if ECN is agreed to.
+    pub fn is_accurate(&self) -> bool {
+        self.echo == Echo::Accurate
+    }
+
     /// Bytes of memory in addition to the struct itself.
     pub fn heap_bytes(&self) -> usize {
         (self.out_of_order.capacity() + self.recent.capacity()) * std::mem::size_of::<Block>()

@@ -63,6 +63,11 @@ pub struct Window {
     most: u64,
 }
 
+/// The scale of a host's windows: its largest buffer in 16 bits (`tcp_select_initial_window`).
+pub fn scale(largest_buffer: u64) -> u8 {
+    largest_buffer.ilog2().saturating_sub(15).min(MAX_SCALE) as u8
+}
+
 impl Window {
     /// Bytes from the start that most packets touch.
     pub const HOT: usize = std::mem::offset_of!(Window, skips_zero);
@@ -74,8 +79,7 @@ impl Window {
             mss,
             by_payload: host.window_by_payload,
             skips_zero: host.receiver_rtt_not_zero,
-            // the largest buffer in 16 bits (tcp_select_initial_window)
-            scale: most.ilog2().saturating_sub(15).min(MAX_SCALE) as u8,
+            scale: scale(most),
             most,
             buffer: INITIAL_BUFFER.min(most),
             limit: 0,

@@ -404,7 +404,7 @@ impl<L: Log + Send + 'static> End<Packet> for Hops<L> {
 impl<L: Log + Send + 'static> Way for Hops<L> {
     #[inline(always)]
     fn post(&mut self, packet: &Packet, now: Time) {
-        if self.listener().hears() >= Hears::Beliefs {
+        if self.listener().hears() >= Hears::Frames {
             self.listener().posted(packet, now);
         }
     }

@@ -4,7 +4,7 @@ use super::endpoint::{Arena, Endpoint, Stages};
 use super::transport::{Ends, WayBack};
 use crate::min_tree::MinTree;
 use dumbbell_core::hint::{seldom, unlikely};
-use dumbbell_core::log::DropReason;
+use dumbbell_core::log::{DropReason, Hears, Log};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::path::End;
 use dumbbell_core::tcp::receiver::Blocks;
@@ -48,6 +48,15 @@ impl BlockPool {
 
     pub fn get(&self, index: u32) -> &[Block] {
         self.blocks[index as usize].as_slice()
+    }
+
+    /// Those with this number, or none.
+    pub fn of(&self, index: u32) -> &[Block] {
+        if index == NO_BLOCKS {
+            &[]
+        } else {
+            self.get(index)
+        }
     }
 
     pub fn release(&mut self, index: u32) {
@@ -119,9 +128,15 @@ pub trait Back {
     /// SACK blocks under way.
     fn pool(&mut self) -> &mut BlockPool;
 
+    /// Who hears of what reaches receivers and leaves them, if somebody wants to, and the SACK blocks under way.
+    fn heard(&mut self) -> Option<(&mut dyn Log, &BlockPool)>;
+
     /// A receiver sends `ack`.
     #[inline(always)]
     fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) {
+        if let Some((listener, pool)) = self.heard() {
+            listener.answered(&ack, pool.of(blocks), now);
+        }
         match &mut stages.acks {
             None => self.entry_of(line).arrive((ack, blocks), now),
             Some(path) => {
@@ -135,11 +150,17 @@ pub trait Back {
     #[inline(always)]
     fn deliver(&mut self, arena: &mut Arena, packet: &Packet, now: Time) {
         let slot = packet.flow;
+        if let Some((listener, _)) = self.heard() {
+            listener.delivered(packet, now);
+        }
         let Endpoint { transport, stages, line, .. } = arena.get_mut(slot);
         let mut timer = transport.on_packet(packet, now, &mut Answering { back: self, stages, line: *line, now });
         if let Some(path) = &stages.acks {
             seldom();
             timer = timer.min(path.next_timer());
+        }
+        if let Some((listener, _)) = self.heard() {
+            transport.tell_payloads(listener);
         }
         arena.timer_not_after(slot, timer);
     }
@@ -165,16 +186,40 @@ impl<B: Back + ?Sized> WayBack for Answering<'_, B> {
     }
 }
 
-impl Back for Lines {
-    type Entry<'a> = LineEntry<'a>;
+/// The lines of acknowledgements, and who listens at the only hop.
+pub struct HeardLines<'a, L: Log> {
+    pub lines: &'a mut Lines,
+    pub listener: &'a mut L,
+}
+
+impl<L: Log> Back for HeardLines<'_, L> {
+    type Entry<'b>
+        = LineEntry<'b>
+    where
+        Self: 'b;
 
     #[inline(always)]
     fn entry_of(&mut self, line: u32) -> LineEntry<'_> {
-        self.entry(line)
+        self.lines.entry(line)
     }
 
     #[inline(always)]
     fn pool(&mut self) -> &mut BlockPool {
-        &mut self.pool
+        &mut self.lines.pool
+    }
+
+    #[inline(always)]
+    fn heard(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
+        heard(self.listener, &self.lines.pool)
+    }
+}
+
+/// The listener, if it wants to hear of frames, and SACK blocks.
+#[inline(always)]
+pub fn heard<'a, L: Log>(listener: &'a mut L, pool: &'a BlockPool) -> Option<(&'a mut dyn Log, &'a BlockPool)> {
+    if listener.hears() >= Hears::Frames {
+        Some((listener, pool))
+    } else {
+        None
     }
 }

@@ -1,7 +1,7 @@
 //! A net of one hop, the fast path: nothing is decided for a packet that a run decides once, and acknowledgements never wait.
 
 use super::endpoint::{Arena, Endpoint, UnderWay};
-use super::lines::{Back, BlockPool, Line, LineEntry, Lines, NO_BLOCKS};
+use super::lines::{heard, Back, BlockPool, HeardLines, Line, LineEntry, Lines, NO_BLOCKS};
 use super::net::{Moment, Net, Way};
 use super::setup::build_path;
 use super::transport::Ends;
@@ -74,8 +74,8 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
         let blocks = if likely(index == NO_BLOCKS) { &[] } else { self.lines.pool.get(index) };
         let listener = &mut self.entrance.bottleneck.log.listener;
-        if listener.hears() >= Hears::Beliefs {
-            listener.acknowledged(&ack, blocks);
+        if listener.hears() >= Hears::Frames {
+            listener.acknowledged(&ack, blocks, now);
         }
         let timer = transport.on_back(&ack, blocks, stages, now, &mut self.entrance);
         arena.timer_not_after(ack.flow, timer);
@@ -108,7 +108,10 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
     fn leave(&mut self, packet: Packet, now: Time, arena: &mut Arena) {
         let One { lines, entrance, behind } = self;
         match behind {
-            None => lines.deliver(arena, &packet, now),
+            None => {
+                let listener = &mut entrance.bottleneck.log.listener;
+                HeardLines { lines, listener }.deliver(arena, &packet, now);
+            }
             Some(path) => {
                 seldom();
                 path.push(alone(packet), now, &mut Exit { arena, lines, bottleneck: &mut entrance.bottleneck });
@@ -163,7 +166,7 @@ impl<A: Aqm, L: Log> Way for Entrance<A, L> {
     #[inline(always)]
     fn post(&mut self, packet: &Packet, now: Time) {
         let listener = &mut self.bottleneck.log.listener;
-        if listener.hears() >= Hears::Beliefs {
+        if listener.hears() >= Hears::Frames {
             listener.posted(packet, now);
         }
     }
@@ -193,6 +196,11 @@ impl<A: Aqm, L: Log> Back for One<A, L> {
     #[inline(always)]
     fn pool(&mut self) -> &mut BlockPool {
         &mut self.lines.pool
+    }
+
+    #[inline(always)]
+    fn heard(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
+        heard(&mut self.entrance.bottleneck.log.listener, &self.lines.pool)
     }
 }
 

@@ -10,7 +10,7 @@ use crate::protocol::{Answer, Datagram, Outlet, Protocol, Return, Told};
 use crate::transit::Transit;
 use dumbbell_core::cc::exit::Said;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::log::{Belief, Hears, Log};
+use dumbbell_core::log::{Belief, Hears, Log, Speech};
 use dumbbell_core::packet::{flag, Ecn, Packet, UDP_HEADERS};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{ack_flag, Ack, Block, Network};
@@ -56,6 +56,8 @@ pub struct Other {
     complete: Option<Time>,
     /// When it was closed before its end.
     closed: Option<Time>,
+    /// What a transport has sent at this instant, by number, and whether as an answer.
+    fresh: Vec<(u64, bool)>,
 }
 
 /// Makes packets of datagrams.
@@ -63,11 +65,15 @@ struct Sending<'a, N: Network> {
     port: &'a mut N,
     packet: Packet,
     sent: &'a mut u64,
+    fresh: Option<&'a mut Vec<(u64, bool)>>,
 }
 
 impl<N: Network> Outlet for Sending<'_, N> {
     fn send(&mut self, Datagram { number, length, ecn }: Datagram) {
         *self.sent += 1;
+        if let Some(fresh) = &mut self.fresh {
+            fresh.push((number, false));
+        }
         self.port.send(Packet { seq: number, len: length, ecn, ..self.packet });
     }
 }
@@ -78,11 +84,15 @@ struct Answering<'a, B: WayBack> {
     slot: u32,
     left: Time,
     acks: &'a mut u64,
+    fresh: Option<&'a mut Vec<(u64, bool)>>,
 }
 
 impl<B: WayBack> Return for Answering<'_, B> {
     fn answer(&mut self, Answer { value, length, ecn }: Answer) {
         *self.acks += 1;
+        if let Some(fresh) = &mut self.fresh {
+            fresh.push((value, true));
+        }
         let (window, flags) = (u32::from(length), ack_flag::ECHO | ecn as u8);
         let (tsecr, tsval) = (value as u32, (value >> 32) as u32);
         let ack = Ack { flow: self.slot, ack: self.left.0, window, flags, tsecr, tsval, ..Ack::default() };
@@ -119,6 +129,7 @@ impl Other {
             size,
             complete: None,
             closed: None,
+            fresh: Vec::new(),
         }
     }
 
@@ -140,6 +151,7 @@ impl Other {
     /// A packet arrives. Never inlined: the way of TCP's packets stays as short as it was.
     #[inline(never)]
     fn arrive(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) {
+        self.fresh.clear();
         self.received.count(packet);
         self.received.data += 1;
         self.received.bytes += u64::from(packet.len.saturating_sub(UDP_HEADERS));
@@ -149,7 +161,9 @@ impl Other {
         let datagram = Datagram { number: packet.seq, length: packet.len, ecn: packet.ecn };
         if self.answers.is_some() {
             let Other { slot, left, .. } = *self;
-            self.protocol.receive(&datagram, now, &mut Answering { back, slot, left, acks: &mut self.received.acks });
+            let fresh = self.is_transport.then_some(&mut self.fresh);
+            let acks = &mut self.received.acks;
+            self.protocol.receive(&datagram, now, &mut Answering { back, slot, left, acks, fresh });
         } else {
             self.protocol.receive(&datagram, now, &mut Nobody);
         }
@@ -171,6 +185,7 @@ impl Ends for Other {
     }
 
     fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Network) -> bool {
+        self.fresh.clear();
         let begins = !self.begun && start <= now;
         if begins {
             self.begun = true;
@@ -189,7 +204,8 @@ impl Ends for Other {
             if !self.begun || self.protocol.next_timer() > now {
                 break;
             }
-            self.protocol.on_timer(now, &mut Sending { port, packet, sent: &mut self.sent });
+            let fresh = self.is_transport.then_some(&mut self.fresh);
+            self.protocol.on_timer(now, &mut Sending { port, packet, sent: &mut self.sent, fresh });
         }
         self.look(now);
         begins
@@ -201,7 +217,9 @@ impl Ends for Other {
                 break;
             }
             let Other { slot, left, .. } = *self;
-            self.protocol.on_receiver_timer(now, &mut Answering { back, slot, left, acks: &mut self.received.acks });
+            let fresh = self.is_transport.then_some(&mut self.fresh);
+            let acks = &mut self.received.acks;
+            self.protocol.on_receiver_timer(now, &mut Answering { back, slot, left, acks, fresh });
         }
     }
 
@@ -252,6 +270,22 @@ impl Ends for Other {
         }
         let Told { srtt, min_rtt, cwnd, ssthresh, in_flight, lost, .. } = self.protocol.told().unwrap_or_default();
         listener.believes(slot, &Belief { cwnd, ssthresh, in_flight, srtt, min_rtt, lost, tcp: None }, now);
+    }
+
+    fn speaks(&self) -> Speech {
+        if self.is_transport {
+            Speech::Datagrams
+        } else {
+            Speech::Udp
+        }
+    }
+
+    fn tell_payloads(&mut self, listener: &mut dyn Log) {
+        for (number, is_answer) in self.fresh.drain(..) {
+            if let Some(bytes) = self.protocol.payload(number, is_answer) {
+                listener.payload(self.slot, number, is_answer, bytes);
+            }
+        }
     }
 
     fn take_rtt_samples(&mut self) -> Option<CompactHistogram> {

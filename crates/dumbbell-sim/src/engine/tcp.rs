@@ -12,7 +12,7 @@ use dumbbell_core::cc::exit::{ControlEvent, Said};
 use dumbbell_core::cc::{AnyCc, CongestionControl, Echo};
 use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::log::{Belief, Hears, Log};
+use dumbbell_core::log::{Belief, Hears, Log, Speech};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::receiver::Receiver;
@@ -246,6 +246,10 @@ impl Ends for Tcp {
             retransmissions: self.sender.stats().retransmissions,
         };
         Seen { payload: self.payload(), tcp: Some(tcp) }
+    }
+
+    fn speaks(&self) -> Speech {
+        Speech::Tcp { ecn: self.sender.asks_for_ecn(), accurate: self.receiver.is_accurate() }
     }
 
     fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {

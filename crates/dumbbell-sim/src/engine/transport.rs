@@ -10,7 +10,7 @@ use crate::transit::Transit;
 use dumbbell_core::cc::exit::Said;
 use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::log::Log;
+use dumbbell_core::log::{Log, Speech};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::tcp::{Ack, Block, Network};
@@ -106,6 +106,12 @@ pub trait Ends {
 
     /// Tells `listener` what is new of its control, if it has one; `said` is what was told before.
     fn tell(&mut self, _said: &mut Said, _listener: &mut impl Log, _slot: u32, _now: Time) {}
+
+    /// What its ends speak, and whether they agree on ECN.
+    fn speaks(&self) -> Speech;
+
+    /// Tells `listener` the payload of what has been sent since the last call, at this instant; not of zeros.
+    fn tell_payloads(&mut self, _listener: &mut dyn Log) {}
 }
 
 /// What an endpoint speaks. TCP is not boxed: its state is needed for every packet.
@@ -226,5 +232,14 @@ impl Ends for Transport {
 
     fn tell(&mut self, said: &mut Said, listener: &mut impl Log, slot: u32, now: Time) {
         of!(self, one => one.tell(said, listener, slot, now));
+    }
+
+    fn speaks(&self) -> Speech {
+        of!(self, one => one.speaks())
+    }
+
+    #[inline]
+    fn tell_payloads(&mut self, listener: &mut dyn Log) {
+        of!(self, one => one.tell_payloads(listener));
     }
 }

@@ -1,7 +1,7 @@
 //! The ways into the bottleneck and out of it.
 
 use super::endpoint::Arena;
-use super::lines::{Back, Lines};
+use super::lines::{Back, HeardLines, Lines};
 use super::net::Way;
 use crate::bottleneck::Bottleneck;
 use dumbbell_core::aqm::Aqm;
@@ -161,7 +161,8 @@ pub struct Exit<'a, A: Aqm, L: Log> {
 impl<A: Aqm, L: Log> End<Packet> for Exit<'_, A, L> {
     #[inline]
     fn arrive(&mut self, packet: Packet, now: Time) {
-        self.lines.deliver(self.arena, &packet, now);
+        let listener = &mut self.bottleneck.log.listener;
+        HeardLines { lines: &mut *self.lines, listener }.deliver(self.arena, &packet, now);
     }
 
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {

@@ -2,7 +2,7 @@
 
 use super::super::acks::{Held, Said};
 use super::super::endpoint::{Arena, Endpoint};
-use super::super::lines::{Back, BlockPool, Line, NO_BLOCKS};
+use super::super::lines::{heard, Back, BlockPool, Line, NO_BLOCKS};
 use super::super::net::Net;
 use super::super::transport::Ends;
 use super::hop::END;
@@ -53,7 +53,11 @@ impl<L: Log + Send + 'static> Hops<L> {
         });
         self.held[place as usize] = Held { ack, blocks };
         let len = ack.frame(count);
-        self.enter(hop, Packet { seq: place, flow: ack.flow, len, ecn, flags: flag::BACK, ..Packet::EMPTY }, now);
+        let packet = Packet { seq: place, flow: ack.flow, len, ecn, flags: flag::BACK, ..Packet::EMPTY };
+        if let Some((listener, pool)) = self.heard() {
+            listener.packed(&packet, &ack, pool.of(blocks));
+        }
+        self.enter(hop, packet, now);
     }
 
     /// An acknowledgement is in no hop any more.
@@ -103,8 +107,8 @@ impl<L: Log + Send + 'static> Hops<L> {
         // nothing that a sender does puts SACK blocks on their way
         let pool = (blocks != NO_BLOCKS).then(|| std::mem::take(&mut self.lines.pool));
         let sacked: &[Block] = pool.as_ref().map_or(&[], |pool| pool.get(blocks));
-        if self.listener().hears() >= Hears::Beliefs {
-            self.listener().acknowledged(ack, sacked);
+        if self.listener().hears() >= Hears::Frames {
+            self.listener().acknowledged(ack, sacked, now);
         }
         let timer = transport.on_back(ack, sacked, stages, now, self);
         if let Some(pool) = pool {
@@ -147,5 +151,11 @@ impl<L: Log + Send + 'static> Back for Hops<L> {
 
     fn pool(&mut self) -> &mut BlockPool {
         &mut self.lines.pool
+    }
+
+    #[inline(always)]
+    fn heard(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
+        // the first is the one called `bottleneck`
+        heard(&mut self.hops[0].bottleneck.log.listener.listener, &self.lines.pool)
     }
 }

@@ -1,0 +1,369 @@
+//! What becomes of packets, and records that wait for it.
+
+use dumbbell_core::log::{DropReason, Mark, MarkReason, Place};
+use dumbbell_core::packet::Packet;
+use dumbbell_core::units::Time;
+use std::cmp::Ordering;
+use std::collections::{BinaryHeap, VecDeque};
+use std::fmt::Write as _;
+
+/// A mark that changed the codepoint.
+#[derive(Clone, Copy, Debug)]
+pub struct Marked {
+    /// Number of the hop.
+    pub hop: u16,
+    /// Which mark.
+    pub mark: Mark,
+    /// Why.
+    pub reason: MarkReason,
+}
+
+/// A drop.
+#[derive(Clone, Copy, Debug)]
+pub struct Dropped {
+    /// Number of the hop.
+    pub hop: u16,
+    /// Why.
+    pub reason: DropReason,
+    /// Where.
+    pub place: Place,
+    /// When.
+    pub at: Time,
+}
+
+/// What became of a transmission.
+#[derive(Default)]
+pub struct Fate {
+    /// Identification of its IP packet.
+    pub id: u16,
+    /// It has arrived or was dropped.
+    pub is_settled: bool,
+    /// Records that show it.
+    pub records: u16,
+    /// Its first two marks: CE and SCE.
+    pub marks: [Option<Marked>; 2],
+    pub dropped: Option<Dropped>,
+    /// Number of the hop on whose path its ECN field was cleared.
+    pub erased: Option<u16>,
+    /// Its payload, if that is not zeros.
+    pub payload: Option<Box<[u8]>>,
+}
+
+/// What a mark is called.
+pub fn mark_name(mark: Mark) -> &'static str {
+    match mark {
+        Mark::Ce => "CE",
+        Mark::Sce => "SCE",
+    }
+}
+
+/// Why a packet was marked.
+pub fn mark_reason(reason: MarkReason) -> &'static str {
+    match reason {
+        MarkReason::Aqm => "aqm",
+        MarkReason::Step => "step",
+        MarkReason::Coupled => "coupled",
+        MarkReason::Ramp => "ramp",
+    }
+}
+
+/// Why a packet was dropped.
+pub fn drop_reason(reason: DropReason) -> &'static str {
+    match reason {
+        DropReason::Overflow => "overflow",
+        DropReason::Aqm => "aqm",
+        DropReason::Loss => "loss",
+        DropReason::Policer => "policer",
+        DropReason::Filter => "filter",
+    }
+}
+
+/// Where a packet was dropped.
+pub fn place(place: Place) -> &'static str {
+    match place {
+        Place::Arrival => "on arrival",
+        Place::Queue => "in the queue",
+        Place::Ahead => "ahead of the queue",
+        Place::Behind => "behind the link",
+    }
+}
+
+impl Fate {
+    /// Notes a mark; of more than two the first two.
+    pub fn mark(&mut self, marked: Marked) {
+        if let Some(free) = self.marks.iter_mut().find(|mark| mark.is_none()) {
+            *free = Some(marked);
+        }
+    }
+
+    /// The comment of its records: empty if nothing happened to it.
+    pub fn comment(&self, hops: &[String], text: &mut String) {
+        text.clear();
+        for Marked { hop, mark, reason } in self.marks.iter().flatten() {
+            let (mark, hop, reason) = (mark_name(*mark), &hops[usize::from(*hop)], mark_reason(*reason));
+            // a String takes everything
+            let _ = write!(text, "{}marked {mark} at {hop} ({reason})", if text.is_empty() { "" } else { "; " });
+        }
+        if let Some(hop) = self.erased {
+            let start = if text.is_empty() { "" } else { "; " };
+            let _ = write!(text, "{start}ECN field cleared on the path of {}", hops[usize::from(hop)]);
+        }
+        if let Some(Dropped { hop, reason, place: at_place, at }) = &self.dropped {
+            let (hop, reason, at_place) = (&hops[usize::from(*hop)], drop_reason(*reason), place(*at_place));
+            let seconds = (at.0 / 1_000_000_000, at.0 % 1_000_000_000);
+            let start = if text.is_empty() { "" } else { "; " };
+            let _ = write!(text, "{start}dropped at {hop} ({reason}, {at_place}) at {}.{:09} s", seconds.0, seconds.1);
+        }
+    }
+}
+
+/// Fates by number; numbers are used again.
+#[derive(Default)]
+pub struct Fates {
+    all: Vec<Fate>,
+    free: Vec<u32>,
+}
+
+impl Fates {
+    /// The number of a new one.
+    pub fn add(&mut self, id: u16) -> u32 {
+        let fate = Fate { id, ..Fate::default() };
+        if let Some(number) = self.free.pop() {
+            self.all[number as usize] = fate;
+            return number;
+        }
+        self.all.push(fate);
+        self.all.len() as u32 - 1
+    }
+
+    pub fn get(&self, number: u32) -> &Fate {
+        &self.all[number as usize]
+    }
+
+    pub fn get_mut(&mut self, number: u32) -> &mut Fate {
+        &mut self.all[number as usize]
+    }
+
+    /// Its packet has arrived or was dropped.
+    pub fn settle(&mut self, number: u32) {
+        let fate = self.get_mut(number);
+        fate.is_settled = true;
+        if fate.records == 0 {
+            self.free.push(number);
+        }
+    }
+
+    /// One of its records has been written.
+    pub fn written(&mut self, number: u32) {
+        let fate = self.get_mut(number);
+        fate.records -= 1;
+        if fate.records == 0 && fate.is_settled {
+            fate.payload = None;
+            self.free.push(number);
+        }
+    }
+}
+
+/// A transmission that has neither arrived nor been dropped.
+#[derive(Clone, Copy)]
+pub struct Open {
+    seq: u64,
+    tsval: u32,
+    fate: u32,
+}
+
+/// The transmissions of a flow that have neither arrived nor been dropped, in the order in which they were sent.
+#[derive(Default)]
+pub struct OpenFates(VecDeque<Open>);
+
+impl OpenFates {
+    pub fn add(&mut self, packet: &Packet, fate: u32) {
+        self.0.push_back(Open { seq: packet.seq, tsval: packet.tsval, fate });
+    }
+
+    /// The fate of the transmission that is `packet`: of two that look alike the older one.
+    pub fn of(&self, packet: &Packet) -> Option<u32> {
+        self.0.iter().find(|open| open.is(packet)).map(|open| open.fate)
+    }
+
+    /// The same of one that was sent a short time ago.
+    pub fn of_new(&self, packet: &Packet) -> Option<u32> {
+        self.0.iter().rev().find(|open| open.is(packet)).map(|open| open.fate)
+    }
+
+    /// The same with the number `seq`.
+    pub fn with_number(&self, seq: u64) -> Option<u32> {
+        self.0.iter().rev().find(|open| open.seq == seq).map(|open| open.fate)
+    }
+
+    /// It has arrived or was dropped.
+    pub fn take(&mut self, packet: &Packet) -> Option<u32> {
+        let index = match self.0.front() {
+            Some(first) if first.is(packet) => return self.0.pop_front().map(|open| open.fate),
+            _ => self.0.iter().position(|open| open.is(packet))?,
+        };
+        self.0.remove(index).map(|open| open.fate)
+    }
+
+    /// Takes the oldest.
+    pub fn pop(&mut self) -> Option<u32> {
+        self.0.pop_front().map(|open| open.fate)
+    }
+
+    /// How many they are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// All that are left, at the end of a flow.
+    pub fn drain(&mut self) -> impl Iterator<Item = u32> + '_ {
+        self.0.drain(..).map(|open| open.fate)
+    }
+}
+
+impl Open {
+    fn is(&self, packet: &Packet) -> bool {
+        self.seq == packet.seq && self.tsval == packet.tsval
+    }
+}
+
+/// A record with its time, and its place among those of the same time.
+struct Timed<T> {
+    time: Time,
+    serial: u64,
+    record: T,
+}
+
+impl<T> Timed<T> {
+    fn key(&self) -> (Time, u64) {
+        (self.time, self.serial)
+    }
+}
+
+impl<T> PartialEq for Timed<T> {
+    fn eq(&self, other: &Timed<T>) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl<T> Eq for Timed<T> {}
+
+impl<T> PartialOrd for Timed<T> {
+    fn partial_cmp(&self, other: &Timed<T>) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Timed<T> {
+    /// The earliest is the greatest: a heap gives that first.
+    fn cmp(&self, other: &Timed<T>) -> Ordering {
+        other.key().cmp(&self.key())
+    }
+}
+
+/// Records in the order of time. Most come in that order; clocks of senders differ by half of their base RTT.
+pub struct Waiting<T> {
+    in_order: VecDeque<Timed<T>>,
+    others: BinaryHeap<Timed<T>>,
+    serial: u64,
+}
+
+impl<T> Waiting<T> {
+    /// None yet.
+    pub fn new() -> Waiting<T> {
+        Waiting { in_order: VecDeque::new(), others: BinaryHeap::new(), serial: 0 }
+    }
+
+    pub fn push(&mut self, time: Time, record: T) {
+        self.serial += 1;
+        let timed = Timed { time, serial: self.serial, record };
+        if self.in_order.back().is_none_or(|last| last.time <= time) {
+            self.in_order.push_back(timed);
+        } else {
+            self.others.push(timed);
+        }
+    }
+
+    fn is_other(&self) -> Option<bool> {
+        match (self.in_order.front(), self.others.peek()) {
+            (None, None) => None,
+            (Some(one), Some(other)) => Some(other.key() < one.key()),
+            (one, _) => Some(one.is_none()),
+        }
+    }
+
+    /// The earliest.
+    pub fn first(&self) -> Option<(Time, &T)> {
+        let timed = if self.is_other()? { self.others.peek() } else { self.in_order.front() };
+        timed.map(|timed| (timed.time, &timed.record))
+    }
+
+    /// Takes the earliest.
+    pub fn pop(&mut self) -> Option<(Time, T)> {
+        let timed = if self.is_other()? { self.others.pop() } else { self.in_order.pop_front() };
+        timed.map(|timed| (timed.time, timed.record))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_leave_in_the_order_of_time_and_then_of_arrival() {
+        let mut waiting = Waiting::new();
+        for (number, time) in [5, 7, 6, 7, 5, 9, 6].into_iter().enumerate() {
+            waiting.push(Time(time), number);
+        }
+        let mut found = Vec::new();
+        while let Some((time, number)) = waiting.first().map(|(time, &number)| (time, number)) {
+            assert_eq!(waiting.pop(), Some((time, number)));
+            found.push((time.0, number));
+        }
+        assert_eq!(found, [(5, 0), (5, 4), (6, 2), (6, 6), (7, 1), (7, 3), (9, 5)]);
+    }
+
+    #[test]
+    fn transmissions_of_one_segment_are_distinguished_by_their_time_stamps() {
+        let packet = |seq, tsval| Packet { seq, tsval, ..Packet::EMPTY };
+        let mut open = OpenFates::default();
+        for (fate, (seq, tsval)) in [(1, 10), (2, 10), (1, 12), (1, 12)].into_iter().enumerate() {
+            open.add(&packet(seq, tsval), fate as u32);
+        }
+        assert_eq!((open.of(&packet(1, 12)), open.of_new(&packet(1, 12))), (Some(2), Some(3)));
+        // the second overtakes the first
+        assert_eq!([2, 1].map(|seq| open.take(&packet(seq, 10))), [Some(1), Some(0)]);
+        assert_eq!([open.take(&packet(1, 12)), open.take(&packet(1, 12)), open.take(&packet(1, 12))], [Some(2), Some(3), None]);
+    }
+
+    #[test]
+    fn a_comment_says_what_happened_where() {
+        let hops = ["bottleneck".to_owned(), "second".to_owned()];
+        let mut text = String::new();
+        let mut fate = Fate::default();
+        fate.comment(&hops, &mut text);
+        assert_eq!(text, "");
+        fate.mark(Marked { hop: 0, mark: Mark::Sce, reason: MarkReason::Ramp });
+        fate.mark(Marked { hop: 1, mark: Mark::Ce, reason: MarkReason::Aqm });
+        fate.erased = Some(0);
+        fate.dropped = Some(Dropped { hop: 1, reason: DropReason::Overflow, place: Place::Arrival, at: Time(1_000_000_050) });
+        fate.comment(&hops, &mut text);
+        let expected = "marked SCE at bottleneck (ramp); marked CE at second (aqm); ECN field cleared on the path of bottleneck; dropped at second (overflow, on arrival) at 1.000000050 s";
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_fate_is_used_again_once_it_is_settled_and_written() {
+        let mut fates = Fates::default();
+        let [one, other] = [fates.add(1), fates.add(2)];
+        fates.get_mut(one).records = 1;
+        fates.settle(other);
+        fates.written(one);
+        // the other has no records, and the first is under way still
+        assert_eq!((fates.add(3), fates.add(4)), (other, 2));
+        fates.get_mut(one).records = 1;
+        fates.settle(one);
+        fates.written(one);
+        assert_eq!((fates.add(5), fates.get(one).id), (one, 5));
+    }
+}

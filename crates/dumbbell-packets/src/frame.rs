@@ -1,0 +1,399 @@
+//! Frames as bytes: Ethernet, IPv4, TCP with its options, UDP. Checksums are those of the whole frame, whose payload is zeros unless it is given.
+
+use dumbbell_core::packet::{Ecn, HEADERS};
+
+/// Bits of the TCP header's flags (RFC 9293 section 3.1, RFC 9768 section 3.1).
+pub mod tcp_flag {
+    /// Synchronise.
+    pub const SYN: u16 = 1 << 1;
+    /// Push.
+    pub const PSH: u16 = 1 << 3;
+    /// Acknowledgement.
+    pub const ACK: u16 = 1 << 4;
+    /// ECN-Echo.
+    pub const ECE: u16 = 1 << 6;
+    /// Congestion window reduced.
+    pub const CWR: u16 = 1 << 7;
+    /// Accurate ECN; SCE's echo. It was NS.
+    pub const AE: u16 = 1 << 8;
+    /// The ACE field, as a number of three bits: AE, CWR, ECE.
+    pub fn ace(field: u8) -> u16 {
+        u16::from(field & 7) << 6
+    }
+}
+
+/// Bytes of an Ethernet header.
+const ETHERNET: usize = 14;
+/// Bytes of an IPv4 header without options.
+const IPV4: usize = 20;
+/// Bytes of a TCP header without options.
+const TCP: usize = 20;
+/// Bytes of a UDP header.
+const UDP: usize = 8;
+/// The most that headers take: 40 B of TCP's options.
+pub const MOST: usize = ETHERNET + IPV4 + TCP + 40;
+
+/// Kinds of TCP options.
+mod kind {
+    pub const NOP: u8 = 1;
+    pub const MSS: u8 = 2;
+    pub const SCALE: u8 = 3;
+    pub const SACK_PERMITTED: u8 = 4;
+    pub const SACK: u8 = 5;
+    pub const TIMESTAMPS: u8 = 8;
+    /// RFC 9768 section 3.2.3: the counter of ECT(0) comes first, or that of ECT(1).
+    pub const ACCECN: [u8; 2] = [172, 174];
+}
+
+/// Who sends to whom.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ends {
+    /// Address of the sender of data.
+    pub sender: u32,
+    /// Address of the receiver.
+    pub receiver: u32,
+    /// Port of the sender.
+    pub sender_port: u16,
+    /// Port of the receiver.
+    pub receiver_port: u16,
+    /// Differentiated-services codepoint.
+    pub dscp: u8,
+    /// First sequence numbers, of the sender and of the receiver.
+    pub first: [u32; 2],
+}
+
+/// The counters of the AccECN option, bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Counts {
+    /// ECT(0), from 1 on.
+    pub ect0: u32,
+    /// CE.
+    pub ce: u32,
+    /// ECT(1), from 1 on.
+    pub ect1: u32,
+    /// The counter of ECT(1) comes first.
+    pub ect1_first: bool,
+}
+
+/// A segment of TCP. Sequence numbers are relative to the first of their side: SYN has 0, data begin with 1.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Segment {
+    /// It goes from the receiver of data to their sender.
+    pub back: bool,
+    /// Of its first byte.
+    pub seq: u64,
+    /// What it acknowledges, if it acknowledges anything.
+    pub ack: u64,
+    /// Bits of [`tcp_flag`].
+    pub flags: u16,
+    /// As it stands in the header, scaled.
+    pub window: u16,
+    /// Time stamps, ms.
+    pub tsval: u32,
+    /// The same, echoed.
+    pub tsecr: u32,
+    /// Of a handshake: MSS and scale.
+    pub opening: Option<(u16, u8)>,
+    /// SACK blocks, and how many they are.
+    pub sack: [(u64, u64); 3],
+    /// How many of them.
+    pub sacks: usize,
+    /// AccECN's option.
+    pub counts: Option<Counts>,
+    /// It has as many bytes of options as one of a handshake: NOPs.
+    pub is_padded: bool,
+}
+
+/// What is on the wire around transport.
+#[derive(Clone, Copy, Debug)]
+pub struct Wire {
+    /// Length of the frame without FCS, bytes.
+    pub len: u16,
+    /// ECN field.
+    pub ecn: Ecn,
+    /// Identification of the IP packet.
+    pub id: u16,
+}
+
+/// Headers, as far as they have been written.
+pub struct Headers {
+    bytes: [u8; MOST],
+    len: usize,
+}
+
+impl Headers {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    /// The headers.
+    pub fn as_slice(&self) -> &[u8] {
+        &self.bytes[..self.len]
+    }
+
+    /// Ethernet and IPv4 of a packet with this protocol.
+    fn new(ends: &Ends, back: bool, wire: Wire, protocol: u8) -> Headers {
+        let mut headers = Headers { bytes: [0; MOST], len: 0 };
+        let (sender, receiver) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
+        let (from, to) = if back { (receiver, sender) } else { (sender, receiver) };
+        headers.put(&to);
+        headers.put(&from);
+        headers.put(&[8, 0]);
+        let length = wire.len.saturating_sub(ETHERNET as u16);
+        let [from, to] = if back { [ends.receiver, ends.sender] } else { [ends.sender, ends.receiver] };
+        headers.put(&[0x45, ends.dscp << 2 | wire.ecn as u8]);
+        headers.put(&length.to_be_bytes());
+        headers.put(&wire.id.to_be_bytes());
+        // do not fragment; 64 hops
+        headers.put(&[0x40, 0, 64, protocol, 0, 0]);
+        headers.put(&from.to_be_bytes());
+        headers.put(&to.to_be_bytes());
+        let sum = !folded(sum(&headers.bytes[ETHERNET..ETHERNET + IPV4]));
+        headers.bytes[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&sum.to_be_bytes());
+        headers
+    }
+
+    /// The sum over transport's header, its payload and the pseudo header (RFC 9293 section 3.1).
+    fn transport_sum(&self, wire: Wire, protocol: u8, payload: &[u8]) -> u16 {
+        let length = u32::from(wire.len).saturating_sub((ETHERNET + IPV4) as u32);
+        let addresses = &self.bytes[ETHERNET + 12..ETHERNET + 20];
+        let all = sum(addresses) + u32::from(protocol) + length + sum(&self.bytes[ETHERNET + IPV4..self.len]) + sum(payload);
+        !folded(all)
+    }
+
+    /// A segment of TCP, with a payload of zeros.
+    pub fn tcp(ends: &Ends, segment: &Segment, wire: Wire) -> Headers {
+        let mut headers = Headers::new(ends, segment.back, wire, 6);
+        let mut ports = [ends.sender_port, ends.receiver_port];
+        let mut first = ends.first;
+        if segment.back {
+            ports.reverse();
+            first.reverse();
+        }
+        let [own, peer] = first;
+        let options = segment.options();
+        let offset = (TCP + options.len) as u16 / 4;
+        headers.put(&ports[0].to_be_bytes());
+        headers.put(&ports[1].to_be_bytes());
+        headers.put(&own.wrapping_add(segment.seq as u32).to_be_bytes());
+        let acknowledges = segment.flags & tcp_flag::ACK != 0;
+        headers.put(&(if acknowledges { peer.wrapping_add(segment.ack as u32) } else { 0 }).to_be_bytes());
+        headers.put(&(offset << 12 | segment.flags).to_be_bytes());
+        headers.put(&segment.window.to_be_bytes());
+        headers.put(&[0; 4]);
+        headers.put(&options.bytes[..options.len]);
+        if segment.sacks > 0 {
+            // absolute numbers
+            let at = ETHERNET + IPV4 + TCP + 16;
+            for (index, (start, end)) in segment.sack[..segment.sacks].iter().enumerate() {
+                let block = [peer.wrapping_add(*start as u32), peer.wrapping_add(*end as u32)];
+                for (half, number) in block.iter().enumerate() {
+                    let place = at + 8 * index + 4 * half;
+                    headers.bytes[place..place + 4].copy_from_slice(&number.to_be_bytes());
+                }
+            }
+        }
+        let sum = headers.transport_sum(wire, 6, &[]);
+        let at = ETHERNET + IPV4 + 16;
+        headers.bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        headers
+    }
+
+    /// A datagram of UDP with this payload; what the frame has beyond it is zeros.
+    pub fn udp(ends: &Ends, back: bool, wire: Wire, payload: &[u8]) -> Headers {
+        let mut headers = Headers::new(ends, back, wire, 17);
+        let [from, to] = if back { [ends.receiver_port, ends.sender_port] } else { [ends.sender_port, ends.receiver_port] };
+        headers.put(&from.to_be_bytes());
+        headers.put(&to.to_be_bytes());
+        headers.put(&wire.len.saturating_sub((ETHERNET + IPV4) as u16).to_be_bytes());
+        headers.put(&[0, 0]);
+        // a sum of 0 would say that there is none (RFC 768)
+        let sum = match headers.transport_sum(wire, 17, payload) {
+            0 => u16::MAX,
+            sum => sum,
+        };
+        let at = ETHERNET + IPV4 + UDP - 2;
+        headers.bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());
+        headers
+    }
+}
+
+struct Options {
+    bytes: [u8; 40],
+    len: usize,
+}
+
+impl Options {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
+        self.len += bytes.len();
+    }
+}
+
+impl Segment {
+    /// TCP's options in the order of Linux; the numbers of SACK blocks are left out. Beside two blocks the AccECN option has two counters.
+    fn options(&self) -> Options {
+        let mut options = Options { bytes: [0; 40], len: 0 };
+        let stamps = |options: &mut Options| {
+            options.put(&[kind::TIMESTAMPS, 10]);
+            options.put(&self.tsval.to_be_bytes());
+            options.put(&self.tsecr.to_be_bytes());
+        };
+        if let Some((mss, scale)) = self.opening {
+            options.put(&[kind::MSS, 4]);
+            options.put(&mss.to_be_bytes());
+            options.put(&[kind::SACK_PERMITTED, 2]);
+            stamps(&mut options);
+            options.put(&[kind::NOP, kind::SCALE, 3, scale]);
+            return options;
+        }
+        options.put(&[kind::NOP, kind::NOP]);
+        stamps(&mut options);
+        if self.is_padded {
+            options.put(&[kind::NOP; 8]);
+        }
+        if self.sacks > 0 {
+            options.put(&[kind::NOP, kind::NOP, kind::SACK, 2 + 8 * self.sacks as u8]);
+            options.len += 8 * self.sacks;
+        }
+        if let Some(Counts { ect0, ce, ect1, ect1_first }) = self.counts {
+            let (first, last) = if ect1_first { (ect1, ect0) } else { (ect0, ect1) };
+            let all = [first, ce, last];
+            let counters = if self.sacks < 2 { &all[..] } else { &all[..2] };
+            options.put(&[kind::ACCECN[usize::from(ect1_first)], 2 + 3 * counters.len() as u8]);
+            for counter in counters {
+                options.put(&counter.to_be_bytes()[1..]);
+            }
+            if counters.len() == 3 {
+                options.put(&[kind::NOP]);
+            }
+        }
+        options
+    }
+
+    /// Bytes of Ethernet, IP and TCP.
+    pub fn headers(&self) -> u16 {
+        let opening = if self.opening.is_some() || self.is_padded { 8 } else { 0 };
+        let sack = if self.sacks > 0 { 4 + 8 * self.sacks as u16 } else { 0 };
+        let counts = match (self.counts, self.sacks) {
+            (None, _) => 0,
+            (Some(_), 0 | 1) => 12,
+            (Some(_), _) => 8,
+        };
+        HEADERS + opening + sack + counts
+    }
+}
+
+/// The one's complement sum of 16-bit words, folded to 32 bits (RFC 1071). Eight bytes at a time: carries of 16-bit words come to the same when they are folded.
+fn sum(bytes: &[u8]) -> u32 {
+    let eights = bytes.chunks_exact(8);
+    let mut last = [0; 8];
+    let rest = eights.remainder();
+    last[..rest.len()].copy_from_slice(rest);
+    let word = |eight: [u8; 8]| {
+        let word = u64::from_be_bytes(eight);
+        (word >> 32) + (word & 0xffff_ffff)
+    };
+    let mut sum = word(last);
+    for eight in eights {
+        sum += word([eight[0], eight[1], eight[2], eight[3], eight[4], eight[5], eight[6], eight[7]]);
+    }
+    u32::from(folded64(sum))
+}
+
+fn folded64(mut sum: u64) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+fn folded(mut sum: u32) -> u16 {
+    while sum > 0xffff {
+        sum = (sum & 0xffff) + (sum >> 16);
+    }
+    sum as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENDS: Ends = Ends {
+        sender: 0x0a00_0001,
+        receiver: 0x0a80_0001,
+        sender_port: 50_000,
+        receiver_port: 9,
+        dscp: 0,
+        first: [u32::MAX - 9, 1000],
+    };
+
+    fn wire(len: u16) -> Wire {
+        Wire { len, ecn: Ecn::Ect1, id: 7 }
+    }
+
+    /// Sums over a whole packet with its pseudo header come to all ones (RFC 1071).
+    fn sums(headers: &Headers, wire: Wire, protocol: u8, payload: &[u8]) -> (u16, u16) {
+        let bytes = headers.as_slice();
+        let length = u32::from(wire.len) - 34;
+        let pseudo = sum(&bytes[26..34]) + u32::from(protocol) + length;
+        (folded(sum(&bytes[14..34])), folded(pseudo + sum(&bytes[34..]) + sum(payload)))
+    }
+
+    #[test]
+    fn the_example_of_rfc_1071() {
+        // section 3: 00 01 f2 03 f4 f5 f6 f7 sums to 2ddf0, folded ddf2
+        assert_eq!(folded(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
+        assert_eq!(sum(&[1, 2, 3]), 0x0102 + 0x0300);
+    }
+
+    #[test]
+    fn a_segment_of_tcp_has_the_headers_of_linux() {
+        let flags = tcp_flag::ACK | tcp_flag::PSH;
+        let segment = Segment { seq: 1449, ack: 1, flags, window: 502, tsval: 0x0102_0304, tsecr: 5, ..Segment::default() };
+        let headers = Headers::tcp(&ENDS, &segment, wire(1514));
+        let bytes = headers.as_slice();
+        assert_eq!((bytes.len(), segment.headers()), (66, 66));
+        assert_eq!(bytes[..14], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0]);
+        // 1500 B, ECT(1), the identification, DF
+        assert_eq!(bytes[14..23], [0x45, 1, 0x05, 0xdc, 0, 7, 0x40, 0, 64]);
+        // 2^32 - 10 + 1449 wraps to 1439, and 1000 + 1
+        assert_eq!(bytes[34..50], [0xc3, 0x50, 0, 9, 0, 0, 0x05, 0x9f, 0, 0, 0x03, 0xe9, 0x80, 0x18, 1, 246]);
+        assert_eq!(bytes[54..], [1, 1, 8, 10, 1, 2, 3, 4, 0, 0, 0, 5]);
+        assert_eq!(sums(&headers, wire(1514), 6, &[]), (0xffff, 0xffff));
+    }
+
+    #[test]
+    fn options_take_the_bytes_that_rfcs_give_them() {
+        let opening = Segment { flags: tcp_flag::SYN, opening: Some((1460, 7)), tsval: 9, ..Segment::default() };
+        let headers = Headers::tcp(&ENDS, &opening, wire(74));
+        assert_eq!(headers.as_slice()[54..], [2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0, 1, 3, 3, 7]);
+        assert_eq!((opening.headers(), sums(&headers, wire(74), 6, &[])), (74, (0xffff, 0xffff)));
+        let counts = Counts { ect0: 1, ce: 0x0100_0203, ect1: 1449, ect1_first: true };
+        let mut segment = Segment { back: true, flags: tcp_flag::ACK, ack: 1, counts: Some(counts), ..Segment::default() };
+        let of = |segment: &Segment| Headers::tcp(&ENDS, segment, wire(segment.headers())).as_slice()[66..].to_vec();
+        // of the counter of CE, 24 bits
+        assert_eq!(of(&segment), [174, 11, 0, 0x05, 0xa9, 0, 0x02, 0x03, 0, 0, 1, 1]);
+        segment.sack = [(2897, 4345), (20, 30), (40, 50)];
+        for (sacks, length) in [(1, 66 + 12 + 12), (2, 66 + 20 + 8)] {
+            segment.sacks = sacks;
+            let headers = Headers::tcp(&ENDS, &segment, wire(segment.headers()));
+            assert_eq!((segment.headers(), headers.as_slice().len()), (length, usize::from(length)));
+            assert_eq!(sums(&headers, wire(length), 6, &[]), (0xffff, 0xffff));
+        }
+        // blocks count from the sender's first number: 2^32 - 10 + 2897 = 2887
+        assert_eq!(of(&segment)[..8], [1, 1, 5, 18, 0, 0, 0x0b, 0x47]);
+        // three blocks leave no room
+        (segment.sacks, segment.counts) = (3, None);
+        assert_eq!((segment.headers(), of(&segment).len()), (66 + 28, 28));
+    }
+
+    #[test]
+    fn a_datagram_has_its_payload_in_its_sum() {
+        let payload = [1, 2, 3, 4, 5];
+        let headers = Headers::udp(&ENDS, true, wire(47), &payload);
+        assert_eq!(headers.as_slice()[34..40], [0, 9, 0xc3, 0x50, 0, 13]);
+        assert_eq!(sums(&headers, wire(47), 17, &payload), (0xffff, 0xffff));
+    }
+}

@@ -1,0 +1,246 @@
+//! Who listens, and what it asks for. What is heard goes in batches to a thread of its own: a run goes on while its packets are written.
+
+use crate::columns::Columns;
+use crate::connection::Hosts;
+use crate::fate::{Dropped, Marked};
+use crate::pcapng::Pcapng;
+use crate::state::{Blocks, Event, State};
+use crate::write::{Output, Writer};
+use crate::{points, Sink, OUT, RECEIVER, SENDER};
+use dumbbell_config::{RunConfig, UdpConfig};
+use dumbbell_core::log::{At, Beginning, DropReason, Hears, Log, Mark, MarkReason, Place};
+use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::tcp::{Ack, Block};
+use dumbbell_core::units::Time;
+use std::io;
+use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Events of a batch: some hundred kilobytes, which stay in a cache.
+const BATCH: usize = 4096;
+/// So many batches may wait.
+const BATCHES: usize = 8;
+
+/// What is to be written of a run.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// The points, of [`points`]; none: the senders' alone.
+    pub points: Vec<String>,
+    /// Numbers of flows; none: all.
+    pub flows: Vec<u32>,
+    /// From when, and until when. Handshakes are written whenever they are: they have the scale of windows.
+    pub from: Time,
+    /// Until then; [`Time::NEVER`]: all.
+    pub until: Time,
+    /// Bytes of each frame, 0: all; `None`: headers, and payload that is not zeros.
+    pub snap: Option<u32>,
+}
+
+/// What was written.
+pub struct Written {
+    /// How many records.
+    pub count: u64,
+    /// The rows, if no file was asked for.
+    pub columns: Option<Columns>,
+}
+
+type Batch = Vec<(Time, Event)>;
+
+/// What has been heard and not been handed over.
+struct Heard {
+    events: Batch,
+    full: Option<SyncSender<Batch>>,
+    /// Memory that comes back.
+    empty: Receiver<Batch>,
+    writer: Option<JoinHandle<io::Result<Written>>>,
+}
+
+impl Heard {
+    fn hand_over(&mut self) {
+        let next = self.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
+        let events = std::mem::replace(&mut self.events, next);
+        if let Some(full) = &self.full {
+            // whoever takes it is there until `finish`, unless it panicked, which `finish` tells
+            let _ = full.send(events);
+        }
+    }
+}
+
+/// Writes the packets of a run.
+#[derive(Clone)]
+pub struct Recorder {
+    heard: Arc<Mutex<Heard>>,
+    /// Names of points and hops.
+    points: Arc<[String]>,
+    hops: Arc<[String]>,
+}
+
+impl Recorder {
+    /// Of a run of `config`: into a file that was made by `program` and has this comment, or as columns.
+    ///
+    /// # Errors
+    /// A point that the run has not.
+    pub fn new(config: &RunConfig, asked: Asked, file: Option<(Sink, &str, &str)>) -> Result<Recorder, String> {
+        let hops: Vec<String> = (0..=config.hops.len()).map(|hop| config.hop_name(hop).to_owned()).collect();
+        let known = points(hops.iter().map(String::as_str));
+        if let Some(unknown) = asked.points.iter().find(|point| !known.contains(point)) {
+            return Err(format!("{unknown}: no point, allowed: {}", known.join(", ")));
+        }
+        let is_asked = |point: &&String| if asked.points.is_empty() { *point == SENDER } else { asked.points.contains(point) };
+        let names: Vec<String> = known.iter().filter(is_asked).cloned().collect();
+        let output = match file {
+            None => Output::Columns(Box::default()),
+            Some((sink, program, comment)) => {
+                let interfaces: Vec<_> = names.iter().map(|name| (name.clone(), described(name))).collect();
+                Output::Pcapng(Pcapng::new(sink, program, comment, &interfaces, asked.snap.unwrap_or(0)), asked.snap)
+            }
+        };
+        let flows = config.flows.iter().map(|flow| flow.params.base_rtt);
+        let web = config.web.iter().map(|web| web.params.base_rtt);
+        let rtts = flows.chain(web).chain(config.udp.iter().map(UdpConfig::line).map(|(rtt, _)| rtt));
+        // a SYN of a receiver that opens left half a round trip before its answer
+        let most_ahead = rtts.max().unwrap_or(Time::ZERO);
+        let (points, all_hops) = (Arc::from(names.as_slice()), Arc::from(hops.as_slice()));
+        let state = State::new(Hosts::new(&config.hosts), asked, Writer::new(output, names, hops), most_ahead);
+        let (full, batches) = sync_channel::<Batch>(BATCHES);
+        let (give_back, empty) = sync_channel(BATCHES + 1);
+        let writer = std::thread::spawn(move || {
+            let mut state = state;
+            for mut batch in batches {
+                for (now, event) in batch.drain(..) {
+                    state.take(now, event);
+                }
+                // nobody takes it back at the end
+                let _ = give_back.try_send(batch);
+            }
+            state.finish()
+        });
+        let heard = Heard { events: Vec::with_capacity(BATCH), full: Some(full), empty, writer: Some(writer) };
+        Ok(Recorder { heard: Arc::new(Mutex::new(heard)), points, hops: all_hops })
+    }
+
+    /// What listens at a hop.
+    pub fn listener(&self, hop: &str) -> Listener {
+        let number = |name: &str| self.points.iter().position(|known| known == name).map(|index| index as u32);
+        let index = self.hops.iter().position(|known| known == hop).unwrap_or(0) as u16;
+        let (into, out) = (number(hop), number(&format!("{hop}{OUT}")));
+        Listener { into, out, hop: index, heard: Arc::clone(&self.heard) }
+    }
+
+    /// Writes what is left. Of packets that are still under way nobody knows what becomes of them.
+    ///
+    /// # Errors
+    /// The first that there was while something was written.
+    pub fn finish(&self) -> io::Result<Written> {
+        let mut heard = lock(&self.heard);
+        heard.hand_over();
+        heard.full = None;
+        let ended = heard.writer.take().map(JoinHandle::join);
+        ended
+            .unwrap_or_else(|| Ok(Err(io::Error::other("it was finished before"))))
+            .unwrap_or_else(|_| Err(io::Error::other("who writes panicked")))
+    }
+}
+
+fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
+    // a panic elsewhere leaves events that are whole
+    heard.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What an interface is.
+fn described(point: &str) -> String {
+    match point.strip_suffix(OUT) {
+        _ if point == SENDER => "hosts that send data: what they send and what they receive".to_owned(),
+        _ if point == RECEIVER => "hosts that receive data: what they receive and what they send".to_owned(),
+        Some(hop) => format!("what leaves the link of {hop}"),
+        None => format!("what arrives at the queue of {point}"),
+    }
+}
+
+fn some(blocks: &[Block]) -> Blocks {
+    (!blocks.is_empty()).then(|| blocks.into())
+}
+
+/// Listens at a hop.
+pub struct Listener {
+    heard: Arc<Mutex<Heard>>,
+    hop: u16,
+    /// The points ahead of its queue and behind its link.
+    into: Option<u32>,
+    out: Option<u32>,
+}
+
+impl Listener {
+    fn hear(&self, now: Time, event: Event) {
+        let mut heard = lock(&self.heard);
+        heard.events.push((now, event));
+        if heard.events.len() >= BATCH {
+            heard.hand_over();
+        }
+    }
+}
+
+impl Log for Listener {
+    fn hears(&self) -> Hears {
+        Hears::Frames
+    }
+
+    fn arrived(&mut self, packet: &Packet, now: Time) {
+        if let Some(point) = self.into {
+            self.hear(now, Event::Seen(*packet, point, true));
+        }
+    }
+
+    fn departed(&mut self, packet: &Packet, now: Time) {
+        if let Some(point) = self.out {
+            self.hear(now, Event::Seen(*packet, point, false));
+        }
+        if self.into.is_some() && packet.is_back() {
+            self.hear(now, Event::Left(*packet));
+        }
+    }
+
+    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+        if before != Ecn::Ce {
+            self.hear(at.now, Event::Marked(*packet, Marked { hop: self.hop, mark, reason }));
+        }
+    }
+
+    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
+        let dropped = Dropped { hop: self.hop, reason, place, at: at.now };
+        self.hear(at.now, Event::Dropped(*packet, Box::new(dropped)));
+    }
+
+    fn erased(&mut self, packet: &Packet, now: Time) {
+        self.hear(now, Event::Erased(*packet, self.hop));
+    }
+
+    fn begins(&mut self, flow: u32, beginning: &Beginning) {
+        self.hear(Time::ZERO, Event::Begins(flow, Box::new(*beginning)));
+    }
+
+    fn posted(&mut self, packet: &Packet, now: Time) {
+        self.hear(now, Event::Posted(*packet));
+    }
+
+    fn delivered(&mut self, packet: &Packet, now: Time) {
+        self.hear(now, Event::Delivered(*packet));
+    }
+
+    fn answered(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+        self.hear(now, Event::Answered(*ack, some(blocks)));
+    }
+
+    fn packed(&mut self, packet: &Packet, ack: &Ack, blocks: &[Block]) {
+        self.hear(Time::ZERO, Event::Packed(*packet, Box::new(*ack), some(blocks)));
+    }
+
+    fn acknowledged(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+        self.hear(now, Event::Acknowledged(*ack, some(blocks)));
+    }
+
+    fn payload(&mut self, flow: u32, number: u64, is_answer: bool, bytes: &[u8]) {
+        self.hear(Time::ZERO, Event::Payload(flow, number, is_answer, bytes.into()));
+    }
+}

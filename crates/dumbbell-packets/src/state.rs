@@ -1,0 +1,384 @@
+//! What a run's events come to: records at points, in order of time.
+
+use crate::connection::{Connection, Hosts};
+use crate::fate::{Dropped, Fates, Marked, OpenFates, Waiting};
+use crate::recorder::{Asked, Written};
+use crate::write::{Output, Record, What, Writer};
+use crate::{RECEIVER, SENDER};
+use dumbbell_core::log::{Beginning, Mark, Speech};
+use dumbbell_core::packet::{flag, Packet};
+use dumbbell_core::tcp::{ack_flag, Ack, Block};
+use dumbbell_core::units::Time;
+use std::io;
+
+/// Simulated time between two looks for records that can be written.
+const SLICE: Time = Time::from_micros(500);
+/// So many answers may have been lost before the first that is under way.
+const MOST_ANSWERS: usize = 4096;
+
+/// What listeners have heard.
+pub enum Event {
+    Begins(u32, Box<Beginning>),
+    Posted(Packet),
+    Delivered(Packet),
+    Answered(Ack, Blocks),
+    Packed(Packet, Box<Ack>, Blocks),
+    Acknowledged(Ack, Blocks),
+    /// Of a flow, the payload of the datagram with this number, or of an answer.
+    Payload(u32, u64, bool, Box<[u8]>),
+    /// At this point, ahead of a queue or not.
+    Seen(Packet, u32, bool),
+    /// It has left a hop.
+    Left(Packet),
+    Marked(Packet, Marked),
+    Dropped(Packet, Box<Dropped>),
+    /// Its ECN field is cleared on the path of this hop.
+    Erased(Packet, u16),
+}
+
+/// SACK blocks; most acknowledgements have none.
+pub type Blocks = Option<Box<[Block]>>;
+
+/// What is in a slot of the engine.
+#[derive(Default)]
+struct Slot {
+    connection: Option<u32>,
+    open: OpenFates,
+    /// Answers of a transport with bytes of their own.
+    answers: OpenFates,
+}
+
+/// An acknowledgement in hops, by its number there.
+struct Held {
+    ack: Ack,
+    blocks: Box<[Block]>,
+    fate: Option<u32>,
+}
+
+/// The flows that are written.
+#[derive(Default)]
+struct Flows {
+    connections: Vec<Connection>,
+    slots: Vec<Slot>,
+}
+
+impl Flows {
+    /// The slot and the connection in it with its number, if it is written.
+    fn wanted(&mut self, slot: u32) -> Option<(&mut Slot, &mut Connection, u32)> {
+        let slot = self.slots.get_mut(slot as usize)?;
+        let index = slot.connection?;
+        Some((slot, &mut self.connections[index as usize], index))
+    }
+}
+
+pub struct State {
+    hosts: Hosts,
+    asked: Asked,
+    sender: Option<u32>,
+    receiver: Option<u32>,
+    flows: Flows,
+    held: Vec<Option<Held>>,
+    fates: Fates,
+    /// Datagrams that were sent at this instant, by flow and number: one may have been dropped before its payload is known.
+    fresh: (Time, Vec<(u32, u64, u32)>),
+    waiting: Waiting<Record>,
+    writer: Writer,
+    /// Clocks of senders are not further behind.
+    most_ahead: Time,
+    next_look: Time,
+}
+
+impl State {
+    /// Of hosts that are like this; clocks of senders are not further behind than `most_ahead`.
+    pub fn new(hosts: Hosts, asked: Asked, writer: Writer, most_ahead: Time) -> State {
+        let number = |name: &str| writer.points.iter().position(|known| known == name).map(|index| index as u32);
+        State {
+            hosts,
+            asked,
+            sender: number(SENDER),
+            receiver: number(RECEIVER),
+            flows: Flows::default(),
+            held: Vec::new(),
+            fates: Fates::default(),
+            fresh: (Time::ZERO, Vec::new()),
+            waiting: Waiting::new(),
+            writer,
+            most_ahead,
+            next_look: Time::ZERO,
+        }
+    }
+
+    /// Something has happened at `now`.
+    pub fn take(&mut self, now: Time, event: Event) {
+        let some = |blocks: Blocks| blocks.unwrap_or_default();
+        match event {
+            Event::Posted(packet) => self.post(&packet, now),
+            Event::Delivered(packet) => self.deliver(&packet, now),
+            Event::Answered(ack, blocks) => self.answer(&ack, &some(blocks), now),
+            Event::Acknowledged(ack, blocks) => self.hear(&ack, &some(blocks), now),
+            Event::Begins(flow, beginning) => self.begin(flow, &beginning),
+            Event::Packed(packet, ack, blocks) => self.pack(&packet, &ack, &some(blocks)),
+            Event::Payload(flow, number, is_answer, bytes) => self.give_payload(flow, number, is_answer, bytes),
+            Event::Seen(packet, point, is_new) => self.see(&packet, point, is_new, now),
+            Event::Left(packet) => self.settle_back(&packet),
+            Event::Marked(packet, marked) => self.mark(&packet, marked),
+            Event::Dropped(packet, dropped) => self.drop_packet(&packet, *dropped),
+            Event::Erased(packet, hop) => self.erase(&packet, hop),
+        }
+    }
+
+    /// Writes what is left. Of packets that are still under way nobody knows what becomes of them.
+    ///
+    /// # Errors
+    /// The first that there was while something was written.
+    pub fn finish(mut self) -> io::Result<Written> {
+        while let Some((time, record)) = self.waiting.pop() {
+            self.write(time, &record);
+        }
+        let count = self.writer.count;
+        let columns = match &mut self.writer.output {
+            Output::Pcapng(file, _) => {
+                file.finish()?;
+                None
+            }
+            Output::Columns(columns) => Some(std::mem::take(&mut **columns)),
+        };
+        Ok(Written { count, columns })
+    }
+
+    /// Notes what was seen, if it was at a time that is asked for.
+    fn note(&mut self, time: Time, record: Record, opens: bool) {
+        if !opens && (time < self.asked.from || time > self.asked.until) {
+            return;
+        }
+        if let Some((fate, _)) = record.fate {
+            self.fates.get_mut(fate).records += 1;
+        }
+        self.waiting.push(time, record);
+    }
+
+    /// Writes records that nothing can come before, and of whose packets it is known what became of them.
+    fn look(&mut self, now: Time) {
+        if now < self.next_look {
+            return;
+        }
+        self.next_look = now + SLICE;
+        let before = now.saturating_sub(self.most_ahead);
+        while let Some((time, record)) = self.waiting.first() {
+            let is_open = record.fate.is_some_and(|(fate, waits)| waits && !self.fates.get(fate).is_settled);
+            if time >= before || is_open {
+                return;
+            }
+            if let Some((_, first)) = self.waiting.pop() {
+                self.write(time, &first);
+            }
+        }
+    }
+
+    fn write(&mut self, time: Time, record: &Record) {
+        let fate = record.fate.map(|(fate, _)| self.fates.get(fate));
+        self.writer.write(time, record, &self.flows.connections[record.connection as usize], fate);
+        if let Some((fate, _)) = record.fate {
+            self.fates.written(fate);
+        }
+    }
+
+    fn begin(&mut self, flow: u32, beginning: &Beginning) {
+        let index = flow as usize;
+        let Flows { connections, slots } = &mut self.flows;
+        if slots.len() <= index {
+            slots.resize_with(index + 1, Slot::default);
+        }
+        let is_wanted = self.asked.flows.is_empty() || self.asked.flows.contains(&beginning.number);
+        let slot = &mut slots[index];
+        slot.open.drain().chain(slot.answers.drain()).for_each(|fate| self.fates.settle(fate));
+        slot.connection = is_wanted.then_some(connections.len() as u32);
+        if is_wanted {
+            connections.push(Connection::new(beginning, self.hosts));
+        }
+    }
+
+    fn post(&mut self, packet: &Packet, now: Time) {
+        let point = self.sender;
+        let Some((slot, connection, index)) = self.flows.wanted(packet.flow) else { return };
+        let is_first_syn = packet.has(flag::SYN) && connection.is_tcp() && connection.is_new();
+        let (ahead, (sent, id)) = (connection.ahead, connection.send(packet));
+        let fate = self.fates.add(id);
+        slot.open.add(packet, fate);
+        if connection.speaks == Speech::Datagrams {
+            if self.fresh.0 != now {
+                self.fresh.1.clear();
+            }
+            self.fresh.0 = now;
+            self.fresh.1.push((packet.flow, packet.seq, fate));
+        }
+        let record = |point, what| Record { point, connection: index, fate: None, what };
+        if is_first_syn && self.hosts.receiver_opens() {
+            let left = now.saturating_sub(ahead);
+            for (point, time) in [(self.receiver, left.saturating_sub(ahead)), (point, left)] {
+                if let Some(point) = point {
+                    self.note(time, record(point, What::Opening(*packet)), true);
+                }
+            }
+        }
+        if let Some(point) = point {
+            let fate = Some((fate, true));
+            self.note(now.saturating_sub(ahead), Record { fate, ..record(point, What::Sent(sent)) }, opens(packet));
+        }
+        self.look(now);
+    }
+
+    fn deliver(&mut self, packet: &Packet, now: Time) {
+        let point = self.receiver;
+        let Some((slot, connection, index)) = self.flows.wanted(packet.flow) else { return };
+        connection.deliver(packet);
+        let (sent, behind) = (connection.sent(packet), connection.behind);
+        let Some(fate) = slot.open.take(packet) else { return };
+        if let Some(point) = point {
+            let record = Record { point, connection: index, fate: Some((fate, true)), what: What::Sent(sent) };
+            self.note(now + behind, record, opens(packet));
+        }
+        self.fates.settle(fate);
+    }
+
+    fn answer(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+        let point = self.receiver;
+        let Some((slot, connection, index)) = self.flows.wanted(ack.flow) else { return };
+        let (answered, behind) = (connection.answer(ack, blocks), connection.behind);
+        let mut fate = None;
+        if connection.speaks == Speech::Datagrams {
+            let number = self.fates.add(0);
+            slot.answers.add(&number_of_answer(ack), number);
+            if slot.answers.len() > MOST_ANSWERS {
+                slot.answers.pop().into_iter().for_each(|lost| self.fates.settle(lost));
+            }
+            fate = Some((number, false));
+        }
+        if let Some(point) = point {
+            let record = Record { point, connection: index, fate, what: What::Answered(answered) };
+            self.note(now + behind, record, ack.has(ack_flag::SYN_ACK));
+        }
+    }
+
+    fn hear(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+        let point = self.sender;
+        let Some((slot, connection, index)) = self.flows.wanted(ack.flow) else { return };
+        let (answered, ahead) = (connection.hear(ack, blocks), connection.ahead);
+        let number = slot.answers.take(&number_of_answer(ack));
+        if let Some(point) = point {
+            let fate = number.map(|fate| (fate, false));
+            let record = Record { point, connection: index, fate, what: What::Answered(answered) };
+            self.note(now.saturating_sub(ahead), record, ack.has(ack_flag::SYN_ACK));
+        }
+        if let Some(number) = number {
+            self.fates.settle(number);
+        }
+        self.look(now);
+    }
+
+    fn give_payload(&mut self, flow: u32, number: u64, is_answer: bool, bytes: Box<[u8]>) {
+        let fate = if is_answer {
+            self.flows.wanted(flow).and_then(|(slot, _, _)| slot.answers.with_number(number))
+        } else {
+            let sent = self.fresh.1.iter().rev().find(|(of, other, _)| (*of, *other) == (flow, number));
+            sent.map(|(_, _, fate)| *fate)
+        };
+        if let Some(fate) = fate {
+            self.fates.get_mut(fate).payload = Some(bytes);
+        }
+    }
+
+    /// A packet is seen at a hop.
+    fn see(&mut self, packet: &Packet, point: u32, is_new: bool, now: Time) {
+        if packet.is_back() {
+            return self.see_back(packet, point, is_new, now);
+        }
+        let Some((slot, connection, index)) = self.flows.wanted(packet.flow) else { return };
+        let what = What::Sent(connection.sent(packet));
+        let Some(fate) = (if is_new { slot.open.of_new(packet) } else { slot.open.of(packet) }) else { return };
+        self.note(now, Record { point, connection: index, fate: Some((fate, true)), what }, opens(packet));
+    }
+
+    fn see_back(&mut self, packet: &Packet, point: u32, is_new: bool, now: Time) {
+        let Some(Some(held)) = self.held.get_mut(packet.seq as usize) else { return };
+        let Some(index) = self.flows.slots.get(packet.flow as usize).and_then(|slot| slot.connection) else { return };
+        let mut answered = self.flows.connections[index as usize].answered(&held.ack, &held.blocks);
+        answered.ecn = packet.ecn;
+        let opens = held.ack.has(ack_flag::SYN_ACK);
+        // what becomes of it at this hop
+        let fate = is_new.then(|| self.fates.add(0));
+        held.fate = fate.or(held.fate);
+        self.note(
+            now,
+            Record { point, connection: index, fate: fate.map(|fate| (fate, true)), what: What::Answered(answered) },
+            opens,
+        );
+    }
+
+    /// An acknowledgement has left a hop, or was dropped there.
+    fn settle_back(&mut self, packet: &Packet) {
+        if let Some(fate) = self.held.get_mut(packet.seq as usize).and_then(Option::as_mut).and_then(|held| held.fate.take()) {
+            self.fates.settle(fate);
+        }
+    }
+
+    fn pack(&mut self, packet: &Packet, ack: &Ack, blocks: &[Block]) {
+        if self.flows.wanted(ack.flow).is_none() {
+            return;
+        }
+        let place = packet.seq as usize;
+        if self.held.len() <= place {
+            self.held.resize_with(place + 1, || None);
+        }
+        self.held[place] = Some(Held { ack: *ack, blocks: blocks.into(), fate: None });
+    }
+
+    fn mark(&mut self, packet: &Packet, marked: Marked) {
+        if packet.is_back() {
+            let Some(Some(held)) = self.held.get(packet.seq as usize) else { return };
+            let (ack, fate) = (held.ack, held.fate);
+            if let Some((_, connection, _)) = self.flows.wanted(ack.flow) {
+                if marked.mark == Mark::Ce && !ack.has(ack_flag::ECHO) {
+                    connection.mark(&ack);
+                }
+            }
+            return fate.map_or((), |fate| self.fates.get_mut(fate).mark(marked));
+        }
+        if let Some(fate) = self.flows.wanted(packet.flow).and_then(|(slot, _, _)| slot.open.of(packet)) {
+            self.fates.get_mut(fate).mark(marked);
+        }
+    }
+
+    fn erase(&mut self, packet: &Packet, hop: u16) {
+        if packet.is_back() {
+            return;
+        }
+        if let Some(fate) = self.flows.wanted(packet.flow).and_then(|(slot, _, _)| slot.open.of(packet)) {
+            self.fates.get_mut(fate).erased = Some(hop);
+        }
+    }
+
+    fn drop_packet(&mut self, packet: &Packet, dropped: Dropped) {
+        if packet.is_back() {
+            if let Some(fate) = self.held.get(packet.seq as usize).and_then(|held| held.as_ref()?.fate) {
+                self.fates.get_mut(fate).dropped = Some(dropped);
+            }
+            self.settle_back(packet);
+            return;
+        }
+        if let Some(fate) = self.flows.wanted(packet.flow).and_then(|(slot, _, _)| slot.open.take(packet)) {
+            self.fates.get_mut(fate).dropped = Some(dropped);
+            self.fates.settle(fate);
+        }
+    }
+}
+
+/// Whether it opens a connection.
+fn opens(packet: &Packet) -> bool {
+    !packet.has(flag::UDP) && packet.has(flag::SYN | flag::PURE_ACK)
+}
+
+/// An answer with bytes of its own as a packet with its number.
+fn number_of_answer(ack: &Ack) -> Packet {
+    Packet { seq: u64::from(ack.tsval) << 32 | u64::from(ack.tsecr), ..Packet::EMPTY }
+}

@@ -1,0 +1,114 @@
+//! Records as what is written of them.
+
+use crate::columns::{Columns, Seen};
+use crate::connection::{Answered, Connection, Sent};
+use crate::fate::Fate;
+use crate::frame::{Headers, Segment, Wire};
+use crate::pcapng::Pcapng;
+use dumbbell_core::packet::{Ecn, Packet, SYN_FRAME, UDP_HEADERS};
+use dumbbell_core::tcp::Ack;
+use dumbbell_core::units::Time;
+
+/// What was seen at a point.
+pub enum What {
+    Sent(Sent),
+    Answered(Answered),
+    /// The SYN of a receiver that opens, which this packet answers.
+    Opening(Packet),
+}
+
+/// Something seen at a point, which waits to be written.
+pub struct Record {
+    pub point: u32,
+    pub connection: u32,
+    /// Number of the fate of its packet, if it has one, and whether that must be settled before.
+    pub fate: Option<(u32, bool)>,
+    pub what: What,
+}
+
+/// Where records go.
+pub enum Output {
+    /// A file, and how many bytes it keeps of each frame: 0 for all; `None` for headers, and payload that is not zeros.
+    Pcapng(Pcapng, Option<u32>),
+    Columns(Box<Columns>),
+}
+
+/// The comment of a SYN that was not simulated.
+const NOT_SIMULATED: &str = "not simulated: it stands here for its options";
+
+/// Frames of one point.
+pub struct Writer {
+    pub output: Output,
+    /// Names of points and hops.
+    pub points: Vec<String>,
+    pub hops: Vec<String>,
+    pub count: u64,
+    comment: String,
+}
+
+/// Identification of the IP packet of an acknowledgement: the same at all points.
+fn id_of(ack: &Ack) -> u16 {
+    (ack.ack as u16).wrapping_mul(3).wrapping_add(ack.tsval as u16)
+}
+
+impl Writer {
+    pub fn new(output: Output, points: Vec<String>, hops: Vec<String>) -> Writer {
+        Writer { output, points, hops, count: 0, comment: String::new() }
+    }
+
+    /// Writes a record of this connection.
+    pub fn write(&mut self, time: Time, record: &Record, connection: &Connection, fate: Option<&Fate>) {
+        self.count += 1;
+        let point = record.point;
+        let (segment, wire) = match &record.what {
+            What::Sent(sent) => {
+                let Packet { len, ecn, .. } = sent.packet;
+                let segment = connection.is_tcp().then(|| connection.segment(sent));
+                (segment, Wire { len, ecn, id: fate.map_or(0, |fate| fate.id) })
+            }
+            What::Answered(answered) => {
+                let Answered { ack, blocks, ecn, .. } = answered;
+                let segment = connection.is_tcp().then(|| connection.answer_segment(answered));
+                let len = ack.frame(blocks.as_ref().map_or(0, |blocks| blocks.len()));
+                (segment, Wire { len, ecn: *ecn, id: id_of(ack) })
+            }
+            What::Opening(answer) => (Some(connection.syn_of_receiver(answer)), Wire { len: SYN_FRAME, ecn: Ecn::NotEct, id: 0 }),
+        };
+        let headers = segment.as_ref().map_or(UDP_HEADERS, Segment::headers);
+        let payload = wire.len.saturating_sub(headers);
+        match &mut self.output {
+            Output::Columns(columns) => {
+                let seen = Seen { time, point: &self.points[point as usize], hops: &self.hops, fate };
+                match &record.what {
+                    What::Sent(sent) => columns.sent(&seen, connection, sent, segment.as_ref(), payload),
+                    What::Answered(answered) => {
+                        columns.answered(&seen, connection, answered, segment.as_ref(), (wire.len, payload));
+                    }
+                    // no packet of the run
+                    What::Opening(_) => self.count -= 1,
+                }
+            }
+            Output::Pcapng(file, snap) => {
+                let bytes = fate.and_then(|fate| fate.payload.as_deref()).unwrap_or(&[]);
+                let back = !matches!(record.what, What::Sent(_));
+                let built = match &segment {
+                    Some(segment) => Headers::tcp(&connection.ends, segment, wire),
+                    None => Headers::udp(&connection.ends, back, wire, bytes),
+                };
+                self.comment.clear();
+                if let What::Opening(_) = record.what {
+                    self.comment.push_str(NOT_SIMULATED);
+                } else if let Some(fate) = fate {
+                    fate.comment(&self.hops, &mut self.comment);
+                }
+                let len = usize::from(wire.len);
+                let kept = match *snap {
+                    None => built.as_slice().len() + bytes.len(),
+                    Some(0) => len,
+                    Some(most) => most as usize,
+                };
+                file.packet(point, time, (built.as_slice(), bytes), (kept.min(len), wire.len), &self.comment);
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! A run whose packets are written.
+
+use crate::arrow::{as_error, coded_or_none, integers_or_none, reals, Rows};
+use crate::qlog::{carried_out, parsed, Failure};
+use crate::{load, Cancel, Result};
+use arrow_array::{ArrayRef, StringArray};
+use arrow_schema::ArrowError;
+use dumbbell_config::RunConfig;
+use dumbbell_core::param::ParamError;
+use dumbbell_core::units::Time;
+use dumbbell_packets::{points, Asked, Column, Columns, Recorder, Sink, Written};
+use dumbbell_sim::additions::Additions;
+use dumbbell_sim::{Outcome, Sim};
+use pyo3::prelude::*;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+
+const PROGRAM: &str = concat!("dumbbell ", env!("CARGO_PKG_VERSION"));
+
+fn write(
+    config: &str,
+    additions: Additions,
+    cancel: &AtomicBool,
+    asked: Asked,
+    file: Option<(Sink, &str)>,
+) -> std::result::Result<(Outcome, Written), Failure> {
+    let config = parsed(config)?;
+    let read = RunConfig::read(&config, &additions).map_err(|error| Failure::Run(error.into()))?;
+    let file = file.map(|(sink, comment)| (sink, PROGRAM, comment));
+    let recorder = Recorder::new(&read, asked, file)
+        .map_err(|found| Failure::Run(ParamError::new("points", found, "points of this run").into()))?;
+    let outcome = carried_out(Sim::builder(&config).additions(additions).listener(|hop| recorder.listener(hop)), cancel)?;
+    Ok((outcome, recorder.finish().map_err(Failure::File)?))
+}
+
+fn rows(columns: &Columns) -> PyResult<Rows> {
+    let array = |column: Column<'_>| -> std::result::Result<ArrayRef, ArrowError> {
+        Ok(match column {
+            Column::Whole(values) => integers_or_none(values),
+            Column::Real(values) => reals(values.iter().map(|value| value.to_bits()).collect(), true),
+            Column::Text(words) => coded_or_none(&words.codes, Arc::new(StringArray::from_iter_values(&words.words)))?,
+        })
+    };
+    let all = columns.all().into_iter().map(|(name, column)| Ok((name, array(column)?)));
+    Rows::new(all.collect::<std::result::Result<_, ArrowError>>().map_err(as_error)?).map_err(as_error)
+}
+
+/// Points of a run over these hops, in the order in which data pass them.
+#[pyfunction]
+#[allow(clippy::needless_pass_by_value)] // made from Python's list
+pub fn packet_points(hops: Vec<String>) -> Vec<String> {
+    points(hops.iter().map(String::as_str))
+}
+
+/// Runs one canonical configuration as `run` does, and writes its packets: into the file `path`, pcapng with this comment, or into the rows that are
+/// returned. `points` are some of `packet_points`, none are the senders'; `flows` are numbers, none are all; times are ns. `snap` is how many bytes of each frame the
+/// file keeps, 0 for all, None for headers and payload that is not zeros. Returns what was measured, how many packets were written, and the rows.
+///
+/// Raises what `run` raises, and OSError if a file cannot be written.
+#[pyfunction]
+#[pyo3(signature = (config, cancel, path=None, *, comment="", points=vec![], flows=vec![], start=0, end=u64::MAX, snap=None, plugins=BTreeMap::new()))]
+#[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)] // made from Python's tables; keywords
+pub fn run_packets(
+    py: Python<'_>,
+    config: &str,
+    cancel: &Cancel,
+    path: Option<PathBuf>,
+    comment: &str,
+    points: Vec<String>,
+    flows: Vec<u32>,
+    start: u64,
+    end: u64,
+    snap: Option<u32>,
+    plugins: BTreeMap<String, Bound<'_, PyAny>>,
+) -> PyResult<(Result, u64, Option<Rows>)> {
+    let mut additions = Additions::default();
+    for (name, plugin) in plugins {
+        load(&plugin)?.add_to(&mut additions, &name);
+    }
+    let asked = Asked { points, flows, from: Time(start), until: Time(end), snap };
+    let file = match path {
+        Some(path) => Some((Box::new(File::create(path)?) as Sink, comment)),
+        None => None,
+    };
+    let (outcome, Written { count, columns }) = py.detach(|| write(config, additions, &cancel.flag, asked, file))?;
+    let rows = columns.as_ref().map(rows).transpose()?;
+    Ok((outcome.into(), count, rows))
+}

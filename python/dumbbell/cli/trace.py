@@ -1,0 +1,71 @@
+"""`dumbbell trace`: the packets of a run, for Wireshark and for frames."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Option = typer.Option
+
+
+def trace(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Experiment file, or a name from dumbbell list.")],
+    output: Annotated[
+        str, Option("-o", "--output", metavar="FILE", help="File: .pcapng, .parquet, .qlog or .sqlog.")
+    ] = "run.pcapng",
+    settings: Annotated[
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Replaces a key of the file.")
+    ] = None,
+    cell: Annotated[int | None, Option("--cell", metavar="N", help="Number of the run, from 1.")] = None,
+    where: Annotated[
+        list[str] | None,
+        Option("--where", metavar="KEY=VALUE", help="The cell with this value of the matrix; its first seed."),
+    ] = None,
+    at: Annotated[
+        list[str] | None,
+        Option(metavar="POINT", help="sender, receiver, a hop or HOP:out, all; several are allowed."),
+    ] = None,
+    flow: Annotated[
+        list[int] | None, Option("--flow", metavar="N", help="Only this flow, from 0; several are allowed.")
+    ] = None,
+    time: Annotated[str | None, Option(metavar="FROM..TO", help="Part of the time, such as 1s..2s.")] = None,
+    snap: Annotated[
+        int | None, Option(metavar="BYTES", help="Bytes kept of each frame, 0: all; by default headers.")
+    ] = None,
+    trust: Annotated[
+        bool, Option("--trust", help="Load the plugins that lie next to the file, or in folders below: code.")
+    ] = False,
+) -> None:
+    """Run one cell of an experiment and write its packets, as tcpdump would have seen them.
+
+    By default those that the senders' hosts send and receive; what queues did with them stands in their comments.
+    """
+    from dumbbell.cli.read import span
+    from dumbbell.errors import Conflict, WrongValue, shown
+    from dumbbell.experiment.file import load
+    from dumbbell.experiment.plugins import trust as trusting
+    from dumbbell.packets import wanted
+    from dumbbell.packets import write as writing
+    from dumbbell.qlog import cells, contained
+
+    path = Path(output)
+    qlog = path.suffix in (".qlog", ".sqlog")
+    if not qlog and path.suffix not in (writing.PCAPNG, writing.PARQUET):
+        raise WrongValue("trace", "--output", shown(output), "a name that ends in .pcapng, .parquet, .qlog or .sqlog")
+    given = {"--at": at, "--time": time, "--snap": snap}
+    if qlog and (others := [name for name, value in given.items() if value is not None]):
+        raise Conflict("trace", "", f"{others[0]} and {path.name}", f"{others[0]} with a .pcapng or .parquet file")
+    if trust:
+        trusting.trust(Path(file).absolute().parent)
+    chosen = cells.chosen(load(file, settings), cell, where or [], "trace")
+    if qlog:
+        contained.run(chosen, path, flow or [])
+        print(path)
+        return
+    asked = wanted.checked(chosen, at or (), flow or (), None if time is None else span(time), snap)
+    found = writing.write(chosen, path, asked)
+    print(path)
+    print(f"{found.packets} packets", file=sys.stderr)

@@ -1,0 +1,52 @@
+"""The packets of a run in a results file: it is simulated again."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+
+import polars as pl
+
+from dumbbell import _native
+from dumbbell.errors import Nothing, TooMany, Unsupported
+from dumbbell.experiment.cell import Cell
+from dumbbell.packets import wanted, write
+from dumbbell.results.results import Results
+from dumbbell.results.versions import kind
+
+
+def packets(
+    results: Results,
+    at: str | Sequence[str] = (),
+    flows: int | Sequence[int] = (),
+    time: tuple[float, float] | None = None,
+) -> pl.DataFrame:
+    """Return the packets of the one run that `results` are, with the columns of `dumbbell.packets.write.frame`.
+
+    `at` are points, by default all; `flows` numbers as in table `flows`, by default all; `time` is a part of it, s.
+    A warning says if this simulator measures something else than what the file has. Raises InputError.
+    """
+    file = str(results.path)
+    if len(results) != 1:
+        some = "one run: where(…), of one seed"
+        raise (
+            TooMany(file, "packets", f"{len(results)} runs", some)
+            if len(results)
+            else Nothing(file, "", "no run", some)
+        )
+    rows = results.frame("runs").row(0, named=True)
+    if kind(rows["engine_version"]) != "sim":
+        raise Unsupported(file, "packets", f"a run of {rows['engine_version']}", "a run of sim", where="packets()")
+    cell = Cell(rows["experiment"], rows["title"], json.loads(rows["matrix"]), rows["seed"], json.loads(rows["config"]))
+    points = [at] if isinstance(at, str) else at
+    numbers = [flows] if isinstance(flows, int) else flows
+    found, digest = write.frame(cell, wanted.checked(cell, points, numbers, time))
+    if digest != rows["hash"]:
+        version = _native.engine_version()
+        warnings.warn(
+            f"{file}: the run is of engine {rows['engine_version']}; {version} measures something else, and these are "
+            "its packets",
+            stacklevel=3,
+        )
+    return found

@@ -1,0 +1,136 @@
+"""Runs a cell and writes its packets: pcapng or Parquet, or as a frame."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from dumbbell import _native
+from dumbbell.errors import Conflict, Failed, Unwritable, one_line
+from dumbbell.experiment import plugins
+from dumbbell.experiment.cell import Cell
+from dumbbell.packets.wanted import Wanted, points_of
+from dumbbell.scratch import Scratch
+
+PCAPNG, PARQUET = ".pcapng", ".parquet"
+_MOST_SAID = 300  # characters of what a plugin printed before it crashed
+
+
+@dataclass(frozen=True)
+class Written:
+    """What was written: the file, how many packets it has, and the hash of what the run measured."""
+
+    file: Path
+    packets: int
+    hash: str
+
+
+def write(cell: Cell, output: Path, wanted: Wanted) -> Written:
+    """Run a cell and write its packets to a file that ends in .pcapng or .parquet; raises InputError.
+
+    Parquet has one row per packet and point, at all points unless some are wanted; the columns are those of `frame`.
+    """
+    try:
+        if output.suffix == PARQUET:
+            if wanted.snap is not None:
+                raise Conflict("trace", "", f"--snap and {output.name}", "--snap with a .pcapng file")
+            rows, digest = frame(cell, wanted)
+            rows.write_parquet(output)
+            return Written(output, rows.height, digest)
+        with output.open("wb"):  # a file that cannot be written is known before the run
+            pass
+        count, digest = _run(cell, wanted, output, described(cell))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Unwritable("trace", "--output", f"{output}: {reason}", "a file to write to") from None
+    return Written(output, count, digest)
+
+
+def frame(cell: Cell, wanted: Wanted) -> tuple[pl.DataFrame, str]:
+    """Run a cell and return its packets and the hash of what it measured; raises InputError.
+
+    One row per packet and point, at all points unless some are wanted, in the order of time: `time_s`; `point`, `flow`,
+    `direction` ("data" or "ack"), `protocol`; `length` of the frame and `payload`, bytes; `seq` and `ack`, bytes from
+    the start; `flags`, `window` (bytes), `ecn`, `tsval` and `tsecr` (ms), `sack` ("start-end …"), `segment`,
+    `retransmission`; and what became of it: `mark`, `mark_reason`, `mark_hop`, `drop_reason`, `drop_place`, `drop_hop`,
+    `drop_s`.
+    """
+    wanted = wanted if wanted.points else replace(wanted, points=tuple(points_of(cell.groups)))
+    if plugins.paths(cell.groups):
+        with Scratch() as folder:
+            _, digest = _run(cell, wanted, rows := folder / "rows.parquet", "")
+            return pl.read_parquet(rows), digest
+    result, _, native = _simulated(cell, wanted, None, "")
+    return pl.DataFrame(native), result.hash
+
+
+def described(cell: Cell) -> str:
+    """Return the comment of a file: which run it is."""
+    keys = "".join(f", {key}={value}" for key, value in cell.matrix.items())
+    title = f" ({cell.title})" if cell.title else ""
+    return f"{cell.experiment}{title}{keys}, seed={cell.seed}, engine {cell.engine}, simulated by dumbbell"
+
+
+def _run(cell: Cell, wanted: Wanted, output: Path, comment: str) -> tuple[int, str]:
+    """Run and write; return how many packets there are, and the hash of what was measured."""
+    if loaded := plugins.paths(cell.groups):
+        return _run_apart(cell, wanted, output, comment, loaded)
+    result, count, _ = _simulated(cell, wanted, output, comment)
+    return count, result.hash
+
+
+def _simulated(
+    cell: Cell, wanted: Wanted, output: Path | None, comment: str
+) -> tuple[_native.Result, int, _native.Rows | None]:
+    cancel = _native.Cancel()
+    # a thread of its own: Ctrl-C is heard here meanwhile
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(_native.run_packets, cell.config, cancel, output, comment=comment, **wanted.keywords)
+        try:
+            return running.result()
+        except KeyboardInterrupt:
+            cancel.cancel()
+            raise
+        except RuntimeError as error:
+            raise Failed("trace", "", one_line(str(error)), "a run that can be carried out") from None
+
+
+def _run_apart(cell: Cell, wanted: Wanted, output: Path, comment: str, loaded: dict[str, str]) -> tuple[int, str]:
+    """Do so in a process of its own, where plugins crash alone."""
+    asked: dict[str, Any] = {
+        "config": cell.config,
+        "plugins": loaded,
+        "output": str(output.absolute()),
+        "comment": comment,
+        "wanted": wanted.keywords,
+    }
+    site = output.suffix == PARQUET or any(path.endswith(".py") for path in loaded.values())
+    script = Path(__file__).with_name("child.py")
+    command = [sys.executable, "-I", *([] if site else ["-S"]), str(script), str(_native.__file__)]
+    said = subprocess.run(
+        command, input=json.dumps(asked), capture_output=True, text=True, check=False, errors="replace"
+    )
+    if said.returncode or not said.stdout:
+        raise Failed("trace", "", _end(said), "plugins that work")
+    answer = json.loads(said.stdout)
+    if "failed" in answer:
+        raise Failed("trace", "", one_line(answer["failed"]), "plugins that work")
+    return int(answer["packets"]), str(answer["hash"])
+
+
+def _end(said: subprocess.CompletedProcess[str]) -> str:
+    """Return how the process came to its end."""
+    printed = one_line(" ".join(said.stderr.split()))[:_MOST_SAID]
+    how = f"status {said.returncode}"
+    if said.returncode < 0:
+        names = {one.value: one.name for one in signal.Signals}
+        how = names.get(-said.returncode, f"signal {-said.returncode}")
+    return f"the plugin ended its process ({how}){': ' * bool(printed)}{printed}"

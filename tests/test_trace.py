@@ -1,0 +1,353 @@
+"""`dumbbell trace`: files that tshark reads, whose own analysis agrees with what the runs measured."""
+
+import json
+import shutil
+import statistics
+import struct
+import subprocess
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import dumbbell
+import window_stack
+from conftest import Command
+from dumbbell.errors import InputError
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import parse
+from dumbbell.experiment.plugins import trust
+from dumbbell.packets import wanted, write
+
+TWO = """
+duration = "5s"
+[bottleneck]
+rate = "20Mbit"
+aqm = "codel"
+[[flows]]
+cc = "cubic"
+base_rtt = "40ms"
+[[flows]]
+cc = "bbr3"
+base_rtt = "20ms"
+[matrix]
+"bottleneck.rate" = ["10Mbit", "20Mbit"]
+"""
+
+
+@pytest.fixture
+def tshark() -> str:
+    found = shutil.which("tshark")
+    if found is None:
+        pytest.skip("tshark is not installed")
+    return found
+
+
+@pytest.fixture
+def experiment(tmp_path: Path) -> str:
+    (tmp_path / "two.toml").write_text(TWO)
+    return "two.toml"
+
+
+def experiment_of(bottleneck: Mapping[str, Any], *flows: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+    return {"duration": "5s", "bottleneck": {"rate": "20Mbit", **bottleneck}, "flows": list(flows), **more}
+
+
+def cell(source: dict[str, Any]) -> Cell:
+    return parse(dict(source), "experiment").cell(0)
+
+
+def flow(cc: str, rtt: str = "20ms", **more: Any) -> dict[str, Any]:
+    return {"cc": cc, "base_rtt": rtt, **more}
+
+
+LOSS = [{"name": "loss", "probability": 0.01}]
+CASES = {
+    "codel": experiment_of({"aqm": "codel"}, flow("cubic"), flow("reno", "60ms")),
+    "tail drop": experiment_of(
+        {"aqm": {"name": "pfifo", "limit": 40}}, flow("cubic", ecn=False), flow("bbr3", "60ms", ecn=False)
+    ),
+    "loss": experiment_of({"aqm": "fq_codel"}, flow("cubic", path=LOSS), flow("bbr1", path=LOSS)),
+    "dctcp": experiment_of({"aqm": "step"}, flow("dctcp"), flow("dctcp", "40ms")),
+    "l4s": experiment_of({"aqm": "dualpi2"}, flow("prague"), flow("cubic")),
+    "small window": experiment_of({"aqm": "pfifo"}, flow("cubic", "80ms"), hosts={"receive_buffer": "60000B"}),
+    "download": experiment_of({"aqm": "codel"}, flow("cubic"), hosts={"opener": "receiver"}),
+    "up": experiment_of(
+        {"aqm": "codel"}, flow("cubic"), flow("cubic", direction="up"), reverse={"rate": "5Mbit", "aqm": "cake"}
+    ),
+}
+
+FIELDS = (
+    *(
+        "tcp.stream",
+        "tcp.srcport",
+        "tcp.dstport",
+        "tcp.len",
+        "tcp.seq",
+        "tcp.ack",
+        "tcp.window_size",
+        "tcp.checksum.status",
+    ),
+    *("ip.checksum.status", "_ws.malformed", "tcp.analysis.retransmission", "tcp.analysis.out_of_order"),
+    *("tcp.analysis.duplicate_ack", "tcp.analysis.ack_rtt", "tcp.analysis.window_full", "tcp.analysis.lost_segment"),
+    *(
+        "tcp.analysis.ack_lost_segment",
+        "tcp.analysis.zero_window",
+        "tcp.analysis.bytes_in_flight",
+        "frame.interface_name",
+    ),
+    *("frame.comment", "ip.dsfield.ecn", "tcp.flags.ace", "tcp.options.acc_ecn.eceb", "frame.len", "frame.cap_len"),
+)
+GOOD = "1"
+RECEIVER = "9"
+
+
+def seen(tshark: str, path: Path) -> pl.DataFrame:
+    """Return what tshark says of each packet, a row each; a field that is not there is empty."""
+    checks = [f"{protocol}.check_checksum:TRUE" for protocol in ("ip", "tcp", "udp")]
+    command = [tshark, "-r", str(path), "-T", "fields", "-E", "separator=|"]
+    command += [part for check in checks for part in ("-o", check)] + [part for name in FIELDS for part in ("-e", name)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return pl.DataFrame([line.split("|") for line in said.splitlines()], schema=list(FIELDS), orient="row")
+
+
+def there(name: str) -> pl.Expr:
+    return pl.col(name) != ""
+
+
+def expected_duplicates(rows: pl.DataFrame) -> int:
+    """Return how many acknowledgements are duplicates by RFC 5681: they say what the one before said."""
+    acks = rows.filter(pl.col("direction") == "ack").select("ack", "window", "payload", "flags")
+    same = (pl.col(name) == pl.col(name).shift(1) for name in ("ack", "window"))
+    return acks.filter(*same, ~pl.col("flags").cast(pl.String).str.contains("SYN")).height
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_analysis_of_tshark_agrees_with_the_run(tshark: str, tmp_path: Path, name: str) -> None:
+    one = cell(CASES[name])
+    path = tmp_path / "run.pcapng"
+    written = write.write(one, path, wanted.checked(one, snap=0))
+    packets, digest = write.frame(one, wanted.checked(one, ["sender"]))
+    assert digest == written.hash
+    found = seen(tshark, path)
+    simulated = found.height - found.filter(pl.col("frame.comment").str.starts_with("not simulated")).height
+    assert simulated == packets.height == written.packets - (found.height - simulated)
+    assert found["_ws.malformed"].unique().to_list() == [""]
+    assert found["tcp.checksum.status"].unique().to_list() == [GOOD] == found["ip.checksum.status"].unique().to_list()
+    assert found.filter(pl.col("frame.len") != pl.col("frame.cap_len")).is_empty()
+    result = dumbbell.run(CASES[name], progress=False)
+    found = found.filter(~pl.col("frame.comment").str.starts_with("not simulated"))
+    for number, row in enumerate(result.flows.sort("flow").rows(named=True)):
+        data, acks = (found.filter(pl.col(f"tcp.{port}") == str(50_000 + number)) for port in ("srcport", "dstport"))
+        again = data.filter(there("tcp.analysis.retransmission") | there("tcp.analysis.out_of_order"))
+        assert again.height == row["retransmissions"], name
+        own = packets.filter(pl.col("flow") == number)
+        assert acks.filter(there("tcp.analysis.duplicate_ack")).height == expected_duplicates(own)
+        # nothing is missing: what was captured is all that the sender sent and received
+        assert not data.filter(there("tcp.analysis.lost_segment")).height
+        assert not acks.filter(there("tcp.analysis.ack_lost_segment")).height
+        rtts = [1e3 * float(one) for one in acks["tcp.analysis.ack_rtt"] if one]
+        # tshark's are of the newest segment that an ACK acknowledges, the store's of the oldest
+        assert statistics.median(rtts) == pytest.approx(row["rtt_p50_ms"], rel=0.06)
+        assert min(rtts) >= row["rtt_min_ms"] - 0.002
+        # windows as the receiver offers them, and what is in flight below
+        windows = acks.filter(pl.col("tcp.window_size") != "")["tcp.window_size"].cast(pl.Int64)
+        assert windows.to_list() == own.filter(pl.col("direction") == "ack")["window"].to_list()
+        assert not acks.filter(there("tcp.analysis.zero_window")).height
+        in_flight = data.filter(there("tcp.analysis.bytes_in_flight"))["tcp.analysis.bytes_in_flight"].cast(pl.Int64)
+        assert in_flight.max() <= windows.max()  # type: ignore[operator]
+
+
+def test_a_window_that_is_full_is_what_tshark_sees(tshark: str, tmp_path: Path) -> None:
+    one = cell(CASES["small window"])
+    path = tmp_path / "run.pcapng"
+    write.write(one, path, wanted.checked(one))
+    in_flight = seen(tshark, path)["tcp.analysis.bytes_in_flight"]
+    most = max(int(one) for one in in_flight if one)
+    window = max(
+        int(one) for one in seen(tshark, path).filter(pl.col("tcp.srcport") == RECEIVER)["tcp.window_size"][1:]
+    )
+    # whole segments
+    assert window - 1448 < most <= window
+
+
+def test_accecn_is_what_tshark_reads(tshark: str, tmp_path: Path) -> None:
+    one = cell(CASES["l4s"])
+    path = tmp_path / "run.pcapng"
+    write.write(one, path, wanted.checked(one, ["receiver"], [0]))
+    found = seen(tshark, path)
+    counters = [
+        int(value) for value in found.filter(pl.col("tcp.srcport") == RECEIVER)["tcp.options.acc_ecn.eceb"] if value
+    ]
+    marked = found.filter((pl.col("tcp.srcport") != RECEIVER) & (pl.col("ip.dsfield.ecn") == "3"))
+    assert marked.height > 10
+    assert counters == sorted(counters)
+    payload = marked["tcp.len"].cast(pl.Int64).sum()
+    # the last acknowledgements may be under way
+    assert 0 <= payload - counters[-1] <= 4 * 1436
+    # 5 and the number of packets with CE, modulo 8
+    ace = found.filter(pl.col("tcp.srcport") == RECEIVER)["tcp.flags.ace"][-1]
+    assert (int(ace) - 5 - marked.height) % 8 in (0, 7, 6, 5)
+
+
+def test_points_are_interfaces_and_comments_say_what_queues_did(tshark: str, tmp_path: Path) -> None:
+    one = cell(CASES["tail drop"])
+    path = tmp_path / "run.pcapng"
+    write.write(one, path, wanted.checked(one, [wanted.ALL]))
+    found = seen(tshark, path)
+    assert found["frame.interface_name"].unique().sort().to_list() == [
+        "bottleneck",
+        "bottleneck:out",
+        "receiver",
+        "sender",
+    ]
+    at = found.filter(pl.col("frame.interface_name") == "bottleneck")
+    dropped = at.filter(pl.col("frame.comment").str.starts_with("dropped at bottleneck (overflow, on arrival) at "))
+    left = found.filter(pl.col("frame.interface_name") == "bottleneck:out")
+    assert dropped.height > 10
+    assert at.height - dropped.height - left.height in range(42)  # what is queued at the end, and on the wire
+    assert not left.filter(there("frame.comment")).height
+
+
+def test_short_flows_and_udp(tshark: str, tmp_path: Path) -> None:
+    web = {"cc": "cubic", "base_rtt": "20ms", "arrivals": "40/s", "size": "20kB"}
+    udp = {"rate": "1Mbit", "size": "300B", "echo": True, "base_rtt": "10ms"}
+    one = cell(experiment_of({"aqm": "codel"}, flow("cubic"), web=[web], udp=[udp]))
+    path = tmp_path / "run.pcapng"
+    write.write(one, path, wanted.checked(one, snap=0))
+    found = seen(tshark, path)
+    assert found["_ws.malformed"].unique().to_list() == [""]
+    assert set(found["tcp.checksum.status"]) == {GOOD, ""}
+    streams = found.filter(there("tcp.stream")).group_by("tcp.stream").agg(pl.col("tcp.len").cast(pl.Int64).sum())
+    assert streams.height > 150
+    assert Counter(streams["tcp.len"])[20_000] > 100
+
+
+def test_a_file_that_keeps_headers_is_analysed_alike(tshark: str, tmp_path: Path) -> None:
+    one = cell(CASES["loss"])
+    tables = []
+    for name, snap in (("whole.pcapng", 0), ("headers.pcapng", None)):
+        write.write(one, tmp_path / name, wanted.checked(one, snap=snap))
+        tables.append(seen(tshark, tmp_path / name).drop("tcp.checksum.status", "frame.cap_len"))
+    assert tables[0].equals(tables[1])
+    assert (tmp_path / "headers.pcapng").stat().st_size < (tmp_path / "whole.pcapng").stat().st_size / 8
+
+
+def frames_of(path: Path) -> list[tuple[int, bytes]]:
+    """Return interface and bytes of each packet in a pcapng file."""
+    whole, at, found = path.read_bytes(), 0, []
+    while at < len(whole):
+        kind, length = struct.unpack_from("<II", whole, at)
+        if kind == 6:
+            interface, _, _, kept, _ = struct.unpack_from("<5I", whole, at + 8)
+            found.append((interface, whole[at + 28 : at + 28 + kept]))
+        at += length
+    return found
+
+
+def test_datagrams_of_a_stack_have_their_own_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    library = window_stack.built(tmp_path)
+    for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv(trust.VARIABLE, str(tmp_path))
+    one = cell(experiment_of({"aqm": {"name": "pfifo", "limit": 20}}, {"base_rtt": "20ms", "stack": str(library)}))
+    path = tmp_path / "run.pcapng"
+    written = write.write(one, path, wanted.checked(one, ["sender", "receiver"]))
+    assert written.packets > 1000
+    # behind 42 B of headers: the example numbers its datagrams, and answers with the number that it expects
+    numbers: dict[tuple[int, bool], list[int]] = {}
+    for interface, frame in frames_of(path):
+        back = frame[34:36] == (443).to_bytes(2)
+        assert len(frame) == int.from_bytes(frame[16:18]) + 14
+        numbers.setdefault((interface, back), []).append(int.from_bytes(frame[42:50], "little"))
+    sent, heard, arrived, answered = (numbers[key] for key in ((0, False), (0, True), (1, False), (1, True)))
+    assert sent[:50] == list(range(50)) and len(set(sent)) > 1000
+    assert set(arrived) < set(sent) and len(arrived) < len(sent)
+    assert answered == sorted(answered) and heard == answered[: len(heard)] and len(answered) - len(heard) < 100
+    rows, digest = write.frame(one, wanted.checked(one, ["sender"]))
+    assert digest == written.hash and rows.filter(pl.col("direction") == "data").height == len(sent)
+
+
+def test_the_command_writes_what_the_name_says(tmp_path: Path, command: Command, experiment: str) -> None:
+    def run(*arguments: str) -> Any:
+        return command("trace", experiment, "--cell", "2", "--set", "duration=2s", *arguments)
+
+    for name, more in (("run.pcapng", ()), ("some.pcapng", ("--flow", "1", "--time", "1s..2s", "--snap", "60"))):
+        said = run("-o", name, *more)
+        assert (said.returncode, said.stdout) == (0, f"{name}\n"), said.stderr
+        assert (tmp_path / name).read_bytes()[:4] == b"\x0a\x0d\x0d\x0a"
+    assert (tmp_path / "some.pcapng").stat().st_size < (tmp_path / "run.pcapng").stat().st_size / 2
+    assert run("-o", "run.parquet", "--at", "bottleneck").returncode == 0
+    rows = pl.read_parquet(tmp_path / "run.parquet")
+    assert rows["point"].unique().to_list() == ["bottleneck"] and rows.height > 1000
+    said = run("-o", "run.qlog")
+    assert said.returncode == 0, said.stderr
+    whole = json.loads((tmp_path / "run.qlog").read_text())
+    assert whole["file_schema"] == "urn:ietf:params:qlog:file:contained"
+    assert [one["vantage_point"]["name"] for one in whole["traces"]] == ["flow 0", "flow 1", "network"]
+    assert all(len(one["events"]) > 100 for one in whole["traces"])
+    assert run("-o", "one.sqlog", "--flow", "0").returncode == 0
+    assert (tmp_path / "one.sqlog").read_bytes()[:1] == b"\x1e"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["-o", "run.txt"],
+            "it must be a name that ends in .pcapng, .parquet, .qlog or .sqlog",
+        ),
+        (["--at", "nowhere"], "nowhere"),
+        (["--flow", "2"], "from 0 to 1"),
+        (["--snap", "-1"], "bytes from 0 (whole frames) to 65535"),
+        (["-o", "run.qlog", "--snap", "10"], "--snap with a .pcapng or .parquet file"),
+        (["-o", "run.parquet", "--snap", "10"], "--snap with a .pcapng file"),
+        (["-o", "no/such/run.pcapng"], "no/such/run.pcapng: no such file or directory"),
+        (["--time", "2s..1s"], "FROM before TO"),
+        (["--cell", "3"], "from 1 to 2"),
+    ],
+)
+def test_what_cannot_be_written_is_said_in_one_line(
+    command: Command, experiment: str, arguments: list[str], said: str
+) -> None:
+    cells = [] if "--cell" in arguments else ["--cell", "1"]
+    found = command("trace", experiment, *cells, *arguments)
+    assert found.returncode == 2
+    assert said in found.stderr and len(found.stderr.splitlines()) == 1, found.stderr
+
+
+def test_packets_of_a_stored_run() -> None:
+    results = dumbbell.run(
+        {"duration": "3s", "bottleneck": {"rate": "10Mbit", "aqm": "codel"}, "flows": [flow("cubic"), flow("bbr3")]}
+    )
+    rows = results.packets()
+    assert rows["point"].unique(maintain_order=True).sort().to_list() == [
+        "bottleneck",
+        "bottleneck:out",
+        "receiver",
+        "sender",
+    ]
+    sent = rows.filter(
+        (pl.col("point") == "sender") & (pl.col("direction") == "data") & pl.col("segment").is_not_null()
+    )
+    counted = sent.filter(pl.col("time_s") <= 3).group_by("flow").len().sort("flow")["len"].to_list()
+    assert counted == results.flows.sort("flow")["sent"].to_list()
+    assert rows["time_s"].is_sorted()
+    some = results.packets("receiver", 1, (1.0, 2.0))
+    assert some["flow"].unique().to_list() == [1]
+    assert some.filter(~pl.col("flags").cast(pl.String).str.contains("SYN")).height > 100
+    several = dumbbell.run(
+        {"duration": "1s", "seeds": [1, 2], "bottleneck": {"rate": "1Mbit", "aqm": "codel"}, "flows": [flow("reno")]}
+    )
+    with pytest.raises(InputError, match="2 runs"):
+        several.packets()
+
+
+def test_a_run_without_packets_costs_what_it_did_and_measures_the_same(tmp_path: Path) -> None:
+    one = cell(CASES["codel"])
+    written = write.write(one, tmp_path / "run.pcapng", wanted.checked(one, [wanted.ALL]))
+    plain = dumbbell.run(CASES["codel"], progress=False)
+    assert written.hash == plain.runs["hash"][0]
