@@ -1,6 +1,7 @@
 """A scoreboard: every control alone and next to every other, over every queue; real Linux where it was measured."""
 
 import json
+from statistics import mean, median
 from typing import Any
 
 import polars as pl
@@ -208,17 +209,17 @@ def alone_table(found: Evidence) -> str:
     rows = []
     for queue, cc in _in_order(frame):
         of = frame.filter(queue=queue, cc=cc)
-        use, delay, loss = of["use"], of["delay"], of["loss"]
+        use, delay, loss = (of[name].to_list() for name in ("use", "delay", "loss"))
         rows.append(
             [
                 queue,
                 cc,
-                f"{100 * use.mean():.1f}",
-                f"{100 * use.min():.1f}",
-                f"{delay.median():.1f}",
-                f"{delay.max():.1f}",
-                f"{100 * loss.median():.2g}",
-                f"{100 * loss.max():.2g}",
+                f"{100 * mean(use):.1f}",
+                f"{100 * min(use):.1f}",
+                f"{median(delay):.1f}",
+                f"{max(delay):.1f}",
+                f"{100 * median(loss):.2g}",
+                f"{100 * max(loss):.2g}",
             ]
         )
     head = ["queue", "control", "utilisation, %", "least", "P95 of queueing, ms", "largest", "lost, %", "most"]
@@ -232,8 +233,8 @@ def pairs_table(found: Evidence, queue: str) -> str:
     for cc in CONTROLS.values():
         row = [cc]
         for other in CONTROLS.values():
-            share = 100 * frame.filter(cc=cc, other=other)["share"]
-            row.append(f"{share.mean():.0f} ({share.min():.0f}-{share.max():.0f})")
+            share = [100 * one for one in frame.filter(cc=cc, other=other)["share"]]
+            row.append(f"{mean(share):.0f} ({min(share):.0f}-{max(share):.0f})")
         rows.append(row)
     return aligned(["share of, next to", *CONTROLS.values()], rows, words=(0,))
 
