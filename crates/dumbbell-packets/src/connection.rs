@@ -113,8 +113,8 @@ impl Connection {
     pub fn new(beginning: &Beginning, hosts: Hosts) -> Connection {
         let Beginning { number, ahead, behind, key, back_ecn, speaks } = *beginning;
         // 10.0.0.0/9 and 10.128.0.0/9: the lower bits name the host, those above distinguish flows that share a port
-        let sender = 10 << 24 | (number / PORTS & 0x7ff) << 12 | key.src_host & 0xfff;
-        let receiver = 10 << 24 | 1 << 23 | key.dst_host & 0x7f_ffff;
+        let sender = (10 << 24) | (((number / PORTS) & 0x7ff) << 12) | (key.src_host & 0xfff);
+        let receiver = (10 << 24) | (1 << 23) | (key.dst_host & 0x7f_ffff);
         // any numbers, which are not those of the flow before
         let first =
             [number.wrapping_mul(0x9e37_79b9).wrapping_add(1), number.wrapping_mul(0x85eb_ca6b).wrapping_add(0x4000_0001)];
@@ -317,9 +317,9 @@ impl Connection {
                 (true, false) => tcp_flag::ECE,
                 _ => 0,
             };
-            let window = ack.window.min(u32::from(u16::MAX)) as u16;
+            let unscaled = ack.window.min(u32::from(u16::MAX)) as u16;
             let flags = tcp_flag::SYN | tcp_flag::ACK | agrees;
-            return Segment { seq: 0, flags, window, opening: self.opening(), ..of_all };
+            return Segment { seq: 0, flags, window: unscaled, opening: self.opening(), ..of_all };
         }
         let mut segment = Segment { ack: 1 + self.offset(ack.ack), window, ..of_all };
         for (place, (start, end)) in segment.sack.iter_mut().zip(blocks.iter().flat_map(|blocks| blocks.iter())) {

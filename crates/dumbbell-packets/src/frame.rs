@@ -136,9 +136,9 @@ impl Headers {
     fn new(ends: &Ends, back: bool, wire: Wire, protocol: u8) -> Headers {
         let mut headers = Headers { bytes: [0; MOST], len: 0 };
         let (sender, receiver) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
-        let (from, to) = if back { (receiver, sender) } else { (sender, receiver) };
-        headers.put(&to);
-        headers.put(&from);
+        let (source, target) = if back { (receiver, sender) } else { (sender, receiver) };
+        headers.put(&target);
+        headers.put(&source);
         headers.put(&[8, 0]);
         let length = wire.len.saturating_sub(ETHERNET as u16);
         let [from, to] = if back { [ends.receiver, ends.sender] } else { [ends.sender, ends.receiver] };
@@ -235,10 +235,10 @@ impl Segment {
     /// TCP's options in the order of Linux; the numbers of SACK blocks are left out. Beside two blocks the AccECN option has two counters.
     fn options(&self) -> Options {
         let mut options = Options { bytes: [0; 40], len: 0 };
-        let stamps = |options: &mut Options| {
-            options.put(&[kind::TIMESTAMPS, 10]);
-            options.put(&self.tsval.to_be_bytes());
-            options.put(&self.tsecr.to_be_bytes());
+        let stamps = |to: &mut Options| {
+            to.put(&[kind::TIMESTAMPS, 10]);
+            to.put(&self.tsval.to_be_bytes());
+            to.put(&self.tsecr.to_be_bytes());
         };
         if let Some((mss, scale)) = self.opening {
             options.put(&[kind::MSS, 4]);

@@ -178,8 +178,8 @@ impl State {
     fn write(&mut self, time: Time, record: &Record) {
         let fate = record.fate.map(|(fate, _)| self.fates.get(fate));
         self.writer.write(time, record, &self.flows.connections[record.connection as usize], fate);
-        if let Some((fate, _)) = record.fate {
-            self.fates.written(fate);
+        if let Some((number, _)) = record.fate {
+            self.fates.written(number);
         }
     }
 
@@ -212,12 +212,12 @@ impl State {
             self.fresh.0 = now;
             self.fresh.1.push((packet.flow, packet.seq, fate));
         }
-        let record = |point, what| Record { point, connection: index, fate: None, what };
+        let record = |at, what| Record { point: at, connection: index, fate: None, what };
         if is_first_syn && self.hosts.receiver_opens() {
             let left = now.saturating_sub(ahead);
-            for (point, time) in [(self.receiver, left.saturating_sub(ahead)), (point, left)] {
-                if let Some(point) = point {
-                    self.note(time, record(point, What::Opening(*packet)), true);
+            for (one, time) in [(self.receiver, left.saturating_sub(ahead)), (point, left)] {
+                if let Some(at) = one {
+                    self.note(time, record(at, What::Opening(*packet)), true);
                 }
             }
         }
