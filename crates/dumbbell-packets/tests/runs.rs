@@ -209,8 +209,7 @@ fn what_is_written_is_what_was_counted() {
         let (outcome, rows) = at_all_points(&config(cc, aqm));
         for flow in 0..2 {
             // of the measured time alone, on the clock of the sender
-            let mine =
-                |rows: &Rows, row: &usize| rows.whole["flow"][*row] == Some(flow as i64) && rows.real["time_s"][*row] <= 5.0;
+            let mine = |all: &Rows, row: &usize| all.whole["flow"][*row] == Some(flow as i64) && all.real["time_s"][*row] <= 5.0;
             let sent: Vec<usize> = rows.with(&[("point", "sender"), ("direction", "data")]);
             let sent: Vec<usize> =
                 sent.into_iter().filter(|row| mine(&rows, row) && rows.whole["segment"][*row].is_some()).collect();
