@@ -372,15 +372,15 @@ mod tests {
         assert_eq!((opening.headers(), sums(&headers, wire(74), 6, &[])), (74, (0xffff, 0xffff)));
         let counts = Counts { ect0: 1, ce: 0x0100_0203, ect1: 1449, ect1_first: true };
         let mut segment = Segment { back: true, flags: tcp_flag::ACK, ack: 1, counts: Some(counts), ..Segment::default() };
-        let of = |segment: &Segment| Headers::tcp(&ENDS, segment, wire(segment.headers())).as_slice()[66..].to_vec();
+        let of = |one: &Segment| Headers::tcp(&ENDS, one, wire(one.headers())).as_slice()[66..].to_vec();
         // of the counter of CE, 24 bits
         assert_eq!(of(&segment), [174, 11, 0, 0x05, 0xa9, 0, 0x02, 0x03, 0, 0, 1, 1]);
         segment.sack = [(2897, 4345), (20, 30), (40, 50)];
         for (sacks, length) in [(1, 66 + 12 + 12), (2, 66 + 20 + 8)] {
             segment.sacks = sacks;
-            let headers = Headers::tcp(&ENDS, &segment, wire(segment.headers()));
-            assert_eq!((segment.headers(), headers.as_slice().len()), (length, usize::from(length)));
-            assert_eq!(sums(&headers, wire(length), 6, &[]), (0xffff, 0xffff));
+            let made = Headers::tcp(&ENDS, &segment, wire(segment.headers()));
+            assert_eq!((segment.headers(), made.as_slice().len()), (length, usize::from(length)));
+            assert_eq!(sums(&made, wire(length), 6, &[]), (0xffff, 0xffff));
         }
         // blocks count from the sender's first number: 2^32 - 10 + 2897 = 2887
         assert_eq!(of(&segment)[..8], [1, 1, 5, 18, 0, 0, 0x0b, 0x47]);

@@ -206,7 +206,7 @@ mod tests {
 
     /// Types and bodies of blocks, whose lengths stand at both ends.
     fn blocks(mut bytes: &[u8]) -> Vec<(u32, Vec<u8>)> {
-        let word = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let word = |at: &[u8]| u32::from_le_bytes([at[0], at[1], at[2], at[3]]);
         let mut found = Vec::new();
         while !bytes.is_empty() {
             let length = word(&bytes[4..]) as usize;
