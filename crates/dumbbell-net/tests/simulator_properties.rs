@@ -340,7 +340,7 @@ fn case(queue: &AlgorithmSpec) -> impl Strategy<Value = Case> {
 fn a_net_is_the_simulator_s_bottleneck_for_every_queue_discipline() {
     for queue in aqm::specs() {
         let usual = Cases::default();
-        let mut runner = TestRunner::new(Cases { cases: usual.cases / 3, failure_persistence: None, ..usual });
+        let mut runner = TestRunner::new(Cases { cases: usual.cases / 2, failure_persistence: None, ..usual });
         let (tried, used, popped, dropped) = (Cell::new(0), Cell::new(0), Cell::new(0), Cell::new(0));
         let done = runner.run(&case(&queue), |case| {
             tried.set(tried.get() + 1);

@@ -22,7 +22,8 @@ fn rarely(rng: &mut Rng, of: u64) -> bool {
     rng.below(of) == 0
 }
 
-fn stages(rng: &mut Rng) -> Value {
+/// Stages of packets, or those that acknowledgements pass as well.
+fn stages(rng: &mut Rng, of_packets: bool) -> Value {
     if !rarely(rng, 3) {
         return json!([]);
     }
@@ -32,7 +33,7 @@ fn stages(rng: &mut Rng) -> Value {
         json!({"name": "reorder", "probability": 0.05, "delay": 2 * MS}),
         json!({"name": "bleach", "probability": 0.3}),
     ];
-    json!([one(rng, &known).clone()])
+    json!([one(rng, if of_packets { &known } else { &known[..3] }).clone()])
 }
 
 /// A link with times that matter in short runs; one without a rate for a queue that `shapes` only.
@@ -65,8 +66,7 @@ fn hop(rng: &mut Rng) -> Value {
         aqm["ack_filter"] = json!(one(rng, &["off", "on", "aggressive"]));
     }
     let rate = *one(rng, &[100_000_u64, 1_000_000, 5_000_000, 20_000_000, 100_000_000]);
-    let mut hop =
-        json!({"rate": rate, "aqm": aqm, "shaper": one(rng, &["link", "htb"]), "path": stages(rng), "behind": stages(rng)});
+    let mut hop = json!({"rate": rate, "aqm": aqm, "shaper": one(rng, &["link", "htb"]), "path": stages(rng, true), "behind": stages(rng, true)});
     if rarely(rng, 2) {
         hop.as_object_mut().expect("a table").remove("shaper");
         hop["link"] = link(rng, hop["aqm"]["name"] == "cake");
@@ -98,10 +98,10 @@ fn sender(rng: &mut Rng, names: &[String], entry: &mut Value, has_acks: bool) {
     entry["direction"] = json!(one(rng, &["down", "up"]));
     entry["route"] = json!(route(rng, &mut free, 1));
     entry["ack_route"] = json!(if has_acks { route(rng, &mut free, 0) } else { Vec::new() });
-    entry["path"] = stages(rng);
+    entry["path"] = stages(rng, true);
     if has_acks {
         entry["cc"] = json!({"name": one(rng, &cc::specs()).name});
-        entry["ack_path"] = stages(rng);
+        entry["ack_path"] = stages(rng, false);
         entry["base_rtt"] = json!(*one(rng, &[0, 1, 10, 80]) * MS);
     }
 }
