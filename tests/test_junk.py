@@ -82,6 +82,7 @@ def test_any_value_in_a_good_file_is_used_or_one_line(key: str, value: Any) -> N
 
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+@example(b"\r\r\n")
 def test_any_bytes_end_with_status_2(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], content: bytes
 ) -> None:

@@ -157,7 +157,7 @@ def test_traces_in_matrix_override_settings_and_results(tmp_path: Path) -> None:
     assert pause["capacity_mbit"].max() == pytest.approx(501 * 0.012112)
 
     figure = results.where(f"bottleneck.trace={axes.texts[cells[2].cell_key]}").plot("series")
-    assert {line.get_label() for line in figure.axes[0].get_lines()} >= {"throughput", "capacity"}
+    assert {line.get_label() for line in figure.axes[0].get_lines()} >= {"capacity of the link"}
     assert len(results.where("bottleneck.trace=none").plot("series", value=["capacity"]).axes) == 1
 
 

@@ -153,7 +153,7 @@ def _subject(name: str, control: str | None, window: str, settings: list[str]) -
     try:
         return suite.subject(name, control, keys)
     except InputError as error:
-        inner = error.key.partition(".cc")[2].removeprefix(".")
+        inner = error.key.partition(".stack.")[2]
         raise error.moved("check", f"--set: {inner}" if inner else "--cc") from None
 
 

@@ -11,7 +11,7 @@ from dumbbell.errors import InputError, UnknownKey, several
 Steps = tuple[str | int, ...]
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SPACE = re.compile(r"[ \t]*")
-_BLANK = re.compile(r"(?:[ \t\n]|#[^\n]*)*")  # also between the values of an array
+_BLANK = re.compile(r"(?:[ \t\r\n]|#[^\n]*)*")  # also between the values of an array
 _SCALAR = re.compile(r"[^,\]}#\n]*")
 _BASIC = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _LITERAL = re.compile(r"'[^']*'")
