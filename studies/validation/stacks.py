@@ -10,7 +10,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, stdev
 from typing import Any
 
 import dumbbell
@@ -20,16 +20,21 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PAGE = ROOT / "docs" / "validation-stacks.md"
 STACK = "quinn-0.11.19"  # as in real/Cargo.toml
-SECONDS, SEEDS = 15, (1, 2)
+SECONDS = 15
 BARS = (0.03, 0.06)  # of goodput and RTT
+# Runs of a cell, each way: at least and at most; two are enough where the error of their mean goodput is below KNOWN
+RUNS, KNOWN = (2, 8), 0.01
+REFUSED = 5  # runs in a row that a machine may spoil
 TEXT = """\
 # A QUIC stack in virtual time and over real UDP
 
 Written by `make agree-stacks`: {cells} cells, each with one flow of {seconds} s. The stack is {stack}. In virtual time
 it is a flow of the simulator ([how to](how-to/quic-stack.md)). Over real UDP it is a program of
 [studies/validation/real](../studies/validation/real/src/main.rs), with TLS, sockets and segmentation offload, behind
-the same queue in real time (`dumbbell shell`). Windows and the size of a datagram are the same. Figures are means over
-{runs} runs each: virtual time, real UDP, and the error of the first.
+the same queue in real time (`dumbbell shell`). Windows and the size of a datagram are the same. Figures are means:
+virtual time, real UDP, and the error of the first. Each cell has {least} runs each way, and more, up to {most}, until
+the standard error of both mean goodputs is below {known:.0f} %. A run over real UDP counts only if its frames left in
+time and none was lost outside of the queue, also in the buffers of sockets: {refused} were refused and made again.
 
 {table}
 """
@@ -101,30 +106,64 @@ def simulated(cell: Cell, seed: int) -> Measured:
     return Measured(row["goodput_mbit"], row["rtt_mean_ms"], row["retransmissions"])
 
 
+class SpoiltError(Exception):
+    """A run over real UDP that the machine disturbed."""
+
+
 def real(cell: Cell, program: Path) -> Measured:
-    """Run a cell with the real program over real UDP."""
+    """Run a cell with the real program over real UDP; raise SpoiltError if the machine disturbed it."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "link.toml"
         queue = ", ".join(f"{key} = {json.dumps(value)}" for key, value in cell.queue().items())
         link = f'[bottleneck]\nrate = "{cell.rate_mbit}Mbit"\naqm = {{ {queue} }}\n'
         file.write_text(f'{link}[[flows]]\ncc = "cubic"\nbase_rtt = "{cell.rtt_ms}ms"\n', encoding="utf-8")
         client = [str(program), "client", "10.200.0.2:4433", cell.control, str(SECONDS)]
-        shell = [
-            "shell",
-            str(file),
-            "--alone",
-            "-o",
-            f"{folder}/r",
-            "--server",
-            f"{program} server 4433",
-            "--",
-            *client,
-        ]
+        server = ["--server", f"{program} server 4433"]
+        shell = ["shell", str(file), "--alone", "-o", f"{folder}/r", *server, "--", *client]
         done = subprocess.run([sys.executable, "-m", "dumbbell", *shell], capture_output=True, text=True, check=True)
+    if invalid := done.stderr.partition("INVALID: ")[2]:
+        raise SpoiltError(invalid.strip())
     said = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+    if said["lost_by_sockets"]:
+        raise SpoiltError(f"{said['lost_by_sockets']} datagrams were lost in buffers of sockets")
     # the server had these bytes half a base RTT before its answer came
     goodput = said["bytes"] * 8e-6 / (said["seconds"] - cell.rtt_ms / 2e3)
     return Measured(goodput, said["rtt_ms"], said["lost"])
+
+
+@dataclass
+class Runs:
+    """What the runs of a cell gave, and why others do not count."""
+
+    simulated: list[Measured]
+    real: list[Measured]
+    refused: list[str]
+
+    def are_enough(self) -> bool:
+        """Return whether both mean goodputs are known well enough, or no more runs are allowed."""
+        least, most = RUNS
+        if not least <= len(self.real) < most:
+            return len(self.real) == most
+        both = ([one.goodput for one in of] for of in (self.simulated, self.real))
+        return all(bool(stdev(of) < KNOWN * fmean(of) * len(of) ** 0.5) for of in both)
+
+
+def runs(cell: Cell, program: Path) -> Runs:
+    """Run a cell both ways until there are enough runs."""
+    done = Runs([], [], [])
+    spoilt = 0
+    while not done.are_enough():
+        try:
+            done.real.append(real(cell, program))
+        except SpoiltError as why:
+            done.refused.append(str(why))
+            spoilt += 1
+            if spoilt == REFUSED:
+                raise SystemExit(f"{cell}: {REFUSED} runs in a row were spoilt, the last: {why}") from None
+            continue
+        spoilt = 0
+        done.simulated.append(simulated(cell, len(done.real)))
+    return done
 
 
 def built() -> Path:
@@ -135,25 +174,29 @@ def built() -> Path:
     return target / "release" / "real"
 
 
-def page(found: dict[Cell, tuple[Measured, Measured]]) -> str:
+def page(found: dict[Cell, Runs]) -> str:
     """Return the page: what was found in each cell, in virtual time and over real UDP."""
     rows, goodputs, rtts = [], [], []
-    for cell, (ours, theirs) in found.items():
+    for cell, done in found.items():
+        ours, theirs = mean(done.simulated), mean(done.real)
         goodputs.append(ours.goodput / theirs.goodput - 1)
         rtts.append(ours.rtt / theirs.rtt - 1)
         rows.append(
             [
                 str(cell),
+                str(len(done.real)),
                 f"{ours.goodput:.2f} / {theirs.goodput:.2f} / {100 * goodputs[-1]:+.1f} %",
                 f"{ours.rtt:.1f} / {theirs.rtt:.1f} / {100 * rtts[-1]:+.1f} %",
                 f"{ours.lost:.0f} / {theirs.lost:.0f}",
             ]
         )
-    table = aligned(["cell", "goodput, Mbit/s", "mean RTT, ms", "taken for lost"], rows, words=(0,))
+    table = aligned(["cell", "runs", "goodput, Mbit/s", "mean RTT, ms", "taken for lost"], rows, words=(0,))
     within = [sum(abs(one) <= bar for one in of) for of, bar in zip((goodputs, rtts), BARS, strict=True)]
     worst = [max(map(abs, of)) for of in (goodputs, rtts)]
     bars = [f"{100 * bar:.0f} % in {count} of {len(rows)} cells" for bar, count in zip(BARS, within, strict=True)]
-    text = TEXT.format(cells=len(rows), seconds=SECONDS, stack=STACK, runs=len(SEEDS), table=table)
+    counts = {"cells": len(rows), "least": RUNS[0], "most": RUNS[1], "known": 100 * KNOWN}
+    refused = sum(len(done.refused) for done in found.values())
+    text = TEXT.format(seconds=SECONDS, stack=STACK, refused=refused, table=table, **counts)
     found_out = f"Goodput is within {bars[0]}, mean smoothed RTT within {bars[1]}."
     return f"{text}\n{found_out} The largest errors are {100 * worst[0]:.1f} % and {100 * worst[1]:.1f} %.\n"
 
@@ -163,11 +206,11 @@ def main() -> None:
     program = built()
     found = {}
     for number, cell in enumerate(CELLS, 1):
-        theirs = mean([real(cell, program) for _ in SEEDS])
-        ours = mean([simulated(cell, seed) for seed in SEEDS])
-        found[cell] = (ours, theirs)
+        done = found[cell] = runs(cell, program)
+        ours, theirs = mean(done.simulated), mean(done.real)
         errors = f"{100 * (ours.goodput / theirs.goodput - 1):+.1f} %, {100 * (ours.rtt / theirs.rtt - 1):+.1f} %"
-        print(f"{number}/{len(CELLS)} {cell}: goodput and RTT {errors}", flush=True)
+        again = f", {len(done.refused)} refused: {done.refused[-1]}" if done.refused else ""
+        print(f"{number}/{len(CELLS)} {cell}: goodput and RTT {errors}, {len(done.real)} runs{again}", flush=True)
     PAGE.write_text(page(found), encoding="utf-8")
 
 

@@ -32,7 +32,17 @@ fn transport(control: &str) -> Done<Arc<TransportConfig>> {
     Ok(Arc::new(config))
 }
 
-/// Receives streams and answers each with what it has received so far, once a client asks by ending it.
+/// Datagrams that found the buffer of a socket of this namespace full, or an error: nothing of the laboratory counts them.
+fn lost_by_sockets() -> Done<u64> {
+    let snmp = std::fs::read_to_string("/proc/self/net/snmp")?;
+    let mut rows = snmp.lines().filter_map(|line| line.strip_prefix("Udp: ")).map(str::split_whitespace);
+    let (Some(names), Some(values)) = (rows.next(), rows.next()) else { return Err("no counts of UDP in /proc/self/net/snmp".into()) };
+    // InErrors has what RcvbufErrors has, and more
+    let counted = names.zip(values).filter(|(name, _)| matches!(*name, "InErrors" | "SndbufErrors"));
+    counted.map(|(_, value)| Ok(value.parse::<u64>()?)).sum()
+}
+
+/// Receives streams and answers each with what it has received and its sockets have lost so far, once a client asks by ending it.
 async fn serve(port: u16) -> Done<()> {
     let cert = rcgen::generate_simple_self_signed(vec!["far".to_owned()])?;
     let key = PrivatePkcs8KeyDer::from(cert.key_pair.serialize_der());
@@ -52,9 +62,12 @@ async fn serve(port: u16) -> Done<()> {
             let asked = connection.clone();
             tokio::spawn(async move {
                 while let Ok((mut answer, _)) = asked.accept_bi().await {
-                    let _ = answer.write_all(&told.load(Ordering::Relaxed).to_be_bytes()).await;
+                    let lost = lost_by_sockets().map_err(|error| error.to_string())?;
+                    let said = [told.load(Ordering::Relaxed), lost].map(u64::to_be_bytes).concat();
+                    let _ = answer.write_all(&said).await;
                     let _ = answer.finish();
                 }
+                Ok::<(), String>(())
             });
             while let Ok(Some(chunk)) = stream.read_chunk(usize::MAX, true).await {
                 got.fetch_add(chunk.bytes.len() as u64, Ordering::Relaxed);
@@ -132,17 +145,19 @@ async fn send(to: SocketAddr, control: &str, seconds: f64) -> Done<()> {
     let (mut ask, mut answer) = connection.open_bi().await?;
     ask.finish()?;
     let asked = Instant::now();
-    let said = answer.read_to_end(8).await?;
+    let said = answer.read_to_end(16).await?;
     let waited = asked.elapsed().as_secs_f64();
     let took = began.elapsed().as_secs_f64();
-    let got = u64::from_be_bytes(said.try_into().map_err(|_| "no answer of 8 bytes")?);
+    let said = u128::from_be_bytes(said.try_into().map_err(|_| "no answer of 16 bytes")?);
+    let (got, lost_there) = ((said >> 64) as u64, said as u64);
     let stats = connection.stats().path;
     writer.abort();
     println!(
-        "{{\"bytes\": {got}, \"seconds\": {took}, \"waited\": {waited}, \"rtt_ms\": {}, \"lost\": {}, \"sent\": {}}}",
+        "{{\"bytes\": {got}, \"seconds\": {took}, \"waited\": {waited}, \"rtt_ms\": {}, \"lost\": {}, \"sent\": {}, \"lost_by_sockets\": {}}}",
         sum / f64::from(count.max(1)),
         stats.lost_packets,
-        stats.sent_packets
+        stats.sent_packets,
+        lost_there + lost_by_sockets()?
     );
     connection.close(0_u32.into(), b"done");
     Ok(())
