@@ -16,7 +16,7 @@ from pathlib import Path
 from benches import callgrind, program
 
 FIGURES = Path(__file__).with_name("instructions.toml")
-# Which .ci/run builds anyway. When any code changes, thin LTO divides all of it anew: figures move by up to 0.3 %.
+# Which .ci/run builds anyway. It optimises every crate by itself, so that a change moves only what is compiled with it.
 PROFILE = "ci"
 ALLOWED = 0.02
 # (simulated milliseconds of a run, and of a longer one): what is counted lies between the two
