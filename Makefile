@@ -165,7 +165,7 @@ test: $(STAMPS)/native $(STAMPS)/dev
 	else rm -rf target/wasm; echo "Rust's standard library for $(WASM32) cannot be had: the module for web pages is not tested"; fi
 	cargo test --workspace --quiet
 	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadgroup --durations 10 $(LONG)
-	$(BIN)/python -m pytest -m timed --durations 10 $(LONG)
+	$(BIN)/python -m pytest -m timed --durations 10 $(LONG) $$(grep -l 'mark\.timed' tests/test_*.py studies/*/test_*.py)
 
 test-all: LONG := --long
 test-all: test

@@ -3,7 +3,7 @@
 import re
 import shlex
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -13,6 +13,7 @@ import dumbbell
 from conftest import Command, described
 from dumbbell import Results, plotting
 from dumbbell.errors import InputError
+from dumbbell.figures import Picture
 from dumbbell.plotting import choice, draw
 from dumbbell.results import diff
 
@@ -72,15 +73,24 @@ def made(path: Path, **changes: Any) -> Results:
     return dumbbell.run(table, output=path, progress=False)
 
 
+class Shaped(NamedTuple):
+    """Results, the figure that is drawn of them unasked, its kind and why it is that."""
+
+    results: Results
+    picture: Picture
+    kind: str
+    why: str
+
+
 @pytest.fixture(scope="module", params=SHAPES, ids=lambda name: name.replace(" ", "-"))
-def shaped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, str, str]:
+def shaped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Shaped:
     changes, kind, why = SHAPES[request.param]
-    return made(tmp_path_factory.mktemp("shape") / "r.duckdb", **changes), kind, why
+    results = made(tmp_path_factory.mktemp("shape") / "r.duckdb", **changes)
+    return Shaped(results, plotting.plot(results), kind, why)
 
 
-def test_a_shape_has_its_figure_and_the_line_says_why(shaped: tuple[Results, str, str]) -> None:
-    results, kind, why = shaped
-    picture = plotting.plot(results)
+def test_a_shape_has_its_figure_and_the_line_says_why(shaped: Shaped) -> None:
+    results, picture, kind, why = shaped
     assert picture.why is not None and "\n" not in picture.why
     assert re.match(f"kind {kind}: .*{why}.*; another: --", picture.why)
     assert picture.panels, "something is drawn"
@@ -88,9 +98,9 @@ def test_a_shape_has_its_figure_and_the_line_says_why(shaped: tuple[Results, str
     assert asked.why is None, "who asks for a kind knows why"
 
 
-def test_the_options_for_another_figure_draw_one(shaped: tuple[Results, str, str]) -> None:
-    results, kind, _ = shaped
-    said = (plotting.plot(results).why or "").partition("; another: ")[2]
+def test_the_options_for_another_figure_draw_one(shaped: Shaped) -> None:
+    results, picture, kind, _ = shaped
+    said = (picture.why or "").partition("; another: ")[2]
     commands = re.findall(r"--(?:kind|value|by) \S+(?: --(?:value|by) \S+)*", said.replace(",", " "))
     assert commands
     for command in commands:

@@ -30,8 +30,9 @@ def small(name: str) -> dict[str, Any]:
     table |= {"duration": "92s" if name.startswith("latecomer") else "6s", "seeds": [1, 2]}
     if "from" in table["record"]:
         table["record"]["from"] = "2s"
+    limits = {"share": ["125kB", "250kB", "500kB", "2MB"], "latec": ["250kB"]}
     kept = {
-        "bottleneck.aqm.limit": ["125kB", "250kB", "500kB", "2MB"] if name.startswith("share") else None,
+        "bottleneck.aqm.limit": limits.get(name[:5]),
         "flows[0].count, flows[1].count": [[1, 1], [1, 3], [1, 9]],
         "flows[1].base_rtt": ["10ms", "40ms"],
         "flows[0].count": [1, 4] if name == "ecn-limit" else [2, 10],

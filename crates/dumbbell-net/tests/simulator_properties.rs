@@ -13,6 +13,7 @@ use proptest::test_runner::{Config as Cases, TestRunner};
 use serde_json::{json, Map, Value};
 use std::cell::Cell;
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::Duration;
 
 const FLOWS: usize = 3;
@@ -336,24 +337,32 @@ fn case(queue: &AlgorithmSpec) -> impl Strategy<Value = Case> {
     })
 }
 
+fn hold_against_the_simulator(queue: &AlgorithmSpec) {
+    let usual = Cases::default();
+    let mut runner = TestRunner::new(Cases { cases: usual.cases / 2, failure_persistence: None, ..usual });
+    let (tried, used, popped, dropped) = (Cell::new(0), Cell::new(0), Cell::new(0), Cell::new(0));
+    let done = runner.run(&case(queue), |case| {
+        tried.set(tried.get() + 1);
+        if let Some(counters) = case.check() {
+            used.set(used.get() + 1);
+            popped.set(popped.get() + counters.popped);
+            dropped.set(dropped.get() + counters.dropped_overflow + counters.dropped_aqm);
+        }
+        Ok(())
+    });
+    done.unwrap_or_else(|error| panic!("{}: {error}", queue.name));
+    // the stories have something to tell
+    assert!(used.get() * 2 > tried.get(), "{}: both refuse {} of {tried:?}", queue.name, tried.get() - used.get());
+    assert!(popped.get() > 100 * used.get() && dropped.get() > 0, "{}: {popped:?} and {dropped:?}", queue.name);
+}
+
 #[test]
 fn a_net_is_the_simulator_s_bottleneck_for_every_queue_discipline() {
-    for queue in aqm::specs() {
-        let usual = Cases::default();
-        let mut runner = TestRunner::new(Cases { cases: usual.cases / 2, failure_persistence: None, ..usual });
-        let (tried, used, popped, dropped) = (Cell::new(0), Cell::new(0), Cell::new(0), Cell::new(0));
-        let done = runner.run(&case(&queue), |case| {
-            tried.set(tried.get() + 1);
-            if let Some(counters) = case.check() {
-                used.set(used.get() + 1);
-                popped.set(popped.get() + counters.popped);
-                dropped.set(dropped.get() + counters.dropped_overflow + counters.dropped_aqm);
-            }
-            Ok(())
-        });
-        done.unwrap_or_else(|error| panic!("{}: {error}", queue.name));
-        // the stories have something to tell
-        assert!(used.get() * 2 > tried.get(), "{}: both refuse {} of {tried:?}", queue.name, tried.get() - used.get());
-        assert!(popped.get() > 100 * used.get() && dropped.get() > 0, "{}: {popped:?} and {dropped:?}", queue.name);
-    }
+    let queues = aqm::specs();
+    thread::scope(|scope| {
+        for first in 0..2 {
+            let queues = &queues;
+            scope.spawn(move || queues.iter().skip(first).step_by(2).for_each(hold_against_the_simulator));
+        }
+    });
 }

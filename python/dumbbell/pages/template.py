@@ -4,12 +4,13 @@
 be made, and the error names the statement. `{% why %}…{% endwhy %}` marks an explanation, which no result decides.
 """
 
+import functools
 import math
 import re
 from collections.abc import Callable
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined, TemplateError, nodes
+from jinja2 import Environment, StrictUndefined, Template, TemplateError, nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 
@@ -63,6 +64,11 @@ def environment() -> Environment:
     return found
 
 
+@functools.lru_cache(32)
+def _compiled(text: str) -> Template:
+    return environment().from_string(text)
+
+
 def quoted(text: str, source: str) -> str:
     """Return a number or statement that somebody else published; `source` says who, where."""
     if not source:
@@ -73,8 +79,8 @@ def quoted(text: str, source: str) -> str:
 _COORDINATES = 40  # a column with more values is not a coordinate
 
 
-def at(evidence: Evidence, text: str) -> str:
-    """Return a place such as `5 Mbit/s and 80 ms`; each number must be a setting of runs or a coordinate of a table."""
+def _places(evidence: Evidence) -> set[float]:
+    """Return the settings of runs and the coordinates of tables."""
     known = {
         value / scale
         for runs in evidence.made.values()
@@ -87,6 +93,11 @@ def at(evidence: Evidence, text: str) -> str:
         for column in frame.get_columns():
             if column.dtype.is_numeric() and column.n_unique() <= _COORDINATES:
                 known |= set(column.drop_nulls().to_list())
+    return known
+
+
+def at(known: set[float], text: str) -> str:
+    """Return a place such as `5 Mbit/s and 80 ms`; each number must be one that is known."""
     for number in re.findall(r"\d+(?:\.\d+)?", text):
         if not any(math.isclose(float(number), one, rel_tol=1e-6) for one in known):
             raise PageError(f"at({text!r}): no run has {number}")
@@ -98,15 +109,15 @@ def render(text: str, evidence: Evidence, facts: dict[str, Any], page: str = "pa
 
     Raises ContradictedError if a statement does not hold, PageError if the template asks for what is not there.
     """
-    env = environment()
-    globals_: dict[str, Any] = {
+    known = functools.cache(lambda: _places(evidence))
+    names: dict[str, Any] = {
         **{name: evidence.rows(name) for name in evidence.tables},
         **words.ALL,
         "pairs": pairs,
         "between": Between,
         "other": Other,
         "quoted": quoted,
-        "at": lambda text: at(evidence, text),
+        "at": lambda text: at(known(), text),
         "setup": lambda experiment, key: _setup(evidence, experiment, key),
         "made": lambda *experiments: made(evidence, experiments),
         "abs": abs,
@@ -122,7 +133,10 @@ def render(text: str, evidence: Evidence, facts: dict[str, Any], page: str = "pa
     try:
         # a statement that ends a line ends it; only lines of control leave nothing behind
         kept = re.sub(r"\{%\s*(endsays|endwhy)\s*%\}", r"{% \1 +%}", text)
-        made_text = env.from_string(kept, globals=globals_).render()
+        template = _compiled(kept)
+        wrong = template.environment.contradicted  # type: ignore[attr-defined]
+        wrong.clear()
+        made_text = template.render(names)
     except TemplateError as error:
         line = getattr(error, "lineno", None)
         raise PageError(f"{page}{f':{line}' if line else ''}: {error.message or error}") from error
@@ -130,7 +144,6 @@ def render(text: str, evidence: Evidence, facts: dict[str, Any], page: str = "pa
         raise
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # of an expression
         raise PageError(f"{page}: {type(error).__name__}: {error}") from error
-    wrong = env.contradicted  # type: ignore[attr-defined]
     if wrong:
         lines = text.splitlines()
         raise ContradictedError(page, [(line, said, _condition(lines, line)) for line, said in wrong])
