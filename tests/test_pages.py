@@ -52,6 +52,13 @@ def test_a_statement_that_does_not_hold_is_named_with_its_condition() -> None:
     assert 'not (share(cc="BBRv1").share > 0.8).every' in str(caught.value)
 
 
+def test_what_one_rendering_contradicts_is_not_held_against_the_next() -> None:
+    text = "{% says holds %}It holds.{% endsays %}"
+    with pytest.raises(ContradictedError):
+        rendered(text, holds=False)
+    assert rendered(text, holds=True) == "It holds."
+
+
 @pytest.mark.parametrize(
     ("text", "error"),
     [
