@@ -6,7 +6,7 @@ mod queue;
 mod record;
 
 pub use self::queue::Queue;
-pub use self::record::{Frame, Record, RECORD};
+pub use self::record::{Frame, Record, Told, RECORD};
 
 use crate::columns::Seen;
 use crate::fate::{Dropped, Fate, Marked};
@@ -51,6 +51,8 @@ pub struct Stream {
 pub struct Captured {
     /// All files.
     pub streams: Vec<Stream>,
+    /// Files of what the queues of hops told of frames.
+    pub told: Vec<(u16, PathBuf)>,
     /// Clock of the records at the start of the run, ns.
     pub started: u64,
     /// Port of the sender of flow 0; the others follow.
@@ -103,9 +105,34 @@ impl Fates {
     }
 }
 
+impl Fates {
+    /// Takes what a queue told.
+    fn hear(&mut self, mut frames: Frames<'_>, hop: u16) -> io::Result<()> {
+        while let Some(Passing { time: at, whose, frame, .. }) = frames.next()? {
+            let of = Transmission::of(whose, &frame);
+            match frames.told {
+                Some(Told::Marked(mark, reason)) => self.mark(of, Marked { hop, mark, reason: Some(reason) }),
+                Some(Told::Dropped(reason, place)) => {
+                    self.drop_packet(of, Dropped { hop, reason: Some(reason), place: Some(place), at });
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
 /// What does not fit together.
 fn wrong(text: String) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, text)
+}
+
+/// A frame that passes a place.
+struct Passing {
+    time: Time,
+    outgoing: bool,
+    whose: Whose,
+    frame: Frame,
 }
 
 /// The frames of a file, in order.
@@ -114,28 +141,31 @@ struct Frames<'a> {
     place: Place,
     earlier: Time,
     from: BufReader<File>,
-    burst: VecDeque<(Time, Whose, Frame)>,
+    burst: VecDeque<Passing>,
     /// Records that had frames of the run's.
     records: u64,
+    /// What the last one told.
+    told: Option<Told>,
 }
 
 impl<'a> Frames<'a> {
     fn open(captured: &'a Captured, path: &Path, place: Place, earlier: Time) -> io::Result<Frames<'a>> {
         let from = BufReader::with_capacity(1 << 18, File::open(path)?);
-        Ok(Frames { captured, place, earlier, from, burst: VecDeque::new(), records: 0 })
+        Ok(Frames { captured, place, earlier, from, burst: VecDeque::new(), records: 0, told: None })
     }
 
-    /// The next frame of the run, and when it passed.
-    fn next(&mut self) -> io::Result<Option<(Time, Whose, Frame)>> {
+    /// The next frame of the run.
+    fn next(&mut self) -> io::Result<Option<Passing>> {
         while self.burst.is_empty() {
             let Some(record) = Record::read(&mut self.from)? else { return Ok(None) };
             let time = Time(record.time.saturating_sub(self.captured.started)).saturating_sub(self.earlier);
             for frame in record.frames(self.captured.mss, self.captured.completes) {
                 if let Some(whose) = self.captured.whose(&frame, self.place, record.outgoing) {
-                    self.burst.push_back((time, whose, frame));
+                    self.burst.push_back(Passing { time, outgoing: record.outgoing, whose, frame });
                 }
             }
             self.records += u64::from(!self.burst.is_empty());
+            self.told = record.told;
         }
         Ok(self.burst.pop_front())
     }
@@ -154,8 +184,7 @@ impl Captured {
         Some(Whose { number: u32::from(sender.checked_sub(self.first_port)?), back })
     }
 
-    /// Writes the packets of a run of `config` whose queues are these, each with what it took in and what it gave to its link: into a file that was made by
-    /// a program and has a comment, or as columns.
+    /// Writes the packets of a run of `config`: into a file that was made by a program and has a comment, or as columns. `queues` are those of the hops, if they told nothing.
     ///
     /// # Errors
     /// A file cannot be read or written; [`ErrorKind::InvalidData`]: files do not fit together, or a point that the run has not.
@@ -170,6 +199,9 @@ impl Captured {
         let mut fates = Fates::default();
         for (hop, queue) in (0..).zip(queues) {
             queue.look(self, hop, config.run.duration, &mut fates)?;
+        }
+        for (hop, path) in &self.told {
+            fates.hear(Frames::open(self, path, Place::Into(*hop), Time::ZERO)?, *hop)?;
         }
         let output = asked.output(&points, file);
         let writing = Writing {
@@ -274,21 +306,30 @@ impl Writing {
         let mut streams = captured.streams.iter().map(open).collect::<io::Result<Vec<_>>>()?;
         let mut heads = streams.iter_mut().map(Frames::next).collect::<io::Result<Vec<_>>>()?;
         loop {
-            let times = heads.iter().enumerate().filter_map(|(index, head)| head.as_ref().map(|&(time, ..)| (time, index)));
-            let Some((time, index)) = times.min() else { break };
+            // at one instant what leaves a host comes first, and what reaches one last
+            let order = |(index, head): (usize, &Option<Passing>)| {
+                let Passing { time, outgoing, .. } = head.as_ref()?;
+                let rank = match streams[index].place {
+                    Place::Into(_) | Place::Out(_) => 1,
+                    _ => 2 * u8::from(!outgoing),
+                };
+                Some((*time, rank, index))
+            };
+            let Some((time, _, index)) = heads.iter().enumerate().filter_map(order).min() else { break };
             // what leaves later belongs to no measure of the run
             if time > self.duration {
                 break;
             }
             let next = streams[index].next()?;
-            if let Some((_, whose, frame)) = std::mem::replace(&mut heads[index], next) {
-                self.see(time, streams[index].place, whose, &frame)?;
+            if let Some(passing) = std::mem::replace(&mut heads[index], next) {
+                self.see(streams[index].place, &passing)?;
             }
         }
         Ok(Written { count: self.count, columns: self.output.finish()? })
     }
 
-    fn see(&mut self, time: Time, place: Place, whose: Whose, frame: &Frame) -> io::Result<()> {
+    fn see(&mut self, place: Place, passing: &Passing) -> io::Result<()> {
+        let Passing { time, whose, ref frame, .. } = *passing;
         let up = self.directions.of(whose.number);
         let up = up.ok_or_else(|| wrong(format!("a packet of flow {}, which the run has not", whose.number)))?;
         let point = match place {

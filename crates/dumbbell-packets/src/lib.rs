@@ -19,7 +19,7 @@ mod recorder;
 mod state;
 mod write;
 
-pub use captured::{Captured, Place, Queue, Record, Stream, RECORD};
+pub use captured::{Captured, Place, Queue, Record, Stream, Told, RECORD};
 pub use columns::{Column, Columns};
 pub use recorder::{Asked, Listener, Recorder, Written};
 use std::io::Write;

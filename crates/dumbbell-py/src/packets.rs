@@ -98,6 +98,7 @@ pub fn run_packets(
 pub struct Files {
     streams: Vec<(String, u16, PathBuf, u64)>,
     queues: Vec<QueueFiles>,
+    told: Vec<(u16, PathBuf)>,
     started: u64,
     first_port: u16,
     receivers: Option<(u16, u16)>,
@@ -154,6 +155,7 @@ pub fn write_captured(
     };
     let captured = Captured {
         streams: files.streams.into_iter().map(stream).collect::<PyResult<_>>()?,
+        told: files.told,
         started: files.started,
         first_port: files.first_port,
         receivers: files.receivers.map(|(first, last)| first..=last),

@@ -1,6 +1,6 @@
 //! What a queue did, found out from what arrived at it and what left it.
 
-use super::{wrong, Captured, Fates, Frames, Place, Transmission};
+use super::{wrong, Captured, Fates, Frames, Passing, Place, Transmission};
 use crate::fate::{Dropped, Marked};
 use dumbbell_core::log::{DropReason, Mark, Place as DropPlace};
 use dumbbell_core::packet::Ecn;
@@ -56,7 +56,7 @@ impl Queue {
         loop {
             match (&arrived, &left) {
                 // at one instant a packet arrives first
-                (Some((time, whose, frame)), other) if other.as_ref().is_none_or(|&(left_at, ..)| *time <= left_at) => {
+                (Some(Passing { time, whose, frame, .. }), other) if other.as_ref().is_none_or(|one| *time <= one.time) => {
                     let queue = if self.flow_queues { whose.number } else { 0 };
                     let of = Transmission::of(*whose, frame);
                     waiting.entry(queue).or_default().push_back(Waiting { of, time: *time, ecn: frame.ecn, ahead: queued });
@@ -66,7 +66,7 @@ impl Queue {
                     }
                     arrived = arrivals.next()?;
                 }
-                (_, Some((time, whose, frame))) => {
+                (_, Some(Passing { time, whose, frame, .. })) => {
                     let of = Transmission::of(*whose, frame);
                     let queue = waiting.entry(if self.flow_queues { whose.number } else { 0 }).or_default();
                     loop {

@@ -1,6 +1,7 @@
 //! Records of frames that a kernel sent: what `trace.c` of the engine Linux and the live engine write while a run goes on.
 
 use crate::frame::{complete, tcp_flag, Segment};
+use dumbbell_core::log::{DropReason, Mark, MarkReason, Place};
 use dumbbell_core::packet::Ecn;
 use std::io::{self, ErrorKind, Read};
 
@@ -13,6 +14,49 @@ const ETHERNET: usize = 14;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
+/// What a queue did with a frame, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It marked it.
+    Marked(Mark, MarkReason),
+    /// It dropped it.
+    Dropped(DropReason, Place),
+}
+
+const MARKS: [MarkReason; 4] = [MarkReason::Aqm, MarkReason::Step, MarkReason::Coupled, MarkReason::Ramp];
+const DROPS: [DropReason; 5] =
+    [DropReason::Overflow, DropReason::Aqm, DropReason::Loss, DropReason::Policer, DropReason::Filter];
+const PLACES: [Place; 4] = [Place::Arrival, Place::Queue, Place::Ahead, Place::Behind];
+
+/// The number of a value, from 0.
+fn number<T: PartialEq>(all: &[T], one: T) -> u8 {
+    all.iter().position(|known| *known == one).unwrap_or(0) as u8
+}
+
+impl Told {
+    /// What it is, from 1 on, and the reason.
+    fn to_bytes(self) -> [u8; 2] {
+        match self {
+            Told::Marked(mark, reason) => [1 + u8::from(mark == Mark::Sce), number(&MARKS, reason)],
+            Told::Dropped(reason, place) => [3 + number(&PLACES, place), number(&DROPS, reason)],
+        }
+    }
+
+    fn from_bytes([what, reason]: [u8; 2]) -> Option<Told> {
+        match what {
+            0 => None,
+            1 | 2 => {
+                let mark = if what == 1 { Mark::Ce } else { Mark::Sce };
+                MARKS.get(usize::from(reason)).map(|&reason| Told::Marked(mark, reason))
+            }
+            _ => {
+                let place = PLACES.get(usize::from(what - 3))?;
+                DROPS.get(usize::from(reason)).map(|&reason| Told::Dropped(reason, *place))
+            }
+        }
+    }
+}
+
 /// A frame, as far as it was kept.
 #[derive(Clone, Copy)]
 pub struct Record {
@@ -22,15 +66,15 @@ pub struct Record {
     pub len: u32,
     /// It left the interface; it came in otherwise.
     pub outgoing: bool,
-    /// What happened, by the numbers of whoever wrote it, where more is told than that the frame was there.
-    pub told: [u8; 2],
+    /// What a queue did with it, if this tells it.
+    pub told: Option<Told>,
     kept: u8,
     bytes: [u8; SNAP],
 }
 
 impl Record {
     /// Of a frame, whose first bytes are kept.
-    pub fn new(time: u64, frame: &[u8], outgoing: bool, told: [u8; 2]) -> Record {
+    pub fn new(time: u64, frame: &[u8], outgoing: bool, told: Option<Told>) -> Record {
         let kept = frame.len().min(SNAP);
         let mut bytes = [0; SNAP];
         bytes[..kept].copy_from_slice(&frame[..kept]);
@@ -42,7 +86,8 @@ impl Record {
         let mut all = [0; RECORD];
         all[..8].copy_from_slice(&self.time.to_le_bytes());
         all[8..12].copy_from_slice(&self.len.to_le_bytes());
-        all[12..16].copy_from_slice(&[self.kept, u8::from(self.outgoing), self.told[0], self.told[1]]);
+        let [what, reason] = self.told.map_or([0; 2], Told::to_bytes);
+        all[12..16].copy_from_slice(&[self.kept, u8::from(self.outgoing), what, reason]);
         all[16..].copy_from_slice(&self.bytes);
         all
     }
@@ -63,7 +108,8 @@ impl Record {
         time.copy_from_slice(&all[..8]);
         let len = u32::from_le_bytes([all[8], all[9], all[10], all[11]]);
         let kept = all[12].min(SNAP as u8);
-        Ok(Some(Record { time: u64::from_le_bytes(time), len, outgoing: all[13] != 0, told: [all[14], all[15]], kept, bytes }))
+        let told = Told::from_bytes([all[14], all[15]]);
+        Ok(Some(Record { time: u64::from_le_bytes(time), len, outgoing: all[13] != 0, told, kept, bytes }))
     }
 
     /// The frames in it, none if it is not a whole IPv4 packet of TCP or UDP. A burst is as many as it has segments of `mss` bytes, if there are any. With
@@ -238,7 +284,7 @@ mod tests {
 
     fn record(segment: &Segment, len: u16, payload: u32) -> Record {
         let headers = Headers::tcp(&ENDS, segment, Wire { len, ecn: Ecn::Ect0, id: 65_535 });
-        Record { len: headers.as_slice().len() as u32 + payload, ..Record::new(7, headers.as_slice(), true, [0; 2]) }
+        Record { len: headers.as_slice().len() as u32 + payload, ..Record::new(7, headers.as_slice(), true, None) }
     }
 
     #[test]
@@ -252,6 +298,16 @@ mod tests {
             assert_eq!(found.bytes, one.bytes);
         }
         assert!(Record::read(&mut file).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_a_queue_did_is_read_as_it_was_written() {
+        let marks = MARKS.iter().flat_map(|&reason| [Told::Marked(Mark::Ce, reason), Told::Marked(Mark::Sce, reason)]);
+        let drops = DROPS.iter().flat_map(|&reason| PLACES.map(|place| Told::Dropped(reason, place)));
+        for told in marks.chain(drops).map(Some).chain([None]) {
+            let one = Record::new(1, &[1; 66], false, told).to_bytes();
+            assert_eq!(Record::read(&mut &one[..]).unwrap().unwrap().told, told);
+        }
     }
 
     #[test]
@@ -289,7 +345,7 @@ mod tests {
     #[test]
     fn what_is_no_packet_of_tcp_or_udp_has_no_frames() {
         for length in 0..SNAP {
-            assert!(Record::new(0, &vec![0x45; length], true, [0; 2]).frames(Some(1), true).is_empty());
+            assert!(Record::new(0, &vec![0x45; length], true, None).frames(Some(1), true).is_empty());
         }
         let segment = Segment { flags: tcp_flag::ACK, ..Segment::default() };
         let mut fragment = record(&segment, 66, 0);

@@ -286,6 +286,7 @@ def _files(cell: Cell, plan: Mapped, folder: Path) -> "_native._Files":
             if point.place != "behind queue"
         ],
         "queues": queues,
+        "told": [],
         "started": started,
         "first_port": FIRST_PORT,
         "receivers": plan.receivers,
