@@ -1,10 +1,8 @@
 """`dumbbell trace`: files that tshark reads, whose own analysis agrees with what the runs measured."""
 
 import json
-import shutil
 import statistics
 import struct
-import subprocess
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -78,6 +76,7 @@ CASES = {
         {"aqm": "codel"}, flow("cubic"), flow("cubic", direction="up"), reverse={"rate": "5Mbit", "aqm": "cake"}
     ),
 }
+
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_analysis_of_tshark_agrees_with_the_run(tshark: str, tmp_path: Path, name: str) -> None:

@@ -421,8 +421,8 @@ fn carry_out<A: Aqm + Send>(
         ours.for_each(|((place, flow), _)| *place = flow);
         waited = waited.max(delayed);
     }
-    for trace in forwarder.directions.iter_mut().filter_map(Direction::take_trace) {
-        trace.finish().doing("to write a trace")?;
+    for one in forwarder.directions.iter_mut().filter_map(Direction::take_trace) {
+        one.finish().doing("to write a trace")?;
     }
     finish(config, director.recorder, &mut forwarder, &flows, waited)
 }

@@ -62,10 +62,10 @@ impl Trace {
         for kind in Kind::ALL {
             files.push(File::create(folder.join(kind.name(number)))?);
         }
-        let (full, batches) = sync_channel::<(usize, Vec<u8>)>(BATCHES);
+        let (full, to_write) = sync_channel::<(usize, Vec<u8>)>(BATCHES);
         let (give_back, empty) = sync_channel(BATCHES);
         let writer = std::thread::spawn(move || {
-            for (file, mut batch) in batches {
+            for (file, mut batch) in to_write {
                 files[file].write_all(&batch)?;
                 batch.clear();
                 // nobody takes it back at the end

@@ -380,3 +380,21 @@ impl Writing {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_on_where_32_bits_end() {
+        let mut connection = Connection { first: [u32::MAX - 1000, 7], ..Connection::default() };
+        let wrapped = |bytes: u64| u64::from((u64::from(u32::MAX - 1000) + bytes) as u32);
+        for bytes in [0, 1, 900, 1100, 4_000_000_000, 3_999_999_000, 8_000_000_000, 5_900_000_000] {
+            // no step is as long as 2^31
+            let middle = connection.highest[0].midpoint(bytes);
+            connection.unwrapped(0, wrapped(middle));
+            assert_eq!(connection.unwrapped(0, wrapped(bytes)), bytes);
+        }
+        assert_eq!(connection.unwrapped(1, 8), 1);
+    }
+}

@@ -143,7 +143,14 @@ impl Columns {
         self.retransmission.push(i64::from(is_again));
     }
 
-    fn common(&mut self, seen: &Seen<'_>, (number, is_tcp): (u32, bool), direction: &str, (len, payload): (u16, u16), field: Ecn) {
+    fn common(
+        &mut self,
+        seen: &Seen<'_>,
+        (number, is_tcp): (u32, bool),
+        direction: &str,
+        (len, payload): (u16, u16),
+        field: Ecn,
+    ) {
         self.time_s.push(seen.time.as_secs_f64());
         self.point.push(Some(seen.point));
         self.flow.push(i64::from(number));

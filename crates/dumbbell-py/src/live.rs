@@ -6,8 +6,8 @@ use dumbbell_live::{namespaces, programs, shell};
 use pyo3::exceptions::{PyChildProcessError, PyFileNotFoundError, PyOSError, PyPermissionError, PyRuntimeError};
 use pyo3::prelude::*;
 use std::ffi::OsString;
-use std::path::PathBuf;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Version of the live engine: the package's version and a hash of the code of core, simulator and live engine.

@@ -150,8 +150,8 @@ pub fn write_captured(
 ) -> PyResult<(u64, Option<Rows>)> {
     let config = RunConfig::from_json(&parse(config)?).map_err(refused)?;
     let asked = Asked { points, flows, from: Time(start), until: Time(end), snap };
-    let stream = |(name, hop, path, earlier): (String, u16, PathBuf, u64)| {
-        Ok(Stream { place: place(&name, hop)?, path, earlier: Time(earlier) })
+    let stream = |(name, hop, records, earlier): (String, u16, PathBuf, u64)| {
+        Ok(Stream { place: place(&name, hop)?, path: records, earlier: Time(earlier) })
     };
     let captured = Captured {
         streams: files.streams.into_iter().map(stream).collect::<PyResult<_>>()?,

@@ -36,7 +36,8 @@ def trace(
         int | None, Option(metavar="BYTES", help="Bytes kept of each frame, 0: all; by default headers.")
     ] = None,
     engine: Annotated[
-        str, Option("--engine", metavar="ENGINE", help="What runs it: sim, live, linux or linux:NAME, as of dumbbell run.")
+        str,
+        Option("--engine", metavar="ENGINE", help="What runs it: sim, live, linux or linux:NAME, as of dumbbell run."),
     ] = "sim",
     trust: Annotated[
         bool, Option("--trust", help="Load the plugins that lie next to the file, or in folders below: code.")
@@ -66,12 +67,14 @@ def trace(
     if trust:
         trusting.trust(Path(file).absolute().parent)
     experiment = load(file, settings)
-    captures = None
+    captures: Captures | None = None
     if engine != "sim":
-        captures = engines.by_name(engine)
-        if qlog or not isinstance(captures, Captures):
-            raise Conflict("trace", "", f"--engine {engine} and {path.name}", "--engine sim, or .pcapng and --engine linux")
-        (experiment,) = of_engine([experiment], captures)
+        found = engines.by_name(engine)
+        if qlog or not isinstance(found, Captures):
+            some = "--engine sim, or linux or live with a .pcapng or .parquet file"
+            raise Conflict("trace", "", f"--engine {engine} and {path.name}", some)
+        captures = found
+        (experiment,) = of_engine([experiment], found)
     chosen = cells.chosen(experiment, cell, where or [], "trace")
     if qlog:
         contained.run(chosen, path, flow or [])
@@ -81,6 +84,6 @@ def trace(
     if captures is not None:
         for note in captures.check(chosen, experiment.file):
             print(f"not quite the same on Linux: {note}", file=sys.stderr)
-    found = writing.write(chosen, path, asked, captures)
+    written = writing.write(chosen, path, asked, captures)
     print(path)
-    print(f"{found.packets} packets", file=sys.stderr)
+    print(f"{written.packets} packets", file=sys.stderr)

@@ -110,7 +110,7 @@ class Captures(Protocol):
     """An engine whose kernels send packets, which can be captured."""
 
     def check(self, cell: Cell, file: str) -> list[str]:
-        """Return what it does only nearly as the simulator; raises InputError if it cannot carry out a run of `file`."""
+        """Return what it does only nearly as the simulator; raises InputError, said of `file`, if it cannot run it."""
 
     def captured(self, cell: Cell) -> AbstractContextManager[tuple[_native.Result, "_native._Files"]]:
         """Carry out a run, and yield what it measured and the files of its packets; raises RuntimeError if it fails."""

@@ -95,9 +95,7 @@ def _captured(
     """Run on an engine whose kernels send."""
     try:
         with engine.captured(cell) as (result, files):
-            count, rows = _native.write_captured(
-                cell.config, files, output, comment=described(cell), **wanted.keywords
-            )
+            count, rows = _native.write_captured(cell.config, files, output, comment=described(cell), **wanted.keywords)
             return result, count, rows
     except RuntimeError as error:
         raise Failed("trace", "", one_line(str(error)), "a run that can be carried out") from None

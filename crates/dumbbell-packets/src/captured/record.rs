@@ -24,8 +24,7 @@ pub enum Told {
 }
 
 const MARKS: [MarkReason; 4] = [MarkReason::Aqm, MarkReason::Step, MarkReason::Coupled, MarkReason::Ramp];
-const DROPS: [DropReason; 5] =
-    [DropReason::Overflow, DropReason::Aqm, DropReason::Loss, DropReason::Policer, DropReason::Filter];
+const DROPS: [DropReason; 5] = [DropReason::Overflow, DropReason::Aqm, DropReason::Loss, DropReason::Policer, DropReason::Filter];
 const PLACES: [Place; 4] = [Place::Arrival, Place::Queue, Place::Ahead, Place::Behind];
 
 /// The number of a value, from 0.
@@ -279,8 +278,14 @@ mod tests {
     use super::*;
     use crate::frame::{Ends, Headers, Wire};
 
-    const ENDS: Ends =
-        Ends { sender: 0x0a01_0001, receiver: 0x0a02_0001, sender_port: 10_003, receiver_port: 16_384, dscp: 0, first: [100, 200] };
+    const ENDS: Ends = Ends {
+        sender: 0x0a01_0001,
+        receiver: 0x0a02_0001,
+        sender_port: 10_003,
+        receiver_port: 16_384,
+        dscp: 0,
+        first: [100, 200],
+    };
 
     fn record(segment: &Segment, len: u16, payload: u32) -> Record {
         let headers = Headers::tcp(&ENDS, segment, Wire { len, ecn: Ecn::Ect0, id: 65_535 });
@@ -313,7 +318,18 @@ mod tests {
     #[test]
     fn what_a_segment_says_is_read_from_its_bytes() {
         let sack = [(3001, 4001), (5001, 6001), (0, 0)];
-        let segment = Segment { back: true, seq: 1, ack: 1001, flags: tcp_flag::ACK | tcp_flag::ECE, window: 77, tsval: 5, tsecr: 6, sack, sacks: 2, ..Segment::default() };
+        let segment = Segment {
+            back: true,
+            seq: 1,
+            ack: 1001,
+            flags: tcp_flag::ACK | tcp_flag::ECE,
+            window: 77,
+            tsval: 5,
+            tsecr: 6,
+            sack,
+            sacks: 2,
+            ..Segment::default()
+        };
         let [frame] = record(&segment, 86, 0).frames(None, false)[..] else { panic!("one frame") };
         // from first numbers of 200 and 100
         let says = frame.says;

@@ -28,7 +28,7 @@ class Mapped:
     """What is at each hop: the bottleneck, then the others."""
     senders: int
     points: tuple[Point, ...]
-    """Where packets can be captured, beside what the guest captures in any case."""
+    """Where packets can be captured for a trace."""
     receivers: tuple[int, int] | None
     """First and last port of receivers, if packets go back over hops."""
 

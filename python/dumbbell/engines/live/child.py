@@ -1,9 +1,9 @@
 """The process in which a live run is carried out; it has what is in its network namespaces, and they end with it.
 
-Its arguments are the file of the extension module and perhaps a folder for the headers of all frames. On standard input it gets the configuration, one line of JSON; when
-that input is closed it ends at once. On standard output it says `progress NS` from time to time and at the end `done
-LENGTH` and the result, or `failed KIND TEXT`. It imports nothing but the extension: a process with several threads gets
-no user namespace.
+Its arguments are the file of the extension module and perhaps a folder for the headers of all frames. On standard input
+it gets the configuration, one line of JSON; when that input is closed it ends at once. On standard output it says
+`progress NS` from time to time and at the end `done LENGTH` and the result, or `failed KIND TEXT`. It imports nothing
+but the extension: a process with several threads gets no user namespace.
 """
 
 import importlib.util
