@@ -1,10 +1,8 @@
 """`dumbbell trace`: files that tshark reads, whose own analysis agrees with what the runs measured."""
 
 import json
-import shutil
 import statistics
 import struct
-import subprocess
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +19,7 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.plugins import trust
 from dumbbell.packets import wanted, write
+from tshark import GOOD, expected_duplicates, program, seen, there
 
 TWO = """
 duration = "5s"
@@ -40,10 +39,7 @@ base_rtt = "20ms"
 
 @pytest.fixture
 def tshark() -> str:
-    found = shutil.which("tshark")
-    if found is None:
-        pytest.skip("tshark is not installed")
-    return found
+    return program()
 
 
 @pytest.fixture
@@ -64,6 +60,7 @@ def flow(cc: str, rtt: str = "20ms", **more: Any) -> dict[str, Any]:
     return {"cc": cc, "base_rtt": rtt, **more}
 
 
+RECEIVER = "9"
 LOSS = [{"name": "loss", "probability": 0.01}]
 CASES = {
     "codel": experiment_of({"aqm": "codel"}, flow("cubic"), flow("reno", "60ms")),
@@ -79,50 +76,6 @@ CASES = {
         {"aqm": "codel"}, flow("cubic"), flow("cubic", direction="up"), reverse={"rate": "5Mbit", "aqm": "cake"}
     ),
 }
-
-FIELDS = (
-    *(
-        "tcp.stream",
-        "tcp.srcport",
-        "tcp.dstport",
-        "tcp.len",
-        "tcp.seq",
-        "tcp.ack",
-        "tcp.window_size",
-        "tcp.checksum.status",
-    ),
-    *("ip.checksum.status", "_ws.malformed", "tcp.analysis.retransmission", "tcp.analysis.out_of_order"),
-    *("tcp.analysis.duplicate_ack", "tcp.analysis.ack_rtt", "tcp.analysis.window_full", "tcp.analysis.lost_segment"),
-    *(
-        "tcp.analysis.ack_lost_segment",
-        "tcp.analysis.zero_window",
-        "tcp.analysis.bytes_in_flight",
-        "frame.interface_name",
-    ),
-    *("frame.comment", "ip.dsfield.ecn", "tcp.flags.ace", "tcp.options.acc_ecn.eceb", "frame.len", "frame.cap_len"),
-)
-GOOD = "1"
-RECEIVER = "9"
-
-
-def seen(tshark: str, path: Path) -> pl.DataFrame:
-    """Return what tshark says of each packet, a row each; a field that is not there is empty."""
-    checks = [f"{protocol}.check_checksum:TRUE" for protocol in ("ip", "tcp", "udp")]
-    command = [tshark, "-r", str(path), "-T", "fields", "-E", "separator=|"]
-    command += [part for check in checks for part in ("-o", check)] + [part for name in FIELDS for part in ("-e", name)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return pl.DataFrame([line.split("|") for line in said.splitlines()], schema=list(FIELDS), orient="row")
-
-
-def there(name: str) -> pl.Expr:
-    return pl.col(name) != ""
-
-
-def expected_duplicates(rows: pl.DataFrame) -> int:
-    """Return how many acknowledgements are duplicates by RFC 5681: they say what the one before said."""
-    acks = rows.filter(pl.col("direction") == "ack").select("ack", "window", "payload", "flags")
-    same = (pl.col(name) == pl.col(name).shift(1) for name in ("ack", "window"))
-    return acks.filter(*same, ~pl.col("flags").cast(pl.String).str.contains("SYN")).height
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -34,6 +34,7 @@ __all__ = [
     "schedule",
     "shell_check",
     "try_plugin",
+    "write_captured",
 ]
 
 class _Captured(TypedDict):
@@ -43,6 +44,25 @@ class _Captured(TypedDict):
     flow_queues: bool
     limit: int
     counters: dict[str, int]
+
+class _Queue(TypedDict):
+    arrived: Path
+    left: Path
+    count: int
+    drops_on_arrival: bool
+    flow_queues: bool
+    limit: int | None
+    drops: int
+
+class _Files(TypedDict):
+    streams: list[tuple[str, int, Path, int]]
+    queues: list[_Queue]
+    told: list[tuple[int, Path]]
+    started: int
+    first_port: int
+    receivers: tuple[int, int] | None
+    mss: int | None
+    completes: bool
 
 class Interrupted(Exception): ...  # noqa: N818
 
@@ -106,6 +126,18 @@ def run_packets(
     snap: int | None = None,
     plugins: dict[str, str | type] = ...,
 ) -> tuple[Result, int, Rows | None]: ...
+def write_captured(
+    config: str,
+    files: _Files,
+    path: Path | None = None,
+    *,
+    comment: str = "",
+    points: list[str] = ...,
+    flows: list[int] = ...,
+    start: int = 0,
+    end: int = ...,
+    snap: int | None = None,
+) -> tuple[int, Rows | None]: ...
 def run_qlog(
     config: str,
     cancel: Cancel,
@@ -125,7 +157,7 @@ def gather(
 def live_version() -> str: ...
 def live_check(config: str) -> None: ...
 def live_permission() -> None: ...
-def live_run(config: str, cancel: Cancel, progress: Progress | None = None) -> Result: ...
+def live_run(config: str, cancel: Cancel, progress: Progress | None = None, trace: str | None = None) -> Result: ...
 def shell_check(config: str) -> None: ...
 def adopt_descendants() -> None: ...
 def end_descendants(seconds: float) -> None: ...

@@ -5,12 +5,14 @@
 
 use crate::frame::{payload, write_ecn, Headers, Tuple};
 use crate::frames::Frames;
+use crate::trace::{Kind, Trace};
 use dumbbell_core::aqm::{Aqm, FlowKey};
-use dumbbell_core::log::{At, DropReason, Log, Place};
-use dumbbell_core::packet::{flag, Packet};
+use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::packet::{flag, Ecn, Packet};
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::units::Time;
 use dumbbell_measure::from_live::AckCounters;
+use dumbbell_packets::Told;
 use dumbbell_sim::bottleneck::Bottleneck;
 use foldhash::{HashMap, HashMapExt};
 use std::collections::VecDeque;
@@ -18,7 +20,9 @@ use std::collections::VecDeque;
 /// Hears which frames the queue dropped; [`Packet::seq`] is the number of the frame. Counts acknowledgements.
 #[derive(Default)]
 pub struct Dropped {
-    frames: Vec<u32>,
+    frames: Vec<(u32, DropReason, Place, Time)>,
+    /// Marks of frames that are queued, if anybody wants to know them.
+    marks: Option<Vec<(u32, Mark, MarkReason)>>,
     /// Those that a flow's other end sends, as announced.
     pub acks: AckCounters,
 }
@@ -34,8 +38,15 @@ impl Log for Dropped {
         self.acks.departed(packet, now);
     }
 
+    #[inline]
+    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, _at: At) {
+        if let Some(marks) = self.marks.as_mut().filter(|_| before != Ecn::Ce) {
+            marks.push((packet.seq as u32, mark, reason));
+        }
+    }
+
     fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
-        self.frames.push(packet.seq as u32);
+        self.frames.push((packet.seq as u32, reason, place, at.now));
         self.acks.dropped(packet, reason, place, at);
     }
 }
@@ -119,6 +130,7 @@ pub struct Direction<A: Aqm> {
     frames: Frames,
     now: Time,
     counts: Counts,
+    trace: Option<Box<Trace>>,
 }
 
 impl<A: Aqm> Direction<A> {
@@ -137,6 +149,33 @@ impl<A: Aqm> Direction<A> {
             frames: Frames::new(most_frames),
             now: Time::ZERO,
             counts: Counts::default(),
+            trace: None,
+        }
+    }
+
+    /// Its frames are written.
+    pub fn traced(mut self, trace: Trace) -> Direction<A> {
+        if let Some(queue) = &mut self.queue {
+            queue.log.listener.marks = Some(Vec::new());
+        }
+        self.trace = Some(Box::new(trace));
+        self
+    }
+
+    /// Takes what writes its frames, if anything does.
+    pub fn take_trace(&mut self) -> Option<Box<Trace>> {
+        self.trace.take()
+    }
+
+    /// Whether its frames are written.
+    pub fn is_traced(&self) -> bool {
+        self.trace.is_some()
+    }
+
+    /// A frame that departed is sent at `now`.
+    pub fn sends(&mut self, frame: u32, now: Time) {
+        if let Some(trace) = &mut self.trace {
+            trace.see(Kind::Sent, now, self.frames.get(frame));
         }
     }
 
@@ -211,6 +250,9 @@ impl<A: Aqm> Direction<A> {
         self.happen(|time| time < at);
         self.now = at;
         self.counts.arrived += 1;
+        if let Some(trace) = &mut self.trace {
+            trace.see(Kind::Arrived, at, frame);
+        }
         let headers = Headers::read(frame);
         let slot = match &headers {
             Some(headers) => self.slot(headers),
@@ -253,8 +295,13 @@ impl<A: Aqm> Direction<A> {
 
     fn forget_dropped(&mut self) {
         let Some(queue) = &mut self.queue else { return };
-        self.counts.dropped += queue.log.listener.frames.len() as u64;
-        for frame in queue.log.listener.frames.drain(..) {
+        let Dropped { frames, marks, .. } = &mut queue.log.listener;
+        self.counts.dropped += frames.len() as u64;
+        for (frame, reason, place, at) in frames.drain(..) {
+            if let (Some(trace), Some(marks)) = (&mut self.trace, marks.as_mut()) {
+                marks.retain(|&(marked, ..)| marked != frame);
+                trace.tell(at, self.frames.get(frame), Told::Dropped(reason, place));
+            }
             self.frames.release(frame);
         }
     }
@@ -283,6 +330,14 @@ impl<A: Aqm> Direction<A> {
         let received = &mut self.flows[packet.flow as usize].received;
         received.bytes += u64::from(payload(bytes));
         received.count(&packet);
+        if let (Some(trace), Some(queue)) = (&mut self.trace, &mut self.queue) {
+            let marks = queue.log.listener.marks.get_or_insert_default();
+            while let Some(place) = marks.iter().position(|&(marked, ..)| marked == frame) {
+                let (_, mark, reason) = marks.remove(place);
+                trace.tell(now, bytes, Told::Marked(mark, reason));
+            }
+            trace.see(Kind::Left, now, bytes);
+        }
         self.enter_line(packet.flow, frame, now);
     }
 

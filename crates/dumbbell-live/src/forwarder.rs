@@ -161,6 +161,11 @@ impl<A: Aqm, P: Port> Forwarder<A, P> {
                 return Ok(any);
             }
             any = true;
+            if direction.is_traced() {
+                // ahead of the call: within it the other end may answer
+                let now = clock.now();
+                batch[..count].iter().for_each(|one| direction.sends(one.frame, now));
+            }
             let mut frames: [&[u8]; BATCH] = [&[]; BATCH];
             for (place, departure) in frames.iter_mut().zip(&batch[..count]) {
                 *place = direction.bytes(departure.frame);

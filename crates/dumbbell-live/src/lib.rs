@@ -6,6 +6,7 @@ pub mod direction;
 pub mod frame;
 pub mod frames;
 pub mod lateness;
+pub mod trace;
 
 #[cfg(target_os = "linux")]
 pub mod clock;

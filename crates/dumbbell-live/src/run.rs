@@ -9,6 +9,7 @@ use crate::namespaces::{Doing, SetupError, Wire};
 use crate::packet_socket::PacketSocket;
 use crate::port::Port;
 use crate::priority;
+use crate::trace::Trace;
 use dumbbell_config::{cc_name, Classes, EcnEcho, FlowConfig, Route, RunConfig, REVERSE};
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::param::ParamError;
@@ -20,6 +21,7 @@ use dumbbell_sim::bottleneck::{Bottleneck, Listeners};
 use dumbbell_sim::Outcome;
 use serde_json::{json, Map, Value};
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
@@ -262,18 +264,23 @@ impl<A: Aqm> Watch<A> for Director {
 }
 
 /// Runs one experiment in real time. `config` is canonical JSON; `cancel` stops it early; `progress` holds the nanoseconds so far. The process
-/// must be allowed to make network namespaces: [`gain_permission`](crate::namespaces::gain_permission).
+/// must be allowed to make network namespaces: [`gain_permission`](crate::namespaces::gain_permission). `trace` is a folder for the headers of all frames: see [`Trace`].
 ///
 /// # Errors
 /// A configuration that cannot be used, no network to work in, a broken invariant, or cancellation.
-pub fn run(config: &Value, cancel: &Arc<AtomicBool>, progress: &Arc<AtomicU64>) -> Result<Outcome, LiveError> {
+pub fn run(
+    config: &Value,
+    cancel: &Arc<AtomicBool>,
+    progress: &Arc<AtomicU64>,
+    trace: Option<&Path>,
+) -> Result<Outcome, LiveError> {
     check(config)?;
     priority::own_session();
     let config = Arc::new(RunConfig::from_json(config)?);
     let mut aqms = dumbbell_sim::queue_disciplines(&config)?;
     match (aqms.pop(), aqms.pop()) {
-        (Some(any), None) => with_aqm!(any, aqm => carry_out(&config, [Some(aqm), None], cancel, progress)),
-        (reverse, forward) => carry_out::<AnyAqm>(&config, [forward, reverse], cancel, progress),
+        (Some(any), None) => with_aqm!(any, aqm => carry_out(&config, [Some(aqm), None], (cancel, progress), trace)),
+        (reverse, forward) => carry_out::<AnyAqm>(&config, [forward, reverse], (cancel, progress), trace),
     }
 }
 
@@ -321,12 +328,17 @@ fn directions<A: Aqm>(config: &RunConfig, plans: &Plans, classes: &Classes, aqms
 fn carry_out<A: Aqm + Send>(
     config: &Arc<RunConfig>,
     aqms: [Option<A>; 2],
-    cancel: &Arc<AtomicBool>,
-    progress: &Arc<AtomicU64>,
+    (cancel, progress): (&Arc<AtomicBool>, &Arc<AtomicU64>),
+    trace: Option<&Path>,
 ) -> Result<Outcome, LiveError> {
     let (plans, over) = (plans(config), Arc::new(AtomicBool::new(false)));
     let mut director = Director::new(config, &over, progress);
-    let directions = directions(config, &plans, director.recorder.classes(), aqms);
+    let mut directions = directions(config, &plans, director.recorder.classes(), aqms);
+    if let Some(folder) = trace {
+        let [down, up] = directions;
+        let open = |number| Trace::new(folder, number).doing("files of a trace");
+        directions = [down.traced(open(0)?), up.traced(open(1)?)];
+    }
     let _awake = priority::Awake::keep();
     let wire = Wire::new()?;
     let mut ports = Vec::new();
@@ -408,6 +420,9 @@ fn carry_out<A: Aqm + Send>(
         let ours = flows.iter_mut().zip(of_ours).zip(&config.flows).filter(|(_, flow)| flow.route.up == up);
         ours.for_each(|((place, flow), _)| *place = flow);
         waited = waited.max(delayed);
+    }
+    for one in forwarder.directions.iter_mut().filter_map(Direction::take_trace) {
+        one.finish().doing("to write a trace")?;
     }
     finish(config, director.recorder, &mut forwarder, &flows, waited)
 }

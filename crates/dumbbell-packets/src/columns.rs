@@ -1,5 +1,6 @@
 //! Packets as columns: one row for each record.
 
+use crate::captured::{Frame, Whose};
 use crate::connection::{Answered, Connection, Sent};
 use crate::fate::{self, Dropped, Fate, Marked};
 use crate::frame::{tcp_flag, Segment};
@@ -90,8 +91,10 @@ fn ecn(ecn: Ecn) -> &'static str {
     }
 }
 
-const FLAGS: [(u16, &str); 6] = [
+const FLAGS: [(u16, &str); 8] = [
+    (tcp_flag::FIN, "FIN"),
     (tcp_flag::SYN, "SYN"),
+    (tcp_flag::RST, "RST"),
     (tcp_flag::PSH, "PSH"),
     (tcp_flag::ACK, "ACK"),
     (tcp_flag::ECE, "ECE"),
@@ -103,7 +106,7 @@ impl Columns {
     /// A packet of the sender; of TCP with its headers.
     pub fn sent(&mut self, seen: &Seen<'_>, connection: &Connection, sent: &Sent, segment: Option<&Segment>, payload: u16) {
         let packet = &sent.packet;
-        self.common(seen, connection, "data", (packet.len, payload), packet.ecn);
+        self.common(seen, (connection.number, connection.is_tcp()), "data", (packet.len, payload), packet.ecn);
         self.transport(segment, connection.scale());
         self.segment.push(if packet.has(flag::SYN | flag::PURE_ACK) { NONE } else { packet.seq as i64 });
         self.retransmission.push(i64::from(packet.has(flag::RETRANSMISSION)));
@@ -118,28 +121,51 @@ impl Columns {
         segment: Option<&Segment>,
         (len, payload): (u16, u16),
     ) {
-        self.common(seen, connection, "ack", (len, payload), answered.ecn);
+        self.common(seen, (connection.number, connection.is_tcp()), "ack", (len, payload), answered.ecn);
         self.transport(segment, connection.scale());
         self.segment.push(NONE);
         self.retransmission.push(0);
     }
 
-    fn common(&mut self, seen: &Seen<'_>, connection: &Connection, direction: &str, (len, payload): (u16, u16), field: Ecn) {
+    /// A frame that a kernel sent, of a flow with this number, and what it says of TCP, with the scale of its window. What only a simulation knows is missing.
+    pub fn captured(&mut self, seen: &Seen<'_>, whose: Whose, frame: &Frame, (says, scale): (&Segment, u8), is_again: bool) {
+        let direction = if whose.back { "ack" } else { "data" };
+        let (number, says) = (whose.number, Some(says).filter(|_| frame.is_tcp));
+        self.common(seen, (number, frame.is_tcp), direction, (frame.len(), frame.payload as u16), frame.ecn);
+        self.transport(says, scale);
+        if says.is_some() && !frame.is_stamped {
+            for column in [&mut self.tsval, &mut self.tsecr] {
+                column.pop();
+                column.push(NONE);
+            }
+        }
+        self.segment.push(NONE);
+        self.retransmission.push(i64::from(is_again));
+    }
+
+    fn common(
+        &mut self,
+        seen: &Seen<'_>,
+        (number, is_tcp): (u32, bool),
+        direction: &str,
+        (len, payload): (u16, u16),
+        field: Ecn,
+    ) {
         self.time_s.push(seen.time.as_secs_f64());
         self.point.push(Some(seen.point));
-        self.flow.push(i64::from(connection.number));
+        self.flow.push(i64::from(number));
         self.direction.push(Some(direction));
-        self.protocol.push(Some(if connection.is_tcp() { "tcp" } else { "udp" }));
+        self.protocol.push(Some(if is_tcp { "tcp" } else { "udp" }));
         self.length.push(i64::from(len));
         self.payload.push(i64::from(payload));
         self.ecn.push(Some(ecn(field)));
         let mark = seen.fate.and_then(|fate| fate.marks[0]);
         self.mark.push(mark.map(|Marked { mark, .. }| fate::mark_name(mark)));
-        self.mark_reason.push(mark.map(|Marked { reason, .. }| fate::mark_reason(reason)));
+        self.mark_reason.push(mark.and_then(|Marked { reason, .. }| reason.map(fate::mark_reason)));
         self.mark_hop.push(mark.map(|Marked { hop, .. }| seen.hops[usize::from(hop)].as_str()));
         let dropped = seen.fate.and_then(|fate| fate.dropped);
-        self.drop_reason.push(dropped.map(|Dropped { reason, .. }| fate::drop_reason(reason)));
-        self.drop_place.push(dropped.map(|Dropped { place, .. }| fate::place(place)));
+        self.drop_reason.push(dropped.and_then(|Dropped { reason, .. }| reason.map(fate::drop_reason)));
+        self.drop_place.push(dropped.and_then(|Dropped { place, .. }| place.map(fate::place)));
         self.drop_hop.push(dropped.map(|Dropped { hop, .. }| seen.hops[usize::from(hop)].as_str()));
         self.drop_s.push(dropped.map_or(f64::NAN, |Dropped { at, .. }| at.as_secs_f64()));
     }

@@ -14,8 +14,8 @@ pub struct Marked {
     pub hop: u16,
     /// Which mark.
     pub mark: Mark,
-    /// Why.
-    pub reason: MarkReason,
+    /// Why, if that is known.
+    pub reason: Option<MarkReason>,
 }
 
 /// A drop.
@@ -23,10 +23,10 @@ pub struct Marked {
 pub struct Dropped {
     /// Number of the hop.
     pub hop: u16,
-    /// Why.
-    pub reason: DropReason,
-    /// Where.
-    pub place: Place,
+    /// Why, if that is known.
+    pub reason: Option<DropReason>,
+    /// Where, if that is known.
+    pub place: Option<Place>,
     /// When.
     pub at: Time,
 }
@@ -88,6 +88,15 @@ pub fn place(place: Place) -> &'static str {
     }
 }
 
+/// In brackets what is known of it.
+fn known(words: &[Option<&str>]) -> String {
+    let words: Vec<&str> = words.iter().copied().flatten().collect();
+    if words.is_empty() {
+        return String::new();
+    }
+    format!(" ({})", words.join(", "))
+}
+
 impl Fate {
     /// Notes a mark; of more than two the first two.
     pub fn mark(&mut self, marked: Marked) {
@@ -100,19 +109,19 @@ impl Fate {
     pub fn comment(&self, hops: &[String], text: &mut String) {
         text.clear();
         for Marked { hop, mark, reason } in self.marks.iter().flatten() {
-            let (mark, hop, reason) = (mark_name(*mark), &hops[usize::from(*hop)], mark_reason(*reason));
+            let (mark, hop, why) = (mark_name(*mark), &hops[usize::from(*hop)], known(&[reason.map(mark_reason)]));
             // a String takes everything
-            let _ = write!(text, "{}marked {mark} at {hop} ({reason})", if text.is_empty() { "" } else { "; " });
+            let _ = write!(text, "{}marked {mark} at {hop}{why}", if text.is_empty() { "" } else { "; " });
         }
         if let Some(hop) = self.erased {
             let start = if text.is_empty() { "" } else { "; " };
             let _ = write!(text, "{start}ECN field cleared on the path of {}", hops[usize::from(hop)]);
         }
         if let Some(Dropped { hop, reason, place: at_place, at }) = &self.dropped {
-            let (hop, reason, at_place) = (&hops[usize::from(*hop)], drop_reason(*reason), place(*at_place));
+            let (hop, why) = (&hops[usize::from(*hop)], known(&[reason.map(drop_reason), at_place.map(place)]));
             let seconds = (at.0 / 1_000_000_000, at.0 % 1_000_000_000);
             let start = if text.is_empty() { "" } else { "; " };
-            let _ = write!(text, "{start}dropped at {hop} ({reason}, {at_place}) at {}.{:09} s", seconds.0, seconds.1);
+            let _ = write!(text, "{start}dropped at {hop}{why} at {}.{:09} s", seconds.0, seconds.1);
         }
     }
 }
@@ -343,13 +352,18 @@ mod tests {
         let mut fate = Fate::default();
         fate.comment(&hops, &mut text);
         assert_eq!(text, "");
-        fate.mark(Marked { hop: 0, mark: Mark::Sce, reason: MarkReason::Ramp });
-        fate.mark(Marked { hop: 1, mark: Mark::Ce, reason: MarkReason::Aqm });
+        fate.mark(Marked { hop: 0, mark: Mark::Sce, reason: Some(MarkReason::Ramp) });
+        fate.mark(Marked { hop: 1, mark: Mark::Ce, reason: Some(MarkReason::Aqm) });
         fate.erased = Some(0);
-        fate.dropped = Some(Dropped { hop: 1, reason: DropReason::Overflow, place: Place::Arrival, at: Time(1_000_000_050) });
+        let (reason, place) = (Some(DropReason::Overflow), Some(Place::Arrival));
+        fate.dropped = Some(Dropped { hop: 1, reason, place, at: Time(1_000_000_050) });
         fate.comment(&hops, &mut text);
         let expected = "marked SCE at bottleneck (ramp); marked CE at second (aqm); ECN field cleared on the path of bottleneck; dropped at second (overflow, on arrival) at 1.000000050 s";
         assert_eq!(text, expected);
+        let unknown = Marked { hop: 0, mark: Mark::Ce, reason: None };
+        let dropped = Some(Dropped { hop: 1, reason: Some(DropReason::Aqm), place: None, at: Time(5) });
+        Fate { marks: [Some(unknown), None], dropped, ..Fate::default() }.comment(&hops, &mut text);
+        assert_eq!(text, "marked CE at bottleneck; dropped at second (aqm) at 0.000000005 s");
     }
 
     #[test]

@@ -4,8 +4,12 @@ use dumbbell_core::packet::{Ecn, HEADERS};
 
 /// Bits of the TCP header's flags (RFC 9293 section 3.1, RFC 9768 section 3.1).
 pub mod tcp_flag {
+    /// No more data.
+    pub const FIN: u16 = 1;
     /// Synchronise.
     pub const SYN: u16 = 1 << 1;
+    /// Reset.
+    pub const RST: u16 = 1 << 2;
     /// Push.
     pub const PSH: u16 = 1 << 3;
     /// Acknowledgement.
@@ -217,6 +221,23 @@ impl Headers {
         headers.bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         headers
     }
+}
+
+/// Gives the headers of a frame of `len` bytes the sums that they have with a payload of zeros; those of TCP or UDP begin at `transport`.
+pub fn complete(headers: &mut [u8], transport: usize, len: u16) {
+    let protocol = headers[ETHERNET + 9];
+    let at = if protocol == 6 { transport + 16 } else { transport + UDP - 2 };
+    headers[ETHERNET + 10..ETHERNET + 12].fill(0);
+    let of_ip = !folded(sum(&headers[ETHERNET..transport]));
+    headers[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&of_ip.to_be_bytes());
+    headers[at..at + 2].fill(0);
+    let pseudo = sum(&headers[ETHERNET + 12..ETHERNET + 20]) + u32::from(protocol) + u32::from(len) - transport as u32;
+    let found = match !folded(pseudo + sum(&headers[transport..])) {
+        // of UDP it would say that there is none (RFC 768)
+        0 if protocol != 6 => u16::MAX,
+        found => found,
+    };
+    headers[at..at + 2].copy_from_slice(&found.to_be_bytes());
 }
 
 struct Options {

@@ -6,7 +6,10 @@
 //!
 //! The simulator counts segments and the headers count bytes, so numbers are derived: data begin one behind the sequence number of the SYN, and each segment follows the one
 //! before it. TCP's payload is zeros; its checksums hold for the whole frame, of which a file may keep less. Connections do not close.
+//!
+//! What kernels sent is [`Captured`] instead: headers as they were, from files that another engine writes while a run goes on.
 
+mod captured;
 mod columns;
 mod connection;
 mod fate;
@@ -16,6 +19,7 @@ mod recorder;
 mod state;
 mod write;
 
+pub use captured::{Captured, Place, Queue, Record, Stream, Told, RECORD};
 pub use columns::{Column, Columns};
 pub use recorder::{Asked, Listener, Recorder, Written};
 use std::io::Write;

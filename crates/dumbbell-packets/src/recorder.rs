@@ -37,6 +37,26 @@ pub struct Asked {
     pub snap: Option<u32>,
 }
 
+impl Asked {
+    /// Names of the points that are asked for, and of all hops.
+    pub(crate) fn names(&self, config: &RunConfig) -> Result<(Vec<String>, Vec<String>), String> {
+        let hops: Vec<String> = (0..=config.hops.len()).map(|hop| config.hop_name(hop).to_owned()).collect();
+        let known = points(hops.iter().map(String::as_str));
+        if let Some(unknown) = self.points.iter().find(|point| !known.contains(point)) {
+            return Err(format!("{unknown}: no point, allowed: {}", known.join(", ")));
+        }
+        let is_asked = |point: &&String| if self.points.is_empty() { *point == SENDER } else { self.points.contains(point) };
+        Ok((known.iter().filter(is_asked).cloned().collect(), hops))
+    }
+
+    /// Where records at these points go: into a file that was made by a program and has a comment, or into columns.
+    pub(crate) fn output(&self, names: &[String], file: Option<(Sink, &str, &str)>) -> Output {
+        let Some((sink, program, comment)) = file else { return Output::Columns(Box::default()) };
+        let interfaces: Vec<_> = names.iter().map(|name| (name.clone(), described(name))).collect();
+        Output::Pcapng(Pcapng::new(sink, program, comment, &interfaces, self.snap.unwrap_or(0)), self.snap)
+    }
+}
+
 /// What was written.
 pub struct Written {
     /// How many records.
@@ -82,20 +102,8 @@ impl Recorder {
     /// # Errors
     /// A point that the run has not.
     pub fn new(config: &RunConfig, asked: Asked, file: Option<(Sink, &str, &str)>) -> Result<Recorder, String> {
-        let hops: Vec<String> = (0..=config.hops.len()).map(|hop| config.hop_name(hop).to_owned()).collect();
-        let known = points(hops.iter().map(String::as_str));
-        if let Some(unknown) = asked.points.iter().find(|point| !known.contains(point)) {
-            return Err(format!("{unknown}: no point, allowed: {}", known.join(", ")));
-        }
-        let is_asked = |point: &&String| if asked.points.is_empty() { *point == SENDER } else { asked.points.contains(point) };
-        let names: Vec<String> = known.iter().filter(is_asked).cloned().collect();
-        let output = match file {
-            None => Output::Columns(Box::default()),
-            Some((sink, program, comment)) => {
-                let interfaces: Vec<_> = names.iter().map(|name| (name.clone(), described(name))).collect();
-                Output::Pcapng(Pcapng::new(sink, program, comment, &interfaces, asked.snap.unwrap_or(0)), asked.snap)
-            }
-        };
+        let (names, hops) = asked.names(config)?;
+        let output = asked.output(&names, file);
         let flows = config.flows.iter().map(|flow| flow.params.base_rtt);
         let web = config.web.iter().map(|web| web.params.base_rtt);
         let rtts = flows.chain(web).chain(config.udp.iter().map(UdpConfig::line).map(|(rtt, _)| rtt));
@@ -203,12 +211,12 @@ impl Log for Listener {
 
     fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
         if before != Ecn::Ce {
-            self.hear(at.now, Event::Marked(*packet, Marked { hop: self.hop, mark, reason }));
+            self.hear(at.now, Event::Marked(*packet, Marked { hop: self.hop, mark, reason: Some(reason) }));
         }
     }
 
     fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
-        let dropped = Dropped { hop: self.hop, reason, place, at: at.now };
+        let dropped = Dropped { hop: self.hop, reason: Some(reason), place: Some(place), at: at.now };
         self.hear(at.now, Event::Dropped(*packet, Box::new(dropped)));
     }
 

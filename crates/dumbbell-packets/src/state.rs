@@ -3,7 +3,7 @@
 use crate::connection::{Connection, Hosts};
 use crate::fate::{Dropped, Fates, Marked, OpenFates, Waiting};
 use crate::recorder::{Asked, Written};
-use crate::write::{Output, Record, What, Writer};
+use crate::write::{Record, What, Writer};
 use crate::{RECEIVER, SENDER};
 use dumbbell_core::log::{Beginning, Mark, Speech};
 use dumbbell_core::packet::{flag, Packet};
@@ -135,15 +135,7 @@ impl State {
         while let Some((time, record)) = self.waiting.pop() {
             self.write(time, &record);
         }
-        let count = self.writer.count;
-        let columns = match &mut self.writer.output {
-            Output::Pcapng(file, _) => {
-                file.finish()?;
-                None
-            }
-            Output::Columns(columns) => Some(std::mem::take(&mut **columns)),
-        };
-        Ok(Written { count, columns })
+        Ok(Written { count: self.writer.count, columns: self.writer.output.finish()? })
     }
 
     /// Notes what was seen, if it was at a time that is asked for.

@@ -8,6 +8,7 @@ use crate::pcapng::Pcapng;
 use dumbbell_core::packet::{Ecn, Packet, SYN_FRAME, UDP_HEADERS};
 use dumbbell_core::tcp::Ack;
 use dumbbell_core::units::Time;
+use std::io;
 
 /// What was seen at a point.
 pub enum What {
@@ -31,6 +32,16 @@ pub enum Output {
     /// A file, and how many bytes it keeps of each frame: 0 for all; `None` for headers, and payload that is not zeros.
     Pcapng(Pcapng, Option<u32>),
     Columns(Box<Columns>),
+}
+
+impl Output {
+    /// Writes what is left; the rows, if they go into columns.
+    pub fn finish(self) -> io::Result<Option<Columns>> {
+        match self {
+            Output::Pcapng(mut file, _) => file.finish().map(|()| None),
+            Output::Columns(columns) => Ok(Some(*columns)),
+        }
+    }
 }
 
 /// The comment of a SYN that was not simulated.

@@ -363,6 +363,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(qlog::run_qlog, module)?)?;
     module.add_function(wrap_pyfunction!(packets::packet_points, module)?)?;
     module.add_function(wrap_pyfunction!(packets::run_packets, module)?)?;
+    module.add_function(wrap_pyfunction!(packets::write_captured, module)?)?;
     module.add_function(wrap_pyfunction!(describe_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(try_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_header, module)?)?;

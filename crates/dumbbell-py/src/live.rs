@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyChildProcessError, PyFileNotFoundError, PyOSError, PyPe
 use pyo3::prelude::*;
 use std::ffi::OsString;
 use std::net::IpAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Version of the live engine: the package's version and a hash of the code of core, simulator and live engine.
@@ -27,15 +28,22 @@ fn live_permission() -> PyResult<()> {
     dumbbell_live::namespaces::gain_permission().map_err(|error| PyOSError::new_err(error.to_string()))
 }
 
-/// Runs one canonical configuration in real time, without holding the GIL; `live_permission` comes before.
+/// Runs one canonical configuration in real time, without holding the GIL; `live_permission` comes before. `trace` is a folder for the headers of all frames.
 ///
 /// Raises ValueError on a bad configuration, OSError if there is no network to work in, RuntimeError if an invariant fails, Interrupted if cancelled.
 #[pyfunction]
-#[pyo3(signature = (config, cancel, progress=None))]
-fn live_run(py: Python<'_>, config: &str, cancel: &Cancel, progress: Option<&Progress>) -> PyResult<Result> {
+#[pyo3(signature = (config, cancel, progress=None, trace=None))]
+#[allow(clippy::needless_pass_by_value)] // made from Python's path
+fn live_run(
+    py: Python<'_>,
+    config: &str,
+    cancel: &Cancel,
+    progress: Option<&Progress>,
+    trace: Option<PathBuf>,
+) -> PyResult<Result> {
     let flag = &cancel.flag;
     let reached = progress.map_or_else(Default::default, |p| p.simulated.clone());
-    let done = py.detach(|| parse(config).map(|config| dumbbell_live::run::run(&config, flag, &reached)))?;
+    let done = py.detach(|| parse(config).map(|config| dumbbell_live::run::run(&config, flag, &reached, trace.as_deref())))?;
     done.map(Result::from).map_err(said)
 }
 

@@ -2,18 +2,20 @@
 
 use crate::arrow::{as_error, coded_or_none, integers_or_none, reals, Rows};
 use crate::qlog::{carried_out, parsed, Failure};
-use crate::{load, Cancel, Result};
+use crate::{load, parse, refused, Cancel, Result};
 use arrow_array::{ArrayRef, StringArray};
 use arrow_schema::ArrowError;
 use dumbbell_config::RunConfig;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::units::Time;
-use dumbbell_packets::{points, Asked, Column, Columns, Recorder, Sink, Written};
+use dumbbell_packets::{points, Asked, Captured, Column, Columns, Place, Queue, Recorder, Sink, Stream, Written};
 use dumbbell_sim::additions::Additions;
 use dumbbell_sim::{Outcome, Sim};
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
@@ -88,4 +90,95 @@ pub fn run_packets(
     let (outcome, Written { count, columns }) = py.detach(|| write(config, additions, &cancel.flag, asked, file))?;
     let rows = columns.as_ref().map(rows).transpose()?;
     Ok((outcome.into(), count, rows))
+}
+
+/// What was captured of a run: a dict.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub struct Files {
+    streams: Vec<(String, u16, PathBuf, u64)>,
+    queues: Vec<QueueFiles>,
+    told: Vec<(u16, PathBuf)>,
+    started: u64,
+    first_port: u16,
+    receivers: Option<(u16, u16)>,
+    mss: Option<u32>,
+    completes: bool,
+}
+
+/// What was captured of a queue, and what it is like: a dict.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+struct QueueFiles {
+    arrived: PathBuf,
+    left: PathBuf,
+    count: u64,
+    drops_on_arrival: bool,
+    flow_queues: bool,
+    limit: Option<u64>,
+    drops: u64,
+}
+
+fn place(name: &str, hop: u16) -> PyResult<Place> {
+    Ok(match name {
+        "left" => Place::Left,
+        "right" => Place::Right,
+        "into" => Place::Into(hop),
+        "out" => Place::Out(hop),
+        _ => return Err(PyValueError::new_err(format!("{name}: left, right, into or out"))),
+    })
+}
+
+/// Writes the packets of a run of a canonical configuration that kernels carried out, from files that were written meanwhile; `dumbbell_packets::Captured`
+/// describes them. A stream is (place, number of the hop, file, ns by which its frames passed earlier). The rest is as in `run_packets`. Returns how many packets were written, and the rows.
+///
+/// Raises ValueError on a bad configuration, RuntimeError if files do not fit together, and OSError if one cannot be read or written.
+#[pyfunction]
+#[pyo3(signature = (config, files, path=None, *, comment="", points=vec![], flows=vec![], start=0, end=u64::MAX, snap=None))]
+#[allow(clippy::needless_pass_by_value, clippy::too_many_arguments)] // made from Python's tables; keywords
+pub fn write_captured(
+    py: Python<'_>,
+    config: &str,
+    files: Files,
+    path: Option<PathBuf>,
+    comment: &str,
+    points: Vec<String>,
+    flows: Vec<u32>,
+    start: u64,
+    end: u64,
+    snap: Option<u32>,
+) -> PyResult<(u64, Option<Rows>)> {
+    let config = RunConfig::from_json(&parse(config)?).map_err(refused)?;
+    let asked = Asked { points, flows, from: Time(start), until: Time(end), snap };
+    let stream = |(name, hop, records, earlier): (String, u16, PathBuf, u64)| {
+        Ok(Stream { place: place(&name, hop)?, path: records, earlier: Time(earlier) })
+    };
+    let captured = Captured {
+        streams: files.streams.into_iter().map(stream).collect::<PyResult<_>>()?,
+        told: files.told,
+        started: files.started,
+        first_port: files.first_port,
+        receivers: files.receivers.map(|(first, last)| first..=last),
+        mss: files.mss,
+        completes: files.completes,
+    };
+    let queue = |QueueFiles { arrived, left, count, drops_on_arrival, flow_queues, limit, drops }| Queue {
+        arrived,
+        left,
+        count,
+        drops_on_arrival,
+        flow_queues,
+        limit,
+        drops,
+    };
+    let queues: Vec<Queue> = files.queues.into_iter().map(queue).collect();
+    let file = match path {
+        Some(path) => Some((Box::new(File::create(path)?) as Sink, PROGRAM, comment)),
+        None => None,
+    };
+    let written = py.detach(|| captured.write(&config, asked, &queues, file)).map_err(|error| match error.kind() {
+        ErrorKind::InvalidData => PyRuntimeError::new_err(error.to_string()),
+        _ => error.into(),
+    })?;
+    Ok((written.count, written.columns.as_ref().map(rows).transpose()?))
 }

@@ -35,6 +35,10 @@ def trace(
     snap: Annotated[
         int | None, Option(metavar="BYTES", help="Bytes kept of each frame, 0: all; by default headers.")
     ] = None,
+    engine: Annotated[
+        str,
+        Option("--engine", metavar="ENGINE", help="What runs it: sim, live, linux or linux:NAME, as of dumbbell run."),
+    ] = "sim",
     trust: Annotated[
         bool, Option("--trust", help="Load the plugins that lie next to the file, or in folders below: code.")
     ] = False,
@@ -43,7 +47,9 @@ def trace(
 
     By default those that the senders' hosts send and receive; what queues did with them stands in their comments.
     """
+    from dumbbell import engines
     from dumbbell.cli.read import span
+    from dumbbell.engines.base import Captures, of_engine
     from dumbbell.errors import Conflict, WrongValue, shown
     from dumbbell.experiment.file import load
     from dumbbell.experiment.plugins import trust as trusting
@@ -60,12 +66,24 @@ def trace(
         raise Conflict("trace", "", f"{others[0]} and {path.name}", f"{others[0]} with a .pcapng or .parquet file")
     if trust:
         trusting.trust(Path(file).absolute().parent)
-    chosen = cells.chosen(load(file, settings), cell, where or [], "trace")
+    experiment = load(file, settings)
+    captures: Captures | None = None
+    if engine != "sim":
+        found = engines.by_name(engine)
+        if qlog or not isinstance(found, Captures):
+            some = "--engine sim, or linux or live with a .pcapng or .parquet file"
+            raise Conflict("trace", "", f"--engine {engine} and {path.name}", some)
+        captures = found
+        (experiment,) = of_engine([experiment], found)
+    chosen = cells.chosen(experiment, cell, where or [], "trace")
     if qlog:
         contained.run(chosen, path, flow or [])
         print(path)
         return
     asked = wanted.checked(chosen, at or (), flow or (), None if time is None else span(time), snap)
-    found = writing.write(chosen, path, asked)
+    if captures is not None:
+        for note in captures.check(chosen, experiment.file):
+            print(f"not quite the same on Linux: {note}", file=sys.stderr)
+    written = writing.write(chosen, path, asked, captures)
     print(path)
-    print(f"{found.packets} packets", file=sys.stderr)
+    print(f"{written.packets} packets", file=sys.stderr)

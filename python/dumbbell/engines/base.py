@@ -5,7 +5,8 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol, Self
+from contextlib import AbstractContextManager
+from typing import Protocol, Self, runtime_checkable
 
 from dumbbell import _native
 from dumbbell.experiment.cell import Cell
@@ -102,6 +103,17 @@ class Engine(Protocol):
 
     def workers(self, jobs: int) -> Workers:
         """Return where runs are carried out, up to `jobs` at a time; raises InputError."""
+
+
+@runtime_checkable
+class Captures(Protocol):
+    """An engine whose kernels send packets, which can be captured."""
+
+    def check(self, cell: Cell, file: str) -> list[str]:
+        """Return what it does only nearly as the simulator; raises InputError, said of `file`, if it cannot run it."""
+
+    def captured(self, cell: Cell) -> AbstractContextManager[tuple[_native.Result, "_native._Files"]]:
+        """Carry out a run, and yield what it measured and the files of its packets; raises RuntimeError if it fails."""
 
 
 def of_engine(experiments: list[Experiment], engine: Engine) -> list[Experiment]:

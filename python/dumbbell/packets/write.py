@@ -14,10 +14,12 @@ from typing import Any
 import polars as pl
 
 from dumbbell import _native
+from dumbbell.engines.base import Captures
 from dumbbell.errors import Conflict, Failed, Unwritable, one_line
 from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.packets.wanted import Wanted, points_of
+from dumbbell.results.versions import kind
 from dumbbell.scratch import Scratch
 
 PCAPNG, PARQUET = ".pcapng", ".parquet"
@@ -33,20 +35,24 @@ class Written:
     hash: str
 
 
-def write(cell: Cell, output: Path, wanted: Wanted) -> Written:
+def write(cell: Cell, output: Path, wanted: Wanted, engine: Captures | None = None) -> Written:
     """Run a cell and write its packets to a file that ends in .pcapng or .parquet; raises InputError.
 
-    Parquet has one row per packet and point, at all points unless some are wanted; the columns are those of `frame`.
+    It is simulated unless there is an `engine`. Parquet has one row per packet and point, at all points unless some are
+    wanted; the columns are those of `frame`.
     """
     try:
         if output.suffix == PARQUET:
             if wanted.snap is not None:
                 raise Conflict("trace", "", f"--snap and {output.name}", "--snap with a .pcapng file")
-            rows, digest = frame(cell, wanted)
+            rows, digest = frame(cell, wanted, engine)
             rows.write_parquet(output)
             return Written(output, rows.height, digest)
         with output.open("wb"):  # a file that cannot be written is known before the run
             pass
+        if engine is not None:
+            result, count, _ = _captured(cell, wanted, output, engine)
+            return Written(output, count, result.hash)
         count, digest = _run(cell, wanted, output, described(cell))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
@@ -54,16 +60,19 @@ def write(cell: Cell, output: Path, wanted: Wanted) -> Written:
     return Written(output, count, digest)
 
 
-def frame(cell: Cell, wanted: Wanted) -> tuple[pl.DataFrame, str]:
+def frame(cell: Cell, wanted: Wanted, engine: Captures | None = None) -> tuple[pl.DataFrame, str]:
     """Run a cell and return its packets and the hash of what it measured; raises InputError.
 
     One row per packet and point, at all points unless some are wanted, in the order of time: `time_s`; `point`, `flow`,
     `direction` ("data" or "ack"), `protocol`; `length` of the frame and `payload`, bytes; `seq` and `ack`, bytes from
     the start; `flags`, `window` (bytes), `ecn`, `tsval` and `tsecr` (ms), `sack` ("start-end …"), `segment`,
     `retransmission`; and what became of it: `mark`, `mark_reason`, `mark_hop`, `drop_reason`, `drop_place`, `drop_hop`,
-    `drop_s`.
+    `drop_s`. What an `engine` does not know is null.
     """
     wanted = wanted if wanted.points else replace(wanted, points=tuple(points_of(cell.groups)))
+    if engine is not None:
+        result, _, native = _captured(cell, wanted, None, engine)
+        return pl.DataFrame(native), result.hash
     if plugins.paths(cell.groups):
         with Scratch() as folder:
             _, digest = _run(cell, wanted, rows := folder / "rows.parquet", "")
@@ -76,7 +85,20 @@ def described(cell: Cell) -> str:
     """Return the comment of a file: which run it is."""
     keys = "".join(f", {key}={value}" for key, value in cell.matrix.items())
     title = f" ({cell.title})" if cell.title else ""
-    return f"{cell.experiment}{title}{keys}, seed={cell.seed}, engine {cell.engine}, simulated by dumbbell"
+    how = "simulated" if kind(cell.engine) == "sim" else "carried out"
+    return f"{cell.experiment}{title}{keys}, seed={cell.seed}, engine {cell.engine}, {how} by dumbbell"
+
+
+def _captured(
+    cell: Cell, wanted: Wanted, output: Path | None, engine: Captures
+) -> tuple[_native.Result, int, _native.Rows | None]:
+    """Run on an engine whose kernels send."""
+    try:
+        with engine.captured(cell) as (result, files):
+            count, rows = _native.write_captured(cell.config, files, output, comment=described(cell), **wanted.keywords)
+            return result, count, rows
+    except RuntimeError as error:
+        raise Failed("trace", "", one_line(str(error)), "a run that can be carried out") from None
 
 
 def _run(cell: Cell, wanted: Wanted, output: Path, comment: str) -> tuple[int, str]:

@@ -8,6 +8,7 @@ use dumbbell_core::log::{Mark, MarkReason};
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::Rate;
 use dumbbell_core::with_aqm;
+use dumbbell_packets::Record;
 use serde_json::{json, Value};
 
 /// Time of a full frame at 10 Mbit/s: 1514 * 8 / 10^7 s.
@@ -255,4 +256,37 @@ fn the_arrivals_make_most_disciplines_mark_or_drop() {
     for name in ["codel", "fq_codel", "pie", "dualpi2", "step"] {
         assert!(acts(name).contains(&true), "{name}: {:?}", acts(name));
     }
+}
+
+#[test]
+fn a_trace_has_what_came_what_went_and_what_the_queue_did() {
+    let folder = std::env::temp_dir().join(format!("dumbbell-direction-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let step = built(&json!({"name": "step", "threshold": 2_000_000, "limit": 3}));
+    let queue = queue(step, Shaper::Link, Dropped::default());
+    let mut direction = Direction::new(Some(queue), treatment(5), 1000).traced(Trace::new(&folder, 0).expect("files"));
+    // one on the link, three that wait, and one too many
+    (0..5).for_each(|port| direction.arrive(&ipv4(port, 0b01, 1514), Time(1_000)));
+    while direction.counts().left < 4 {
+        let now = direction.next_wakeup();
+        direction.advance(now);
+        while let Some(Departure { due, frame }) = direction.depart(now) {
+            direction.sends(frame, due);
+            direction.gone(frame);
+        }
+    }
+    direction.take_trace().expect("a trace").finish().expect("files");
+    let read = |kind: Kind| {
+        let bytes = std::fs::read(folder.join(kind.name(0))).expect("a file");
+        let mut from = &bytes[..];
+        std::iter::from_fn(|| Record::read(&mut from).expect("records")).map(|one| (one.time, one.told)).collect::<Vec<_>>()
+    };
+    assert_eq!(read(Kind::Arrived), [(1_000, None); 5]);
+    let left = [1, 2, 3, 4].map(|number| 1_000 + number * FRAME);
+    assert_eq!(read(Kind::Left), left.map(|time| (time, None)));
+    assert_eq!(read(Kind::Sent), left.map(|time| (time + 5_000_000, None)));
+    let (dropped, marked) = (Told::Dropped(DropReason::Overflow, Place::Arrival), Told::Marked(Mark::Ce, MarkReason::Step));
+    // 2 ms are over for the two that left the queue last
+    assert_eq!(read(Kind::Told), [(1_000, Some(dropped)), (left[2], Some(marked)), (left[3], Some(marked))]);
+    std::fs::remove_dir_all(&folder).expect("a folder");
 }

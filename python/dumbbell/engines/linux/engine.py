@@ -1,5 +1,7 @@
 """Runs on Linux: one guest per run, each a process group on one core, with the clock of the guest as virtual time."""
 
+import array
+import bisect
 import contextlib
 import hashlib
 import json
@@ -20,6 +22,9 @@ from dumbbell.engines.linux import guest, kernels
 from dumbbell.engines.linux.changes import SEED_VARIABLE
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.mapping import VERSION, Mapped, by_path, mapped, notes
+from dumbbell.engines.linux.plan import FIRST_PORT
+from dumbbell.engines.linux.points import PROGRAM as _TRACER
+from dumbbell.engines.linux.points import Point, command
 from dumbbell.engines.linux.qdiscs import Qdisc
 from dumbbell.errors import InputError, Needs, one_line
 from dumbbell.experiment import plugins
@@ -38,6 +43,7 @@ _LOOK_S = 0.02
 # of its random numbers (random_init_early in drivers/char/random.c), so nothing in it may differ between processes.
 _HERE, _PROGRAM = "/proc/self/cwd", "program"
 _UNLIMITED = 2**62  # packets
+_RECORD_WORDS = 4  # of 64 bits, in a record of a packet; the first is its time
 _CHECKED = 4096  # runs of an experiment that are checked before the first one, or a sample of as many
 
 
@@ -89,13 +95,29 @@ class Engine:
         for experiment in experiments:
             cells = list(experiment.cells()) if len(experiment) <= _CHECKED else experiment.sample(_CHECKED)
             for cell in cells:
-                plugins.refuse(cell.groups, experiment.file, "--engine linux")
-                try:
-                    mapped(cell, self.kernel)
-                except InputError as error:
-                    raise error.within(experiment.file) from None
+                self.check(cell, experiment.file)
             said |= dict.fromkeys(notes(cells, self.kernel))
         return list(said)
+
+    def check(self, cell: Cell, file: str) -> list[str]:
+        """Return what Linux does only nearly; raises InputError, said of `file`, if it cannot carry out a run."""
+        plugins.refuse(cell.groups, file, "--engine linux")
+        try:
+            mapped(cell, self.kernel)
+        except InputError as error:
+            raise error.within(file) from None
+        return notes([cell], self.kernel)
+
+    @contextlib.contextmanager
+    def captured(self, cell: Cell) -> Iterator[tuple[_native.Result, "_native._Files"]]:
+        """Carry out a run, and yield what it measured and the files of its packets.
+
+        They are captured at all points, whichever are wanted: another program in the guest makes it another run, a few
+        hundred nanoseconds apart, and all traces of a cell are to be of the same one.
+        """
+        plan = mapped(cell, self.kernel)
+        with Guests(self, 1) as guests, guests.over(cell, plan, _native.Progress(), plan.points) as folder:
+            yield _measured(cell, plan, folder), _files(cell, plan, folder)
 
 
 def engine(kernel: str | None = None) -> Engine:
@@ -128,16 +150,28 @@ class Guests(Local):
             plan = mapped(cell, self._engine.kernel)
         except InputError as error:  # of a sweep too large to be checked as a whole
             raise RuntimeError(str(error)) from None
+        with self.over(cell, plan, progress) as folder:
+            result = _measured(cell, plan, folder)
+        return Measured(time.perf_counter() - began, result, self._described)
+
+    @contextlib.contextmanager
+    def over(
+        self, cell: Cell, plan: Mapped, progress: _native.Progress, wanted: Sequence[Point] = ()
+    ) -> Iterator[Path]:
+        """Carry out a run and yield its folder, which has the packets at the points that are wanted."""
         try:
             with Scratch(kernels.runs()) as folder:
-                (folder / "plan").write_text(by_path(plan.plan), encoding="ascii")
+                lines = plan.plan
+                if wanted:
+                    lines += command(wanted)
+                    (folder / _TRACER).symlink_to(guest.program(guest.TRACER))
+                (folder / "plan").write_text(by_path(lines), encoding="ascii")
                 (folder / _PROGRAM).symlink_to(self._program)
                 with self._guest(cell, plan, folder) as child:
                     self._wait(child, cell, folder, progress)
-                result = _measured(cell, plan, folder)
+                yield folder
         except OSError as error:
             raise RuntimeError(f"{error.filename or kernels.runs()}: {error.strerror or error}") from None
-        return Measured(time.perf_counter() - began, result, self._described)
 
     @contextlib.contextmanager
     def _guest(self, cell: Cell, plan: Mapped, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
@@ -222,6 +256,42 @@ def _crossed(qdisc: Qdisc, folder: Path, suffix: str) -> "_native._Captured":
         "flow_queues": qdisc.flow_queues,
         "limit": _limit(qdisc, said),
         "counters": counters(said),
+    }
+
+
+def _files(cell: Cell, plan: Mapped, folder: Path) -> "_native._Files":
+    """Return what was captured for a trace, and what its queues are like."""
+    started = int((folder / "done").read_text())
+    places = {(point.place, point.hop): folder / point.file for point in plan.points}
+    queues: list[_native._Queue] = []
+    for hop, qdisc in enumerate(plan.hops):
+        suffix = f".{hop}" if hop else ""
+        times = array.array("Q", (folder / f"arrived{suffix}").read_bytes())[::_RECORD_WORDS]
+        said = discipline((folder / f"counters{suffix}").read_text(), qdisc.kind)
+        queues.append(
+            {
+                "arrived": places["into", hop],
+                "left": places.get(("behind queue", hop), places["out", hop]),
+                "count": bisect.bisect_right(times, started + cell.duration),
+                "drops_on_arrival": qdisc.signals_on_arrival,
+                "flow_queues": qdisc.flow_queues,
+                "limit": None if qdisc.full == "unknown" else _limit(qdisc, said),
+                "drops": counters(said).get("drops", 0),
+            }
+        )
+    return {
+        "streams": [
+            (point.place, point.hop, folder / point.file, point.earlier)
+            for point in plan.points
+            if point.place != "behind queue"
+        ],
+        "queues": queues,
+        "told": [],
+        "started": started,
+        "first_port": FIRST_PORT,
+        "receivers": plan.receivers,
+        "mss": cell.groups["hosts"]["mss"],
+        "completes": True,
     }
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.nets import Net
 from dumbbell.engines.linux.plan import Plan
+from dumbbell.engines.linux.points import Point, points
 from dumbbell.engines.linux.qdiscs import Qdisc, approximated
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.net import hops
@@ -26,6 +27,10 @@ class Mapped:
     hops: tuple[Qdisc, ...]
     """What is at each hop: the bottleneck, then the others."""
     senders: int
+    points: tuple[Point, ...]
+    """Where packets can be captured for a trace."""
+    receivers: tuple[int, int] | None
+    """First and last port of receivers, if packets go back over hops."""
 
 
 def notes(cells: list[Cell], kernel: Kernel) -> list[str]:
@@ -63,4 +68,5 @@ def mapped(cell: Cell, kernel: Kernel) -> Mapped:
     plan.make()
     arguments = tuple(f"{name}={value}" for name, value in sorted(plan.arguments.items()))
     text = "".join(f"{line}\n" for line in plan.lines)
-    return Mapped(text, arguments, tuple(hop.qdisc for hop in plan.hops), plan.sender_count)
+    qdiscs = tuple(hop.qdisc for hop in plan.hops)
+    return Mapped(text, arguments, qdiscs, plan.sender_count, tuple(points(plan)), plan.receiver_ports)

@@ -29,6 +29,7 @@ class Net(Plan):
     most_senders = _RECEIVER_PORT - FIRST_PORT
     port_places = (("d1", (22, 20)), ("d0", (20, 22)))
     port_bits = _RECEIVER_PORT
+    receiver_ports = (_RECEIVER_PORT, 0xFFFF)
 
     @staticmethod
     def is_needed(cell: Cell) -> bool:

@@ -147,6 +147,7 @@ class Plan:
     # where the receiver's port stands in the IPv4 packets of each device of D, and its bits that say that it is one
     port_places: tuple[tuple[str, tuple[int, ...]], ...] = (("d1", (22,)), ("d0", (20,)))
     port_bits = 0
+    receiver_ports: tuple[int, int] | None = None  # where they say which way a packet goes
 
     def __init__(self, cell: Cell, kernel: Kernel) -> None:
         self.groups, self.kernel, self.lines = cell.groups, kernel, list[str]()

@@ -1,9 +1,9 @@
 """The process in which a live run is carried out; it has what is in its network namespaces, and they end with it.
 
-Its argument is the file of the extension module. On standard input it gets the configuration, one line of JSON; when
-that input is closed it ends at once. On standard output it says `progress NS` from time to time and at the end `done
-LENGTH` and the result, or `failed KIND TEXT`. It imports nothing but the extension: a process with several threads gets
-no user namespace.
+Its arguments are the file of the extension module and perhaps a folder for the headers of all frames. On standard input
+it gets the configuration, one line of JSON; when that input is closed it ends at once. On standard output it says
+`progress NS` from time to time and at the end `done LENGTH` and the result, or `failed KIND TEXT`. It imports nothing
+but the extension: a process with several threads gets no user namespace.
 """
 
 import importlib.util
@@ -57,7 +57,7 @@ def main() -> None:
         over = threading.Event()
         reporter = threading.Thread(target=_report, args=(progress, over), daemon=True)
         reporter.start()
-        result = native.live_run(config, native.Cancel(), progress).to_bytes()
+        result = native.live_run(config, native.Cancel(), progress, *sys.argv[2:]).to_bytes()
         over.set()
         reporter.join()  # so that no report is in the middle of the result
     except (OSError, RuntimeError, ValueError) as error:

@@ -1,5 +1,6 @@
 """Runs in real time, one after the other: each in a process of its own, which takes its network namespaces with it."""
 
+import contextlib
 import json
 import os
 import platform
@@ -7,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -21,10 +22,12 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.registry import registry
 from dumbbell.results.store import Measured
+from dumbbell.scratch import Scratch
 
 SET_UP_S = 0.5  # what a run takes in addition to its duration, about: a process, namespaces
 PATIENCE_S = 30.0  # beyond the duration of a run, after which it is given up
 _CHECKED = 512  # runs of a sweep that are checked before the first
+_FIRST_PORT, _FIRST_RECEIVER = 10_000, 5_001  # flows.rs: ports of senders, and those of receivers below them
 _HOSTS = ("profile", "ecn", "mss")  # that the live engine minds, or refuses by itself
 
 
@@ -60,6 +63,18 @@ class Engine:
             for cell in cells:
                 check(cell, experiment.file)
         return []
+
+    @staticmethod
+    def check(cell: Cell, file: str) -> list[str]:
+        """Return nothing; raises InputError, said of `file`, if a run cannot be carried out live."""
+        check(cell, file)
+        return []
+
+    @contextlib.contextmanager
+    def captured(self, cell: Cell) -> Iterator[tuple[_native.Result, "_native._Files"]]:
+        """Carry out a run, and yield what it measured and the files of its packets."""
+        with Scratch() as folder, Lab(self) as lab:
+            yield lab.measured(cell, _native.Progress(), folder), _files(cell, folder)
 
     @staticmethod
     def at_once(_jobs: int) -> int:
@@ -125,7 +140,13 @@ class Lab(Local):
     def run(self, cell: Cell, progress: _native.Progress) -> Measured:
         """Carry out a run in a process of its own."""
         began = time.perf_counter()
+        result = self.measured(cell, progress)
+        return Measured(time.perf_counter() - began, result, self._described)
+
+    def measured(self, cell: Cell, progress: _native.Progress, trace: Path | None = None) -> _native.Result:
+        """Carry out a run and return what it measured; headers of all frames go into the folder `trace`."""
         command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("child.py")), str(_native.__file__)]
+        command += [] if trace is None else [str(trace)]
         # a session of its own: a Ctrl-C in the terminal is for us, and it gets its own share of the cores (priority.rs)
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as child:
             self._child = child
@@ -146,7 +167,7 @@ class Lab(Local):
                 child.kill()
         if invalid := reason(result):
             self._on_invalid(cell, invalid)
-        return Measured(time.perf_counter() - began, result, self._described)
+        return result
 
     def _result(self, output: IO[bytes], progress: _native.Progress) -> _native.Result:
         for line in output:
@@ -163,6 +184,28 @@ class Lab(Local):
         if self.stopped.is_set():
             raise _native.Interrupted
         raise RuntimeError("the process of the run ended too early")
+
+
+def _files(cell: Cell, folder: Path) -> "_native._Files":
+    """Return what crates/dumbbell-live/src/trace.rs wrote: of each direction, down and up, what came and what went."""
+    streams: list[tuple[str, int, Path, int]] = []
+    told: list[tuple[int, Path]] = []
+    for number, (here, there) in enumerate((("left", "right"), ("right", "left"))):
+        arrived, left, sent = (folder / f"{kind}.{number}" for kind in ("arrived", "left", "sent"))
+        if number == 0 or cell.groups.get("reverse") is not None:
+            streams += [("into", number, arrived, 0), ("out", number, left, 0)]
+            told.append((number, folder / f"told.{number}"))
+        streams += [(here, 0, arrived, 0), (there, 0, sent, 0)]
+    return {
+        "streams": streams,
+        "queues": [],
+        "told": told,
+        "started": 0,
+        "first_port": _FIRST_PORT,
+        "receivers": (_FIRST_RECEIVER, _FIRST_PORT - 1),
+        "mss": None,
+        "completes": False,
+    }
 
 
 def reason(result: _native.Result) -> str:

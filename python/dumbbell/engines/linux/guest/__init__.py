@@ -1,4 +1,4 @@
-"""The program in the guest: C, compiled at first use and kept by the hash of its source."""
+"""The programs in the guest: C, compiled at first use and kept by the hash of their source."""
 
 import hashlib
 import os
@@ -14,13 +14,14 @@ from dumbbell.errors import Failed, Needs, Unwritable, one_line
 from dumbbell.scratch import Scratch
 
 SOURCE = Path(__file__).with_name("guest.c")
+TRACER = Path(__file__).with_name("trace.c")  # of runs whose packets are wanted
 _COMPILER = ("cc", "-O2", "-Wall")
 
 
 @cache
-def digest() -> str:
-    """Return a hash of the program's source."""
-    return hashlib.blake2b(SOURCE.read_bytes(), digest_size=16).hexdigest()
+def digest(source: Path = SOURCE) -> str:
+    """Return a hash of a program's source."""
+    return hashlib.blake2b(source.read_bytes(), digest_size=16).hexdigest()
 
 
 _TOKEN = re.compile(r"""("(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*')|//[^\n]*|/\*.*?\*/|(\w+|[^\w\s])""", re.DOTALL)
@@ -38,10 +39,10 @@ def code_of(text: str) -> str:
     return hashlib.blake2b("\n".join(filter(None, tokens)).encode(), digest_size=16).hexdigest()
 
 
-def program() -> Path:
-    """Return the compiled program, which is kept next to the kernels; raises InputError if it cannot be compiled."""
+def program(source: Path = SOURCE) -> Path:
+    """Return a compiled program, which is kept next to the kernels; raises InputError if it cannot be compiled."""
     folder = kernels.home() / "programs"
-    binary = folder / f"guest-{digest()}"
+    binary = folder / f"{source.stem}-{digest(source)}"
     if binary.exists():
         return binary
     if shutil.which(_COMPILER[0]) is None:
@@ -51,7 +52,7 @@ def program() -> Path:
         with Scratch(kernels.runs()) as scratch:
             draft = scratch / binary.name
             subprocess.run(
-                together([*_COMPILER, "-o", str(draft), str(SOURCE), "-lm"]),
+                together([*_COMPILER, "-o", str(draft), str(source), "-lm"]),
                 check=True,
                 capture_output=True,
                 text=True,

@@ -1,0 +1,400 @@
+//! Frames that kernels sent, from files that an engine wrote while a run went on: merged, told apart by flows, and written as packets of a simulation are.
+//!
+//! Headers are those that were sent. What a queue did with a packet is known of its whole journey, so that it is looked for before anything is written.
+
+mod queue;
+mod record;
+
+pub use self::queue::Queue;
+pub use self::record::{Frame, Record, Told, RECORD};
+
+use crate::columns::Seen;
+use crate::fate::{Dropped, Fate, Marked};
+use crate::frame::{tcp_flag, Segment};
+use crate::recorder::{Asked, Written};
+use crate::write::Output;
+use crate::{Sink, OUT, RECEIVER, SENDER};
+use dumbbell_config::schedule::Schedule;
+use dumbbell_config::RunConfig;
+use dumbbell_core::units::Time;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fs::File;
+use std::io::{self, BufReader, ErrorKind};
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+/// Where frames of a file were captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// The hosts that send down and receive what is sent up.
+    Left,
+    /// The others.
+    Right,
+    /// Ahead of the queue of a hop.
+    Into(u16),
+    /// Behind the link of a hop.
+    Out(u16),
+}
+
+/// A file of records in order of time.
+#[derive(Clone, Debug)]
+pub struct Stream {
+    /// Where they were captured.
+    pub place: Place,
+    /// The file.
+    pub path: PathBuf,
+    /// By how much they passed the place earlier than their records say.
+    pub earlier: Time,
+}
+
+/// What was captured of a run.
+pub struct Captured {
+    /// All files.
+    pub streams: Vec<Stream>,
+    /// Files of what the queues of hops told of frames.
+    pub told: Vec<(u16, PathBuf)>,
+    /// Clock of the records at the start of the run, ns.
+    pub started: u64,
+    /// Port of the sender of flow 0; the others follow.
+    pub first_port: u16,
+    /// Ports of receivers; without them all that leaves the left is data, all that leaves the right is not, and hops see data only.
+    pub receivers: Option<RangeInclusive<u16>>,
+    /// Payload of segments in bursts that cross hosts as one.
+    pub mss: Option<u32>,
+    /// Sums of TCP and UDP are still to be computed, of payloads that are zeros.
+    pub completes: bool,
+}
+
+/// Whose a frame is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Whose {
+    /// Number of the flow.
+    pub number: u32,
+    /// It goes from the receiver of data to their sender.
+    pub back: bool,
+}
+
+/// One transmission, wherever it is seen. Numbers are those of the headers; identifications alone are used again after 65536 packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Transmission {
+    whose: Whose,
+    seq: u32,
+    ack: u32,
+    tsval: u32,
+    id: u16,
+}
+
+impl Transmission {
+    fn of(whose: Whose, frame: &Frame) -> Transmission {
+        let Segment { seq, ack, tsval, .. } = frame.says;
+        Transmission { whose, seq: seq as u32, ack: ack as u32, tsval, id: frame.id }
+    }
+}
+
+/// What became of those that were marked or dropped.
+#[derive(Default)]
+struct Fates(HashMap<Transmission, Fate>);
+
+impl Fates {
+    fn mark(&mut self, of: Transmission, marked: Marked) {
+        self.0.entry(of).or_default().mark(marked);
+    }
+
+    fn drop_packet(&mut self, of: Transmission, dropped: Dropped) {
+        self.0.entry(of).or_default().dropped = Some(dropped);
+    }
+}
+
+impl Fates {
+    /// Takes what a queue told.
+    fn hear(&mut self, mut frames: Frames<'_>, hop: u16) -> io::Result<()> {
+        while let Some(Passing { time: at, whose, frame, .. }) = frames.next()? {
+            let of = Transmission::of(whose, &frame);
+            match frames.told {
+                Some(Told::Marked(mark, reason)) => self.mark(of, Marked { hop, mark, reason: Some(reason) }),
+                Some(Told::Dropped(reason, place)) => {
+                    self.drop_packet(of, Dropped { hop, reason: Some(reason), place: Some(place), at });
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What does not fit together.
+fn wrong(text: String) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, text)
+}
+
+/// A frame that passes a place.
+struct Passing {
+    time: Time,
+    outgoing: bool,
+    whose: Whose,
+    frame: Frame,
+}
+
+/// The frames of a file, in order.
+struct Frames<'a> {
+    captured: &'a Captured,
+    place: Place,
+    earlier: Time,
+    from: BufReader<File>,
+    burst: VecDeque<Passing>,
+    /// Records that had frames of the run's.
+    records: u64,
+    /// What the last one told.
+    told: Option<Told>,
+}
+
+impl<'a> Frames<'a> {
+    fn open(captured: &'a Captured, path: &Path, place: Place, earlier: Time) -> io::Result<Frames<'a>> {
+        let from = BufReader::with_capacity(1 << 18, File::open(path)?);
+        Ok(Frames { captured, place, earlier, from, burst: VecDeque::new(), records: 0, told: None })
+    }
+
+    /// The next frame of the run.
+    fn next(&mut self) -> io::Result<Option<Passing>> {
+        while self.burst.is_empty() {
+            let Some(record) = Record::read(&mut self.from)? else { return Ok(None) };
+            let time = Time(record.time.saturating_sub(self.captured.started)).saturating_sub(self.earlier);
+            for frame in record.frames(self.captured.mss, self.captured.completes) {
+                if let Some(whose) = self.captured.whose(&frame, self.place, record.outgoing) {
+                    self.burst.push_back(Passing { time, outgoing: record.outgoing, whose, frame });
+                }
+            }
+            self.records += u64::from(!self.burst.is_empty());
+            self.told = record.told;
+        }
+        Ok(self.burst.pop_front())
+    }
+}
+
+impl Captured {
+    fn whose(&self, frame: &Frame, place: Place, outgoing: bool) -> Option<Whose> {
+        let [source, target] = frame.ports;
+        let back = match (&self.receivers, place) {
+            (Some(ports), _) => ports.contains(&source),
+            (None, Place::Left) => !outgoing,
+            (None, Place::Right) => outgoing,
+            (None, _) => false,
+        };
+        let sender = if back { target } else { source };
+        Some(Whose { number: u32::from(sender.checked_sub(self.first_port)?), back })
+    }
+
+    /// Writes the packets of a run of `config`: into a file that was made by a program and has a comment, or as columns. `queues` are those of the hops, if they told nothing.
+    ///
+    /// # Errors
+    /// A file cannot be read or written; [`ErrorKind::InvalidData`]: files do not fit together, or a point that the run has not.
+    pub fn write(
+        &self,
+        config: &RunConfig,
+        asked: Asked,
+        queues: &[Queue],
+        file: Option<(Sink, &str, &str)>,
+    ) -> io::Result<Written> {
+        let (points, hops) = asked.names(config).map_err(wrong)?;
+        let mut fates = Fates::default();
+        for (hop, queue) in (0..).zip(queues) {
+            queue.look(self, hop, config.run.duration, &mut fates)?;
+        }
+        for (hop, path) in &self.told {
+            fates.hear(Frames::open(self, path, Place::Into(*hop), Time::ZERO)?, *hop)?;
+        }
+        let output = asked.output(&points, file);
+        let writing = Writing {
+            directions: Directions::new(config),
+            duration: config.run.duration,
+            asked,
+            points,
+            hops,
+            fates,
+            output,
+            connections: HashMap::new(),
+            sent_again: HashSet::new(),
+            comment: String::new(),
+            count: 0,
+        };
+        writing.all(self)
+    }
+}
+
+/// Which flows send up.
+struct Directions {
+    listed: Vec<bool>,
+    web: Vec<bool>,
+}
+
+impl Directions {
+    fn new(config: &RunConfig) -> Directions {
+        let listed = config.flows.iter().map(|flow| flow.route.up).chain(config.udp.iter().map(|udp| udp.route.up));
+        let web = Schedule::new(config).web.into_iter().map(|one| config.web[one.process].route.up);
+        Directions { listed: listed.collect(), web: web.collect() }
+    }
+
+    /// `None` if there is no such flow.
+    fn of(&self, number: u32) -> Option<bool> {
+        let number = number as usize;
+        self.listed.get(number).or_else(|| self.web.get(number - self.listed.len())).copied()
+    }
+}
+
+/// What is known of the two ends of a connection: of the sender, and of the receiver.
+#[derive(Default)]
+struct Connection {
+    /// Their first sequence numbers.
+    first: [u32; 2],
+    /// The highest so far, from the first.
+    highest: [u64; 2],
+    /// Scales of the windows that they offer.
+    scale: [u8; 2],
+    /// The end of what was sent.
+    sent: u64,
+}
+
+impl Connection {
+    /// A number of this side as bytes from its first one.
+    fn unwrapped(&mut self, side: usize, number: u64) -> u64 {
+        let highest = self.highest[side];
+        let from_first = (number as u32).wrapping_sub(self.first[side]);
+        let found = highest.saturating_add_signed(i64::from(from_first.wrapping_sub(highest as u32) as i32));
+        self.highest[side] = highest.max(found);
+        found
+    }
+
+    /// What a segment says, in bytes from the start, and the scale of its window.
+    fn says(&mut self, whose: Whose, frame: &Frame) -> (Segment, u8) {
+        let (own, peer) = if whose.back { (1, 0) } else { (0, 1) };
+        let mut says = frame.says;
+        if says.flags & tcp_flag::SYN != 0 {
+            (self.first[own], self.highest[own], self.scale[own]) = (says.seq as u32, 0, frame.scale.unwrap_or(0));
+        }
+        says.seq = self.unwrapped(own, says.seq);
+        if says.flags & tcp_flag::ACK == 0 {
+            return (says, self.scale[own]);
+        }
+        says.ack = self.unwrapped(peer, says.ack);
+        for (start, end) in &mut says.sack[..says.sacks] {
+            (*start, *end) = (self.unwrapped(peer, *start), self.unwrapped(peer, *end));
+        }
+        (says, self.scale[own])
+    }
+}
+
+/// A run while its packets are written.
+struct Writing {
+    directions: Directions,
+    duration: Time,
+    asked: Asked,
+    points: Vec<String>,
+    hops: Vec<String>,
+    fates: Fates,
+    output: Output,
+    connections: HashMap<u32, Connection>,
+    /// Transmissions of what had been sent before.
+    sent_again: HashSet<Transmission>,
+    comment: String,
+    count: u64,
+}
+
+impl Writing {
+    /// Merges all files.
+    fn all(mut self, captured: &Captured) -> io::Result<Written> {
+        let open = |stream: &Stream| Frames::open(captured, &stream.path, stream.place, stream.earlier);
+        let mut streams = captured.streams.iter().map(open).collect::<io::Result<Vec<_>>>()?;
+        let mut heads = streams.iter_mut().map(Frames::next).collect::<io::Result<Vec<_>>>()?;
+        loop {
+            // at one instant what leaves a host comes first, and what reaches one last
+            let order = |(index, head): (usize, &Option<Passing>)| {
+                let Passing { time, outgoing, .. } = head.as_ref()?;
+                let rank = match streams[index].place {
+                    Place::Into(_) | Place::Out(_) => 1,
+                    _ => 2 * u8::from(!outgoing),
+                };
+                Some((*time, rank, index))
+            };
+            let Some((time, _, index)) = heads.iter().enumerate().filter_map(order).min() else { break };
+            // what leaves later belongs to no measure of the run
+            if time > self.duration {
+                break;
+            }
+            let next = streams[index].next()?;
+            if let Some(passing) = std::mem::replace(&mut heads[index], next) {
+                self.see(streams[index].place, &passing)?;
+            }
+        }
+        Ok(Written { count: self.count, columns: self.output.finish()? })
+    }
+
+    fn see(&mut self, place: Place, passing: &Passing) -> io::Result<()> {
+        let Passing { time, whose, ref frame, .. } = *passing;
+        let up = self.directions.of(whose.number);
+        let up = up.ok_or_else(|| wrong(format!("a packet of flow {}, which the run has not", whose.number)))?;
+        let point = match place {
+            Place::Into(hop) => self.hops[usize::from(hop)].clone(),
+            Place::Out(hop) => format!("{}{OUT}", self.hops[usize::from(hop)]),
+            Place::Left if up => RECEIVER.to_owned(),
+            Place::Right if !up => RECEIVER.to_owned(),
+            _ => SENDER.to_owned(),
+        };
+        let connection = self.connections.entry(whose.number).or_default();
+        let (says, scale) = connection.says(whose, frame);
+        let transmission = Transmission::of(whose, frame);
+        if point == SENDER && frame.is_tcp && !whose.back && frame.payload > 0 {
+            if says.seq < connection.sent {
+                self.sent_again.insert(transmission);
+            }
+            connection.sent = connection.sent.max(says.seq + u64::from(frame.payload));
+        }
+        // a sender of data acknowledges nothing but the handshake
+        let opens = frame.is_tcp && frame.payload == 0 && (says.flags & tcp_flag::SYN != 0 || !whose.back);
+        let is_in_time = time >= self.asked.from && time <= self.asked.until;
+        let is_wanted = self.asked.flows.is_empty() || self.asked.flows.contains(&whose.number);
+        let Some(number) = self.points.iter().position(|known| *known == point) else { return Ok(()) };
+        if !is_wanted || !(is_in_time || opens) {
+            return Ok(());
+        }
+        self.count += 1;
+        let fate = self.fates.0.get(&transmission);
+        match &mut self.output {
+            Output::Columns(columns) => {
+                let seen = Seen { time, point: &point, hops: &self.hops, fate };
+                columns.captured(&seen, whose, frame, (&says, scale), self.sent_again.contains(&transmission));
+            }
+            Output::Pcapng(file, snap) => {
+                self.comment.clear();
+                if let Some(fate) = fate {
+                    fate.comment(&self.hops, &mut self.comment);
+                }
+                let len = frame.len();
+                let kept = match *snap {
+                    None => frame.bytes().len(),
+                    Some(0) => usize::from(len),
+                    Some(most) => most as usize,
+                };
+                file.packet(number as u32, time, (frame.bytes(), &[]), (kept.min(usize::from(len)), len), &self.comment);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_go_on_where_32_bits_end() {
+        let mut connection = Connection { first: [u32::MAX - 1000, 7], ..Connection::default() };
+        let wrapped = |bytes: u64| u64::from((u64::from(u32::MAX - 1000) + bytes) as u32);
+        for bytes in [0, 1, 900, 1100, 4_000_000_000, 3_999_999_000, 8_000_000_000, 5_900_000_000] {
+            // no step is as long as 2^31
+            let middle = connection.highest[0].midpoint(bytes);
+            connection.unwrapped(0, wrapped(middle));
+            assert_eq!(connection.unwrapped(0, wrapped(bytes)), bytes);
+        }
+        assert_eq!(connection.unwrapped(1, 8), 1);
+    }
+}

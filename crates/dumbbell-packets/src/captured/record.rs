@@ -1,0 +1,371 @@
+//! Records of frames that a kernel sent: what `trace.c` of the engine Linux and the live engine write while a run goes on.
+
+use crate::frame::{complete, tcp_flag, Segment};
+use dumbbell_core::log::{DropReason, Mark, MarkReason, Place};
+use dumbbell_core::packet::Ecn;
+use std::io::{self, ErrorKind, Read};
+
+/// Bytes of a record.
+pub const RECORD: usize = 112;
+/// Bytes of a frame that a record has room for: headers of Ethernet and IPv4, and the longest of TCP, take 94.
+pub const SNAP: usize = 96;
+
+const ETHERNET: usize = 14;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// What a queue did with a frame, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// It marked it.
+    Marked(Mark, MarkReason),
+    /// It dropped it.
+    Dropped(DropReason, Place),
+}
+
+const MARKS: [MarkReason; 4] = [MarkReason::Aqm, MarkReason::Step, MarkReason::Coupled, MarkReason::Ramp];
+const DROPS: [DropReason; 5] = [DropReason::Overflow, DropReason::Aqm, DropReason::Loss, DropReason::Policer, DropReason::Filter];
+const PLACES: [Place; 4] = [Place::Arrival, Place::Queue, Place::Ahead, Place::Behind];
+
+/// The number of a value, from 0.
+fn number<T: PartialEq>(all: &[T], one: T) -> u8 {
+    all.iter().position(|known| *known == one).unwrap_or(0) as u8
+}
+
+impl Told {
+    /// What it is, from 1 on, and the reason.
+    fn to_bytes(self) -> [u8; 2] {
+        match self {
+            Told::Marked(mark, reason) => [1 + u8::from(mark == Mark::Sce), number(&MARKS, reason)],
+            Told::Dropped(reason, place) => [3 + number(&PLACES, place), number(&DROPS, reason)],
+        }
+    }
+
+    fn from_bytes([what, reason]: [u8; 2]) -> Option<Told> {
+        match what {
+            0 => None,
+            1 | 2 => {
+                let mark = if what == 1 { Mark::Ce } else { Mark::Sce };
+                MARKS.get(usize::from(reason)).map(|&reason| Told::Marked(mark, reason))
+            }
+            _ => {
+                let place = PLACES.get(usize::from(what - 3))?;
+                DROPS.get(usize::from(reason)).map(|&reason| Told::Dropped(reason, *place))
+            }
+        }
+    }
+}
+
+/// A frame, as far as it was kept.
+#[derive(Clone, Copy)]
+pub struct Record {
+    /// On the clock of whoever captured it, ns.
+    pub time: u64,
+    /// Without FCS, bytes; of a burst that crossed the host as one, more than a frame has.
+    pub len: u32,
+    /// It left the interface; it came in otherwise.
+    pub outgoing: bool,
+    /// What a queue did with it, if this tells it.
+    pub told: Option<Told>,
+    kept: u8,
+    bytes: [u8; SNAP],
+}
+
+impl Record {
+    /// Of a frame, whose first bytes are kept.
+    pub fn new(time: u64, frame: &[u8], outgoing: bool, told: Option<Told>) -> Record {
+        let kept = frame.len().min(SNAP);
+        let mut bytes = [0; SNAP];
+        bytes[..kept].copy_from_slice(&frame[..kept]);
+        Record { time, len: frame.len() as u32, outgoing, told, kept: kept as u8, bytes }
+    }
+
+    /// As it stands in a file.
+    pub fn to_bytes(&self) -> [u8; RECORD] {
+        let mut all = [0; RECORD];
+        all[..8].copy_from_slice(&self.time.to_le_bytes());
+        all[8..12].copy_from_slice(&self.len.to_le_bytes());
+        let [what, reason] = self.told.map_or([0; 2], Told::to_bytes);
+        all[12..16].copy_from_slice(&[self.kept, u8::from(self.outgoing), what, reason]);
+        all[16..].copy_from_slice(&self.bytes);
+        all
+    }
+
+    /// The next one of a file; `None` at its end.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn read(from: &mut impl Read) -> io::Result<Option<Record>> {
+        let mut all = [0; RECORD];
+        match from.read_exact(&mut all) {
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
+            other => other?,
+        }
+        let mut bytes = [0; SNAP];
+        bytes.copy_from_slice(&all[16..]);
+        let mut time = [0; 8];
+        time.copy_from_slice(&all[..8]);
+        let len = u32::from_le_bytes([all[8], all[9], all[10], all[11]]);
+        let kept = all[12].min(SNAP as u8);
+        let told = Told::from_bytes([all[14], all[15]]);
+        Ok(Some(Record { time: u64::from_le_bytes(time), len, outgoing: all[13] != 0, told, kept, bytes }))
+    }
+
+    /// The frames in it, none if it is not a whole IPv4 packet of TCP or UDP. A burst is as many as it has segments of `mss` bytes, if there are any. With
+    /// `completes`, checksums are those of a payload of zeros: the kernel had left them to the hardware.
+    pub fn frames(&self, mss: Option<u32>, completes: bool) -> Vec<Frame> {
+        let Some(whole) = Frame::read(&self.bytes[..usize::from(self.kept)], self.len) else { return Vec::new() };
+        let step = mss.filter(|_| whole.is_tcp).unwrap_or(u32::MAX).max(1);
+        let count = whole.payload.div_ceil(step).max(1);
+        let mut all: Vec<Frame> = (0..count).map(|number| whole.part(number, count, step)).collect();
+        // the length of an IP packet has 16 bits
+        all.retain(|frame| frame.headers as u64 + u64::from(frame.payload) <= u64::from(u16::MAX));
+        if completes {
+            all.iter_mut().for_each(Frame::complete);
+        }
+        all
+    }
+}
+
+/// Headers of an IPv4 packet with TCP or UDP in an Ethernet frame, as they were sent, and what they say.
+#[derive(Clone, Copy)]
+pub struct Frame {
+    bytes: [u8; SNAP],
+    /// Bytes of Ethernet, IPv4, and TCP or UDP.
+    headers: usize,
+    transport: usize,
+    /// Of TCP; UDP otherwise.
+    pub is_tcp: bool,
+    /// Bytes behind the headers.
+    pub payload: u32,
+    /// Identification of the IP packet.
+    pub id: u16,
+    /// ECN field.
+    pub ecn: Ecn,
+    /// Ports of source and destination.
+    pub ports: [u16; 2],
+    /// What is said of TCP, numbers as they stand there; of UDP the sequence number is the first four bytes of the payload.
+    pub says: Segment,
+    /// The scale of windows that a SYN offers.
+    pub scale: Option<u8>,
+    /// It has time stamps.
+    pub is_stamped: bool,
+}
+
+fn half(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+impl Frame {
+    /// Of the first bytes of a frame of `len` bytes.
+    fn read(kept: &[u8], len: u32) -> Option<Frame> {
+        let ip = kept.get(ETHERNET..).filter(|ip| ip.len() >= 20)?;
+        // fragments have no headers of their own
+        if half(kept, 12) != 0x0800 || ip[0] >> 4 != 4 || half(ip, 6) & 0x3fff != 0 {
+            return None;
+        }
+        let (transport, protocol) = (ETHERNET + usize::from(ip[0] & 0xf) * 4, ip[9]);
+        let of_transport = kept.get(transport..).filter(|found| found.len() >= 8)?;
+        let length = match protocol {
+            TCP => usize::from(of_transport.get(12)? >> 4) * 4,
+            UDP => 8,
+            _ => return None,
+        };
+        let headers = transport + length;
+        if headers > kept.len() || (protocol == TCP && length < 20) {
+            return None;
+        }
+        let mut bytes = [0; SNAP];
+        bytes[..headers].copy_from_slice(&kept[..headers]);
+        let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ip[1] & 3)];
+        let mut frame = Frame {
+            bytes,
+            headers,
+            transport,
+            is_tcp: protocol == TCP,
+            payload: len.checked_sub(headers as u32)?,
+            id: half(ip, 4),
+            ecn,
+            ports: [half(of_transport, 0), half(of_transport, 2)],
+            says: Segment::default(),
+            scale: None,
+            is_stamped: false,
+        };
+        if protocol == TCP {
+            frame.read_tcp();
+        } else if let Some(number) = of_transport.get(8..12) {
+            frame.says.seq = u64::from(u32::from_le_bytes([number[0], number[1], number[2], number[3]]));
+        }
+        Some(frame)
+    }
+
+    fn read_tcp(&mut self) {
+        let tcp = &self.bytes[self.transport..self.headers];
+        let says = &mut self.says;
+        (says.seq, says.ack) = (u64::from(word(tcp, 4)), u64::from(word(tcp, 8)));
+        (says.flags, says.window) = (half(tcp, 12) & 0x1ff, half(tcp, 14));
+        let mut options = &tcp[20..];
+        while let [kind, rest @ ..] = options {
+            let length = match (kind, rest.first()) {
+                (0, _) => return,
+                (1, _) => 1,
+                (_, Some(&length)) if length >= 2 && usize::from(length) <= options.len() => usize::from(length),
+                // not an option
+                _ => return,
+            };
+            match (kind, &options[..length]) {
+                (3, [_, _, scale]) => self.scale = Some(*scale),
+                (5, [_, _, blocks @ ..]) => {
+                    for (place, block) in says.sack.iter_mut().zip(blocks.chunks_exact(8)) {
+                        *place = (u64::from(word(block, 0)), u64::from(word(block, 4)));
+                        says.sacks += 1;
+                    }
+                }
+                (8, stamps) if length == 10 => {
+                    (says.tsval, says.tsecr) = (word(stamps, 2), word(stamps, 6));
+                    self.is_stamped = true;
+                }
+                _ => {}
+            }
+            options = &options[length..];
+        }
+    }
+
+    /// Length of the frame without FCS, bytes.
+    pub fn len(&self) -> u16 {
+        (self.payload as usize + self.headers) as u16
+    }
+
+    /// Segment `number` of `count` in a burst, as the kernel cuts it (tcp_gso_segment): the first keeps CWR, the last PSH and FIN.
+    fn part(&self, number: u32, count: u32, step: u32) -> Frame {
+        let mut part = *self;
+        if count == 1 {
+            return part;
+        }
+        part.payload = step.min(self.payload - number * step);
+        part.id = self.id.wrapping_add(number as u16);
+        let seq = (self.says.seq as u32).wrapping_add(number * step);
+        let mut left_out = if number > 0 { tcp_flag::CWR } else { 0 };
+        if number + 1 < count {
+            left_out |= tcp_flag::PSH | tcp_flag::FIN;
+        }
+        (part.says.seq, part.says.flags) = (u64::from(seq), self.says.flags & !left_out);
+        let length = part.len().saturating_sub(ETHERNET as u16);
+        part.bytes[ETHERNET + 2..ETHERNET + 4].copy_from_slice(&length.to_be_bytes());
+        part.bytes[ETHERNET + 4..ETHERNET + 6].copy_from_slice(&part.id.to_be_bytes());
+        part.bytes[self.transport + 4..self.transport + 8].copy_from_slice(&seq.to_be_bytes());
+        part.bytes[self.transport + 13] &= !left_out as u8;
+        part
+    }
+
+    fn complete(&mut self) {
+        let len = self.len();
+        complete(&mut self.bytes[..self.headers], self.transport, len);
+    }
+
+    /// The headers.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes[..self.headers]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::{Ends, Headers, Wire};
+
+    const ENDS: Ends = Ends {
+        sender: 0x0a01_0001,
+        receiver: 0x0a02_0001,
+        sender_port: 10_003,
+        receiver_port: 16_384,
+        dscp: 0,
+        first: [100, 200],
+    };
+
+    fn record(segment: &Segment, len: u16, payload: u32) -> Record {
+        let headers = Headers::tcp(&ENDS, segment, Wire { len, ecn: Ecn::Ect0, id: 65_535 });
+        Record { len: headers.as_slice().len() as u32 + payload, ..Record::new(7, headers.as_slice(), true, None) }
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written() {
+        let segment = Segment { flags: tcp_flag::ACK, tsval: 5, tsecr: 6, ..Segment::default() };
+        let one = record(&segment, 66, 0);
+        let mut file: &[u8] = &[one.to_bytes(), one.to_bytes()].concat();
+        for _ in 0..2 {
+            let found = Record::read(&mut file).unwrap().unwrap();
+            assert_eq!((found.time, found.len, found.outgoing, found.kept), (7, 66, true, 66));
+            assert_eq!(found.bytes, one.bytes);
+        }
+        assert!(Record::read(&mut file).unwrap().is_none());
+    }
+
+    #[test]
+    fn what_a_queue_did_is_read_as_it_was_written() {
+        let marks = MARKS.iter().flat_map(|&reason| [Told::Marked(Mark::Ce, reason), Told::Marked(Mark::Sce, reason)]);
+        let drops = DROPS.iter().flat_map(|&reason| PLACES.map(|place| Told::Dropped(reason, place)));
+        for told in marks.chain(drops).map(Some).chain([None]) {
+            let one = Record::new(1, &[1; 66], false, told).to_bytes();
+            assert_eq!(Record::read(&mut &one[..]).unwrap().unwrap().told, told);
+        }
+    }
+
+    #[test]
+    fn what_a_segment_says_is_read_from_its_bytes() {
+        let sack = [(3001, 4001), (5001, 6001), (0, 0)];
+        let segment = Segment {
+            back: true,
+            seq: 1,
+            ack: 1001,
+            flags: tcp_flag::ACK | tcp_flag::ECE,
+            window: 77,
+            tsval: 5,
+            tsecr: 6,
+            sack,
+            sacks: 2,
+            ..Segment::default()
+        };
+        let [frame] = record(&segment, 86, 0).frames(None, false)[..] else { panic!("one frame") };
+        // from first numbers of 200 and 100
+        let says = frame.says;
+        assert_eq!((says.seq, says.ack, says.flags, says.window), (201, 1101, tcp_flag::ACK | tcp_flag::ECE, 77));
+        assert_eq!((says.tsval, says.tsecr, frame.is_stamped), (5, 6, true));
+        assert_eq!((says.sacks, says.sack[..2].to_vec()), (2, vec![(3101, 4101), (5101, 6101)]));
+        assert_eq!((frame.ports, frame.id, frame.ecn, frame.len()), ([16_384, 10_003], 65_535, Ecn::Ect0, 86));
+        let opening = Segment { flags: tcp_flag::SYN, opening: Some((1460, 9)), ..Segment::default() };
+        assert_eq!(record(&opening, 74, 0).frames(None, false)[0].scale, Some(9));
+    }
+
+    #[test]
+    fn a_burst_is_as_many_frames_as_it_would_be_on_a_wire() {
+        let flags = tcp_flag::ACK | tcp_flag::PSH | tcp_flag::CWR;
+        let segment = Segment { seq: 1, ack: 1, flags, ..Segment::default() };
+        let burst = record(&segment, 66, 2 * 1448 + 100);
+        let frames = burst.frames(Some(1448), true);
+        let found: Vec<_> = frames.iter().map(|one| (one.says.seq, one.id, one.len(), one.says.flags)).collect();
+        let (first, next, last) = (tcp_flag::ACK | tcp_flag::CWR, tcp_flag::ACK, tcp_flag::ACK | tcp_flag::PSH);
+        assert_eq!(found, [(101, 65_535, 1514, first), (1549, 0, 1514, next), (2997, 1, 166, last)]);
+        // each is the frame that would have been built so, sums and all
+        for (number, one) in frames.iter().enumerate() {
+            let alone = Segment { seq: 1 + 1448 * number as u64, flags: one.says.flags, ..segment };
+            let built = Headers::tcp(&ENDS, &alone, Wire { len: one.len(), ecn: Ecn::Ect0, id: one.id });
+            assert_eq!(one.bytes(), built.as_slice());
+        }
+    }
+
+    #[test]
+    fn what_is_no_packet_of_tcp_or_udp_has_no_frames() {
+        for length in 0..SNAP {
+            assert!(Record::new(0, &vec![0x45; length], true, None).frames(Some(1), true).is_empty());
+        }
+        let segment = Segment { flags: tcp_flag::ACK, ..Segment::default() };
+        let mut fragment = record(&segment, 66, 0);
+        fragment.bytes[20] = 0x20;
+        assert!(fragment.frames(None, true).is_empty());
+    }
+}

@@ -1,0 +1,59 @@
+"""What tshark says of a capture, for tests."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+FIELDS = (
+    *(
+        "tcp.stream",
+        "tcp.srcport",
+        "tcp.dstport",
+        "tcp.len",
+        "tcp.seq",
+        "tcp.ack",
+        "tcp.window_size",
+        "tcp.checksum.status",
+    ),
+    *("ip.checksum.status", "_ws.malformed", "tcp.analysis.retransmission", "tcp.analysis.out_of_order"),
+    *("tcp.analysis.duplicate_ack", "tcp.analysis.ack_rtt", "tcp.analysis.window_full", "tcp.analysis.lost_segment"),
+    *(
+        "tcp.analysis.ack_lost_segment",
+        "tcp.analysis.zero_window",
+        "tcp.analysis.bytes_in_flight",
+        "frame.interface_name",
+    ),
+    *("frame.comment", "ip.dsfield.ecn", "tcp.flags.ace", "tcp.options.acc_ecn.eceb", "frame.len", "frame.cap_len"),
+)
+GOOD = "1"  # of a checksum
+
+
+def program() -> str:
+    """Return tshark, or skip the test."""
+    found = shutil.which("tshark")
+    if found is None:
+        pytest.skip("tshark is not installed")
+    return found
+
+
+def seen(tshark: str, path: Path) -> pl.DataFrame:
+    """Return what tshark says of each packet, a row each; a field that is not there is empty."""
+    checks = [f"{protocol}.check_checksum:TRUE" for protocol in ("ip", "tcp", "udp")]
+    command = [tshark, "-r", str(path), "-T", "fields", "-E", "separator=|"]
+    command += [part for check in checks for part in ("-o", check)] + [part for name in FIELDS for part in ("-e", name)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return pl.DataFrame([line.split("|") for line in said.splitlines()], schema=list(FIELDS), orient="row")
+
+
+def there(name: str) -> pl.Expr:
+    return pl.col(name) != ""
+
+
+def expected_duplicates(rows: pl.DataFrame) -> int:
+    """Return how many acknowledgements are duplicates by RFC 5681: they say what the one before said."""
+    acks = rows.filter(pl.col("direction") == "ack").select("ack", "window", "payload", "flags")
+    same = (pl.col(name) == pl.col(name).shift(1) for name in ("ack", "window"))
+    return acks.filter(*same, ~pl.col("flags").cast(pl.String).str.contains("SYN")).height
