@@ -161,8 +161,14 @@ def test_what_a_slider_chooses_is_every_value(store: Any) -> None:
     assert beside["params"][0]["bind"]["labels"] == ["5 Mbit/s", "10 Mbit/s", "20 Mbit/s"]
     with pytest.raises(InputError, match=r"slider: \.png has no slider; use -o x\.html"):
         figures.write(plotting.plot(results, **options, slider="bottleneck.rate"), "x.png")
-    with pytest.raises(InputError, match="unknown key"):
-        plotting.plot(results, **options, slider="rtae")
+
+
+@pytest.mark.parametrize("kind", ["lines", "series", "cdf", "box", "heat", "ellipses", "shares"])
+def test_an_unknown_key_is_told_with_the_option_that_has_it(store: Any, kind: str) -> None:
+    for option in ("slider", "by", "facet"):
+        given: dict[str, Any] = {option: "rtae"}
+        with pytest.raises(InputError, match=rf": {option}: unknown key rtae; did you mean rate\? Known are"):
+            plotting.plot(store("aqms"), kind, **given)
 
 
 def test_every_kind_of_plot_has_a_page() -> None:

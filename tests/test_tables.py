@@ -193,6 +193,7 @@ def test_latex_is_a_tabular_whose_text_is_escaped(results: Results) -> None:
 def test_unknown_names_get_one_line(results: Results) -> None:
     for options, message in (
         ({"rows": "bottleneck.rte"}, "rows: unknown key bottleneck.rte; did you mean "),
+        ({"columns": "bottleneck.rte"}, "columns: unknown key bottleneck.rte; did you mean "),
         ({"value": "gooodput"}, "value: unknown measure gooodput; did you mean "),
     ):
         with pytest.raises(InputError) as error:

@@ -16,6 +16,8 @@ class Asked:
     against: str | None
     by: tuple[str, ...]
     facet: tuple[str, ...]
+    """With those of `slider`."""
+    slider: tuple[str, ...]
     mean_over: tuple[str, ...]
     of: str | None
     baseline: str | None
@@ -27,6 +29,13 @@ class Asked:
     def keys(self) -> list[str]:
         """The keys that are wanted somewhere."""
         return [*([self.against] if self.against else []), *self.by, *self.facet]
+
+    @property
+    def options(self) -> dict[str, str]:
+        """The option that asked for each of the keys."""
+        places = {"--facet": self.facet, "--slider": self.slider, "--by": self.by}
+        found = {name: option for option, names in places.items() for name in names}
+        return found | ({self.against: "--against"} if self.against else {})
 
 
 def with_facets(asked: Asked, facet: Sequence[str]) -> Asked:

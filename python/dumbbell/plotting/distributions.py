@@ -68,11 +68,11 @@ def _values(results: Results, asked: Asked, value: str, keys: Sequence[str]) -> 
     """Return what one distribution is of, as `value`, or as bins with `from_ms` and a count; and what it is called."""
     if value in BINS:
         table, column, weight = BINS[value]
-        found = aggregate.rows(results, table, [column, weight], keys, mean_over=asked.mean_over)
+        found = aggregate.rows(results, table, [column, weight], keys, mean_over=asked.mean_over, options=asked.options)
         return replace(found, frame=found.frame.rename({weight: _COUNT})), axis_label(column, table)
     if value in ("completion", "slowdown", "completion_s"):
         column = "slowdown" if value == "slowdown" else "completion_s"
-        found = aggregate.rows(results, "short_flows", [column], keys, mean_over=asked.mean_over)
+        found = aggregate.rows(results, "short_flows", [column], keys, mean_over=asked.mean_over, options=asked.options)
         return replace(found, frame=found.frame.rename({column: "value"})), axis_label(column, "short_flows")
     found, _ = measured(results, asked, value)
     if found.measure.of != "run" and not asked.mean_over:  # of each flow, not of those that are alike together

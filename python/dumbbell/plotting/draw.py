@@ -71,6 +71,7 @@ def plot(
                 against,
                 _listed(by),
                 (*_listed(facet), *_listed(slider)),
+                _listed(slider),
                 _listed(mean_over),
                 of,
                 baseline,
@@ -169,7 +170,7 @@ def _of_two(results: Results, other: Results, kind: str | None, asked: Asked) ->
     if kind not in (None, "differences"):
         raise Conflict("--kind", "", f"{kind} and two results", "kind differences, or one of the two")
     given = {"--baseline": asked.baseline, "--of": asked.of, "--mean-over": asked.mean_over, "--time": asked.time}
-    for option, value in {**given, "--by": asked.keys}.items():
+    for option, value in {**given, **{option: name for name, option in asked.options.items()}}.items():
         if value:
             found = f"{flag(option)} and two results, whose cells are the panels,"
             raise Conflict("", "", found, f"{flag('value')} and {flag('where')}")
@@ -204,7 +205,7 @@ def _check_keys(results: Results, asked: Asked, kind: str) -> None:
             raise Conflict(
                 "--by",
                 "",
-                f"{name} twice among {flag('against')}, {flag('by')} and {flag('facet')}",
+                f"{name} twice among {flag('against')}, {flag('by')}, {flag('facet')} and {flag('slider')}",
                 "each key in one place",
             )
     if asked.against is not None and kind in ("cdf", "ccdf", "ellipses", "differences", "series"):
@@ -215,7 +216,12 @@ def _check_keys(results: Results, asked: Asked, kind: str) -> None:
             f"{flag('by')} or {flag('facet')}, or kind lines or bars",
         )
     if asked.keys and kind == "differences":
-        raise Conflict("--by", "", f"{', '.join(asked.keys)} and kind {kind}", f"{flag('baseline')} KEY=VALUE")
+        raise Conflict(
+            asked.options[asked.keys[0]],
+            "",
+            f"{', '.join(asked.keys)} and kind {kind}",
+            f"{flag('baseline')} KEY=VALUE",
+        )
     experiments = results.unlike_experiments
     if experiments and not (asked.keys or asked.mean_over) and kind != "series":
         found = "; ".join(f"{name} ({', '.join(keys) or 'one cell'})" for name, keys in experiments.items())

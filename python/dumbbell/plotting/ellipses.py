@@ -19,7 +19,9 @@ def ellipses(results: Results, asked: Asked) -> Picture:
         raise WrongValue("--value", "", ", ".join(asked.value), "two: a delay and a throughput")
     measures = _of_one_table(results, asked)
     delay, throughput = (
-        aggregate.samples(results, f"{one.table}.{one.column}", asked.keys, mean_over=asked.mean_over, option="--by")
+        aggregate.samples(
+            results, f"{one.table}.{one.column}", asked.keys, mean_over=asked.mean_over, options=asked.options
+        )
         for one in measures
     )
     names = [axis.name for axis in delay.axes]

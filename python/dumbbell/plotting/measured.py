@@ -31,7 +31,7 @@ def measured(
     if base and base not in keys:
         keys = [*keys, base]
     found = aggregate.samples(
-        results, value, keys, of=asked.of, mean_over=asked.mean_over, option="--against", total=total
+        results, value, keys, of=asked.of, mean_over=asked.mean_over, options=asked.options, total=total
     )
     if base:
         texts = texts or selecting.texts_of(
@@ -63,7 +63,7 @@ def _baseline(results: Results, asked: Asked) -> tuple[str, list[str]]:
     for name in asked.keys:
         if name in parts.KEYS and not results.is_of_runs(name):
             continue
-        other = results.key(name, "--by")
+        other = results.key(name, asked.options[name])
         pairs = {(base.texts[cell], other.texts[cell]) for cell in base.texts}
         if len(pairs) == len(base.ordered) == len(other.ordered):
             return name, [there for own, there in pairs if own in meant]

@@ -49,7 +49,9 @@ def series(results: Results, asked: Asked) -> Picture:
         of_runs = first if table == "series" else first.whole_runs
         if not columns:
             raise no_series(results)
-        found = aggregate.rows(of_runs, table, ["time_s", *columns, *_LIFE * (table == "series")], keys)
+        found = aggregate.rows(
+            of_runs, table, ["time_s", *columns, *_LIFE * (table == "series")], keys, options=asked.options
+        )
         if found.frame.is_empty() and table == "queue_series":
             raise no_series(results)
         if asked.time:
@@ -168,9 +170,9 @@ def _check_shown(results: Results, frames: dict[str, Samples], asked: Asked) -> 
     for name in (*asked.by, *asked.facet):
         if not any(name in (one, one.rpartition(".")[2]) for one in several):
             if name not in parts.KEYS:
-                results.key(name, "--by")
+                results.key(name, asked.options[name])
             found = f"nothing that is drawn differs in {name}"
-            raise Unfit("--by", "", found, list(dict.fromkeys(several)) or "no key")
+            raise Unfit(asked.options[name], "", found, list(dict.fromkeys(several)) or "no key")
 
 
 def one_seed(results: Results) -> Results:
@@ -208,7 +210,7 @@ def _side_by_side(frames: dict[str, Samples], asked: Asked) -> str | None:
         full = next((one for one in names if name in (one, one.rpartition(".")[2])), None)
         if full is None:
             raise Unfit(
-                "--facet",
+                asked.options[name],
                 "",
                 f"{name} is not of runs, or has too many values",
                 f"a key of runs with at most {MOST_BESIDE} values: {', '.join(names)}",

@@ -20,6 +20,7 @@ def beside_reference(results: Results, reference: str | Path, kind: str | None, 
     given: dict[str, Any] = {
         "--against": asked.against,
         "--by": asked.by,
+        "--slider": asked.slider,
         "--facet": asked.facet,
         "--mean-over": asked.mean_over,
     }

@@ -19,7 +19,7 @@ def shares(results: Results, asked: Asked) -> Picture:
         one = one_seed(results)
         if not one.measures("series"):
             raise no_series(results)
-        found = aggregate.rows(one, "series", ["time_s", "goodput_mbit"], asked.keys)
+        found = aggregate.rows(one, "series", ["time_s", "goodput_mbit"], asked.keys, options=asked.options)
         if asked.time:
             found.frame = found.frame.filter(pl.col("time_s").is_between(*asked.time))
         if found.frame.is_empty():

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import polars as pl
 
@@ -135,7 +136,7 @@ def samples(
     *,
     of: str | None = None,
     mean_over: Sequence[str] = (),
-    option: str = "key",
+    options: Mapping[str, str] = MappingProxyType({}),
     total: bool = False,
 ) -> Samples:
     """Return a measure of every run with the keys by which runs differ.
@@ -151,7 +152,7 @@ def samples(
         if name in ("cc", "base_rtt") and not results.is_of_runs(name)
     ]
     measure = results.measure(value, of, by_part=[*only_parts, *unlike])
-    axes, named, over = _with_axes(results, measure, [measure.column], keys, mean_over, option)
+    axes, named, over = _with_axes(results, measure, [measure.column], keys, mean_over, options)
     kept = [axis.name for axis in axes]
     if named.is_empty() and measure.table in ("slowdowns", "short_flows"):
         found = f"these runs have no {measure.of}, of which {measure.column} is"
@@ -176,12 +177,12 @@ def _with_axes(
     columns: Sequence[str],
     keys: Sequence[str],
     mean_over: Sequence[str],
-    option: str,
+    options: Mapping[str, str],
 ) -> tuple[list[Axis], pl.DataFrame, list[str]]:
     """Return the axes of a table's rows, the rows with a column of text for each, and what means are taken over."""
     for name in keys:
         if keys.count(name) > 1:
-            raise Conflict(option, "", f"{name} and {name}", "each key in one place")
+            raise Conflict(options.get(name, "key"), "", f"{name} and {name}", "each key in one place")
     if measure.table not in (*parts.OF_FLOWS, *parts.OF_CLASSES):
         results.require_whole_runs(
             f"{measure.column} is of the whole run", f"a measure of {', '.join(OF_TRAFFIC)}, or keys of runs"
@@ -195,11 +196,11 @@ def _with_axes(
     given: list[Dimension] = []
     over = [_over(results, measure, name, rows, keys) for name in mean_over]
     for name in keys:
-        axis, dimension, rows = _axis(results, measure, name, rows, option)
+        axis, dimension, rows = _axis(results, measure, name, rows, options.get(name, "key"))
         for other, before in zip(given, axes, strict=False):
             if dimension is not None and other.texts == dimension.only(cells).texts and other.path == dimension.path:
                 found = f"{name} and {before.name}, which are the same key,"
-                raise Conflict(option, "", found, "each key in one place")
+                raise Conflict(options.get(name, "key"), "", found, "each key in one place")
         axes.append(axis)
         if dimension is not None:
             given.append(dimension.only(cells))
@@ -211,7 +212,7 @@ def _with_axes(
             found = f"the keys that are shown determine {name}"
             raise Unfit("--mean-over", "", found, "a key by which the runs that are shown together differ")
     for dimension in needed:
-        axis, _, rows = _axis(results, measure, dimension.name, rows, option)
+        axis, _, rows = _axis(results, measure, dimension.name, rows, "key")
         axes.append(axis)
     if "part" in rows.columns:
         axes, rows = _part_axes(measure, axes, rows, over)
@@ -230,10 +231,10 @@ def means(
     *,
     of: str | None = None,
     mean_over: Sequence[str] = (),
-    option: str = "key",
+    options: Mapping[str, str] = MappingProxyType({}),
 ) -> Means:
     """Return the means of a measure over seeds, one for each combination of the axes of `samples`."""
-    return means_of(samples(results, value, keys, of=of, mean_over=mean_over, option=option))
+    return means_of(samples(results, value, keys, of=of, mean_over=mean_over, options=options))
 
 
 def from_baseline(found: Samples, key: str, texts: Sequence[str], *, ratio: bool = False) -> Samples:
@@ -274,11 +275,17 @@ def _of_rows(found: Samples, frame: pl.DataFrame) -> Samples:
 
 
 def rows(
-    results: Results, table: str, columns: Sequence[str], keys: Sequence[str] = (), *, mean_over: Sequence[str] = ()
+    results: Results,
+    table: str,
+    columns: Sequence[str],
+    keys: Sequence[str] = (),
+    *,
+    mean_over: Sequence[str] = (),
+    options: Mapping[str, str] = MappingProxyType({}),
 ) -> Samples:
     """Return rows of a table as they are, with the keys by which runs differ as axes: for distributions and series."""
     measure = Measure(table, columns[-1])
-    axes, named, over = _with_axes(results, measure, columns, keys, mean_over, "key")
+    axes, named, over = _with_axes(results, measure, columns, keys, mean_over, options)
     return Samples(measure, axes, named, over, results.notes)
 
 

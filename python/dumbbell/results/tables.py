@@ -109,9 +109,10 @@ def table(
     store, where several have the measure. With `spread` each mean has half of its 95 % interval. Raises InputError.
     """
     names = [rows] if isinstance(rows, str) else list(rows or ())
+    options = dict.fromkeys(names, "--rows") | ({columns: "--columns"} if columns else {})
     wanted = [*names, *([columns] if columns else [])]
     value = value or results.default_measures(of)[0]
-    found = means(results, value, wanted, of=of, mean_over=mean_over, option="--rows")
+    found = means(results, value, wanted, of=of, mean_over=mean_over, options=options)
     across = found.axis(columns) if columns else _chosen(found, names)
     down = [axis for axis in found.axes if axis is not across and (axis.name in names or len(axis.texts) > 1)]
     if not down and not names and across is None and found.axes:
