@@ -25,6 +25,19 @@ pub enum DropReason {
     Filter,
 }
 
+impl DropReason {
+    /// Its name, as qlog and columns have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            DropReason::Overflow => "overflow",
+            DropReason::Aqm => "aqm",
+            DropReason::Loss => "loss",
+            DropReason::Policer => "policer",
+            DropReason::Filter => "filter",
+        }
+    }
+}
+
 /// Where a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
@@ -38,6 +51,28 @@ pub enum Place {
     Behind,
 }
 
+impl Place {
+    /// Its name, as qlog has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Place::Arrival => "arrival",
+            Place::Queue => "queue",
+            Place::Ahead => "ahead",
+            Place::Behind => "behind",
+        }
+    }
+
+    /// The same in a sentence, and in columns.
+    pub const fn phrase(self) -> &'static str {
+        match self {
+            Place::Arrival => "on arrival",
+            Place::Queue => "in the queue",
+            Place::Ahead => "ahead of the queue",
+            Place::Behind => "behind the link",
+        }
+    }
+}
+
 /// What a mark says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mark {
@@ -45,6 +80,24 @@ pub enum Mark {
     Ce,
     /// Some congestion experienced: ECT(0) became ECT(1).
     Sce,
+}
+
+impl Mark {
+    /// Its name, as qlog has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Mark::Ce => "ce",
+            Mark::Sce => "sce",
+        }
+    }
+
+    /// The same in a sentence, and in columns.
+    pub const fn phrase(self) -> &'static str {
+        match self {
+            Mark::Ce => "CE",
+            Mark::Sce => "SCE",
+        }
+    }
 }
 
 /// Why a packet was marked.
@@ -58,6 +111,18 @@ pub enum MarkReason {
     Coupled,
     /// A probability that rises with the delay, as that of SCE marks.
     Ramp,
+}
+
+impl MarkReason {
+    /// Its name, as qlog and columns have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MarkReason::Aqm => "aqm",
+            MarkReason::Step => "step",
+            MarkReason::Coupled => "coupled",
+            MarkReason::Ramp => "ramp",
+        }
+    }
 }
 
 /// When an event happened, and in which internal queue.

@@ -2,8 +2,9 @@
 
 use crate::captured::{Frame, Whose};
 use crate::connection::{Answered, Connection, Sent};
-use crate::fate::{self, Dropped, Fate, Marked};
+use crate::fate::{Dropped, Fate, Marked};
 use crate::frame::{tcp_flag, Segment};
+use dumbbell_core::log::{DropReason, MarkReason, Place};
 use dumbbell_core::packet::{flag, Ecn};
 use dumbbell_core::units::Time;
 use std::collections::HashMap;
@@ -160,12 +161,12 @@ impl Columns {
         self.payload.push(i64::from(payload));
         self.ecn.push(Some(ecn(field)));
         let mark = seen.fate.and_then(|fate| fate.marks[0]);
-        self.mark.push(mark.map(|Marked { mark, .. }| fate::mark_name(mark)));
-        self.mark_reason.push(mark.and_then(|Marked { reason, .. }| reason.map(fate::mark_reason)));
+        self.mark.push(mark.map(|Marked { mark, .. }| mark.phrase()));
+        self.mark_reason.push(mark.and_then(|Marked { reason, .. }| reason.map(MarkReason::name)));
         self.mark_hop.push(mark.map(|Marked { hop, .. }| seen.hops[usize::from(hop)].as_str()));
         let dropped = seen.fate.and_then(|fate| fate.dropped);
-        self.drop_reason.push(dropped.and_then(|Dropped { reason, .. }| reason.map(fate::drop_reason)));
-        self.drop_place.push(dropped.and_then(|Dropped { place, .. }| place.map(fate::place)));
+        self.drop_reason.push(dropped.and_then(|Dropped { reason, .. }| reason.map(DropReason::name)));
+        self.drop_place.push(dropped.and_then(|Dropped { place, .. }| place.map(Place::phrase)));
         self.drop_hop.push(dropped.map(|Dropped { hop, .. }| seen.hops[usize::from(hop)].as_str()));
         self.drop_s.push(dropped.map_or(f64::NAN, |Dropped { at, .. }| at.as_secs_f64()));
     }

@@ -49,45 +49,6 @@ pub struct Fate {
     pub payload: Option<Box<[u8]>>,
 }
 
-/// What a mark is called.
-pub fn mark_name(mark: Mark) -> &'static str {
-    match mark {
-        Mark::Ce => "CE",
-        Mark::Sce => "SCE",
-    }
-}
-
-/// Why a packet was marked.
-pub fn mark_reason(reason: MarkReason) -> &'static str {
-    match reason {
-        MarkReason::Aqm => "aqm",
-        MarkReason::Step => "step",
-        MarkReason::Coupled => "coupled",
-        MarkReason::Ramp => "ramp",
-    }
-}
-
-/// Why a packet was dropped.
-pub fn drop_reason(reason: DropReason) -> &'static str {
-    match reason {
-        DropReason::Overflow => "overflow",
-        DropReason::Aqm => "aqm",
-        DropReason::Loss => "loss",
-        DropReason::Policer => "policer",
-        DropReason::Filter => "filter",
-    }
-}
-
-/// Where a packet was dropped.
-pub fn place(place: Place) -> &'static str {
-    match place {
-        Place::Arrival => "on arrival",
-        Place::Queue => "in the queue",
-        Place::Ahead => "ahead of the queue",
-        Place::Behind => "behind the link",
-    }
-}
-
 /// In brackets what is known of it.
 fn known(words: &[Option<&str>]) -> String {
     let words: Vec<&str> = words.iter().copied().flatten().collect();
@@ -109,7 +70,7 @@ impl Fate {
     pub fn comment(&self, hops: &[String], text: &mut String) {
         text.clear();
         for Marked { hop, mark, reason } in self.marks.iter().flatten() {
-            let (mark, hop, why) = (mark_name(*mark), &hops[usize::from(*hop)], known(&[reason.map(mark_reason)]));
+            let (mark, hop, why) = (mark.phrase(), &hops[usize::from(*hop)], known(&[reason.map(MarkReason::name)]));
             // a String takes everything
             let _ = write!(text, "{}marked {mark} at {hop}{why}", if text.is_empty() { "" } else { "; " });
         }
@@ -117,8 +78,8 @@ impl Fate {
             let start = if text.is_empty() { "" } else { "; " };
             let _ = write!(text, "{start}ECN field cleared on the path of {}", hops[usize::from(hop)]);
         }
-        if let Some(Dropped { hop, reason, place: at_place, at }) = &self.dropped {
-            let (hop, why) = (&hops[usize::from(*hop)], known(&[reason.map(drop_reason), at_place.map(place)]));
+        if let Some(Dropped { hop, reason, place, at }) = &self.dropped {
+            let (hop, why) = (&hops[usize::from(*hop)], known(&[reason.map(DropReason::name), place.map(Place::phrase)]));
             let seconds = (at.0 / 1_000_000_000, at.0 % 1_000_000_000);
             let start = if text.is_empty() { "" } else { "; " };
             let _ = write!(text, "{start}dropped at {hop}{why} at {}.{:09} s", seconds.0, seconds.1);

@@ -124,8 +124,8 @@ impl Log for Listener {
 
     fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
         self.queue_did(packet, at, "dumbbell:packet_marked", |data| {
-            data.key("old_ecn").text(record::ecn(before)).key("mark").text(network::mark(mark));
-            data.key("reason").text(network::mark_reason(reason));
+            data.key("old_ecn").text(record::ecn(before)).key("mark").text(mark.name());
+            data.key("reason").text(reason.name());
         });
     }
 
@@ -134,7 +134,7 @@ impl Log for Listener {
             self.queue.remove(packet);
         }
         self.queue_did(packet, at, "dumbbell:packet_dropped", |data| {
-            data.key("reason").text(network::drop_reason(reason)).key("place").text(network::place(place));
+            data.key("reason").text(reason.name()).key("place").text(place.name());
         });
     }
 

@@ -1,47 +1,8 @@
 //! What queues do with packets. Times are those at the queue.
 
 use crate::record::{self, Record, Records};
-use dumbbell_core::log::{At, DropReason, Mark, MarkReason, Place};
+use dumbbell_core::log::At;
 use dumbbell_core::packet::{flag, Packet};
-
-/// What a mark is called.
-pub fn mark(mark: Mark) -> &'static str {
-    match mark {
-        Mark::Ce => "ce",
-        Mark::Sce => "sce",
-    }
-}
-
-/// Why a packet was marked.
-pub fn mark_reason(reason: MarkReason) -> &'static str {
-    match reason {
-        MarkReason::Aqm => "aqm",
-        MarkReason::Step => "step",
-        MarkReason::Coupled => "coupled",
-        MarkReason::Ramp => "ramp",
-    }
-}
-
-/// Why a packet was dropped.
-pub fn drop_reason(reason: DropReason) -> &'static str {
-    match reason {
-        DropReason::Overflow => "overflow",
-        DropReason::Aqm => "aqm",
-        DropReason::Loss => "loss",
-        DropReason::Policer => "policer",
-        DropReason::Filter => "filter",
-    }
-}
-
-/// Where a packet was dropped.
-pub fn place(place: Place) -> &'static str {
-    match place {
-        Place::Arrival => "arrival",
-        Place::Queue => "queue",
-        Place::Ahead => "ahead",
-        Place::Behind => "behind",
-    }
-}
 
 /// What is in the queue of a hop, of all flows.
 pub struct Queue {
