@@ -1,7 +1,7 @@
 //! The lines of acknowledgements, one a base RTT, and what happens to a packet when it reaches its receiver.
 
 use super::endpoint::{Arena, Endpoint, Stages};
-use super::transport::{Ends, WayBack};
+use super::transport::{Ends, Transport, WayBack};
 use crate::min_tree::MinTree;
 use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::log::{DropReason, Hears, Log};
@@ -154,12 +154,22 @@ pub trait Back {
             listener.delivered(packet, now);
         }
         let Endpoint { transport, stages, line, .. } = arena.get_mut(slot);
-        let mut timer = transport.on_packet(packet, now, &mut Answering { back: self, stages, line: *line, now });
+        let (back, line) = (self, *line);
+        // each has its own way back: that of Other, which libraries see, has to lie in memory
+        let mut timer = match transport {
+            Transport::Tcp(tcp) => {
+                tcp.on_packet(packet, now, &mut Answering { back: &mut *back, stages: &mut *stages, line, now })
+            }
+            Transport::Other(other) => {
+                seldom();
+                other.on_packet(packet, now, &mut Answering { back: &mut *back, stages: &mut *stages, line, now })
+            }
+        };
         if let Some(path) = &stages.acks {
             seldom();
             timer = timer.min(path.next_timer());
         }
-        if let Some((listener, _)) = self.heard() {
+        if let Some((listener, _)) = back.heard() {
             transport.tell_payloads(listener);
         }
         arena.timer_not_after(slot, timer);
