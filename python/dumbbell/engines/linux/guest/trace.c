@@ -93,7 +93,8 @@ static void open_capture(const char *space, const char *device, const char *whic
                                 .tp_frame_nr = BLOCK / 2048 * BLOCKS,
                                 .tp_retire_blk_tov = 200};
     struct sockaddr_ll address = {.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = if_nametoindex(device)};
-    if (one->socket < 0 || setsockopt(one->socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) ||
+    // index 0 would be every device
+    if (one->socket < 0 || !address.sll_ifindex || setsockopt(one->socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) ||
         setsockopt(one->socket, SOL_PACKET, PACKET_VERSION, &version, sizeof version) ||
         setsockopt(one->socket, SOL_PACKET, PACKET_RX_RING, &ring, sizeof ring) ||
         (one->ring = mmap(0, (size_t)BLOCK * BLOCKS, PROT_READ | PROT_WRITE, MAP_SHARED, one->socket, 0)) == MAP_FAILED ||
