@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from dumbbell.cli import one_run
 from dumbbell.errors import Conflict
 
 
@@ -14,30 +15,14 @@ def explain(
             metavar="RESULTS|FILE", help="Results file, or experiment file or a name from dumbbell list, which is run."
         ),
     ],
-    key: Annotated[str, typer.Argument(metavar="[KEY]", help="The run: the beginning of its key in RESULTS.")] = "",
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", metavar="KEY=VALUE", help="The run with this value instead of KEY; its first seed."),
-    ] = None,
-    cell: Annotated[int | None, typer.Option("--cell", metavar="N", help="Number of the run of FILE, from 1.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key of FILE.")
-    ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            "--engine",
-            metavar="ENGINE",
-            help="What runs FILE: sim, live, linux or linux:NAME; of RESULTS the runs of this engine.",
-        ),
-    ] = None,
+    key: one_run.Key = "",
+    where: one_run.Where = None,
+    cell: one_run.Number = None,
+    settings: one_run.Settings = None,
+    engine: one_run.Engine = None,
     as_json: Annotated[bool, typer.Option("--json", help="Every fact with its numbers and its sentence.")] = False,
-    stored_only: Annotated[
-        bool, typer.Option("--stored", help="What RESULTS have, without repeating the run for its trace.")
-    ] = False,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Load the plugins that lie next to FILE, or in folders below: code.")
-    ] = False,
+    stored_only: one_run.StoredOnly = False,
+    trust: one_run.Trust = False,
 ) -> None:
     """Say what happened in one run, in sentences made from its events.
 

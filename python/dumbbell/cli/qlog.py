@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from dumbbell.cli import one_run
+
 qlog = typer.Typer(rich_markup_mode=None)
 Option = typer.Option
 
@@ -21,28 +23,19 @@ def _qlog(context: typer.Context) -> None:
 
 @qlog.command()
 def write(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Experiment file, or a name from dumbbell list.")],
+    file: one_run.File,
     output: Annotated[
         str, Option("-o", "--output", metavar="DIR|FILE.sqlog", help="Folder, or the file of one flow.")
     ] = "qlog",
-    settings: Annotated[
-        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Replaces a key of the file.")
-    ] = None,
-    cell: Annotated[int | None, Option("--cell", metavar="N", help="Number of the run, from 1.")] = None,
-    where: Annotated[
-        list[str] | None,
-        Option("--where", metavar="KEY=VALUE", help="The cell with this value of the matrix; its first seed."),
-    ] = None,
-    flow: Annotated[
-        list[int] | None, Option("--flow", metavar="N", help="Only this flow, from 0; several are allowed.")
-    ] = None,
+    settings: one_run.Settings = None,
+    cell: one_run.Number = None,
+    where: one_run.Where = None,
+    flow: one_run.Flows = None,
     qvis: Annotated[bool, Option("--qvis", help="Write qlog 0.3, which qvis reads, not the newest drafts.")] = False,
     stacks: Annotated[
         bool, Option("--stacks", help="Let QUIC stacks write their own qlog into the folder, too.")
     ] = False,
-    trust: Annotated[
-        bool, Option("--trust", help="Load the plugins that lie next to the file, or in folders below: code.")
-    ] = False,
+    trust: one_run.Trust = False,
 ) -> None:
     """Run one cell of an experiment and write qlog: what each sender does and believes, and what queues do."""
     from dumbbell.experiment.file import load

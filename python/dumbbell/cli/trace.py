@@ -8,29 +8,24 @@ from typing import Annotated
 
 import typer
 
+from dumbbell.cli import one_run
+
 Option = typer.Option
 
 
 def trace(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Experiment file, or a name from dumbbell list.")],
+    file: one_run.File,
     output: Annotated[
         str, Option("-o", "--output", metavar="FILE", help="File: .pcapng, .parquet, .qlog or .sqlog.")
     ] = "run.pcapng",
-    settings: Annotated[
-        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Replaces a key of the file.")
-    ] = None,
-    cell: Annotated[int | None, Option("--cell", metavar="N", help="Number of the run, from 1.")] = None,
-    where: Annotated[
-        list[str] | None,
-        Option("--where", metavar="KEY=VALUE", help="The cell with this value of the matrix; its first seed."),
-    ] = None,
+    settings: one_run.Settings = None,
+    cell: one_run.Number = None,
+    where: one_run.Where = None,
     at: Annotated[
         list[str] | None,
         Option(metavar="POINT", help="sender, receiver, a hop or HOP:out, all; several are allowed."),
     ] = None,
-    flow: Annotated[
-        list[int] | None, Option("--flow", metavar="N", help="Only this flow, from 0; several are allowed.")
-    ] = None,
+    flow: one_run.Flows = None,
     time: Annotated[str | None, Option(metavar="FROM..TO", help="Part of the time, such as 1s..2s.")] = None,
     snap: Annotated[
         int | None, Option(metavar="BYTES", help="Bytes kept of each frame, 0: all; by default headers.")
@@ -39,9 +34,7 @@ def trace(
         str,
         Option("--engine", metavar="ENGINE", help="What runs it: sim, live, linux or linux:NAME, as of dumbbell run."),
     ] = "sim",
-    trust: Annotated[
-        bool, Option("--trust", help="Load the plugins that lie next to the file, or in folders below: code.")
-    ] = False,
+    trust: one_run.Trust = False,
 ) -> None:
     """Run one cell of an experiment and write its packets, as tcpdump would have seen them.
 

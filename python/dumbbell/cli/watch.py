@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from dumbbell.cli import one_run
 from dumbbell.errors import Conflict, InputError, OutOfRange, WrongValue, shown
 from dumbbell.experiment import units
 
@@ -22,35 +23,19 @@ def watch(
             "shell: its process, or its results file while it runs.",
         ),
     ] = "",
-    key: Annotated[str, typer.Argument(metavar="[KEY]", help="The run: the beginning of its key in RESULTS.")] = "",
-    where: Annotated[
-        list[str] | None,
-        typer.Option("--where", metavar="KEY=VALUE", help="The run with this value instead of KEY; its first seed."),
-    ] = None,
-    cell: Annotated[int | None, typer.Option("--cell", metavar="N", help="Number of the run of FILE, from 1.")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key of FILE.")
-    ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option(
-            "--engine",
-            metavar="ENGINE",
-            help="What runs FILE: sim, live, linux or linux:NAME; of RESULTS the runs of this engine.",
-        ),
-    ] = None,
+    key: one_run.Key = "",
+    where: one_run.Where = None,
+    cell: one_run.Number = None,
+    settings: one_run.Settings = None,
+    engine: one_run.Engine = None,
     speed: Annotated[
         float | None, typer.Option(metavar="X", help="Seconds of the run per second; 1, or for lines no limit.")
     ] = None,
     interval: Annotated[
         str, typer.Option(metavar="TIME", help="Between two updates, in time of the run; of a session 250ms, or 1s.")
     ] = "",
-    stored_only: Annotated[
-        bool, typer.Option("--stored", help="What RESULTS have, without repeating the run for its trace.")
-    ] = False,
-    trust: Annotated[
-        bool, typer.Option("--trust", help="Load the plugins that lie next to FILE, or in folders below: code.")
-    ] = False,
+    stored_only: one_run.StoredOnly = False,
+    trust: one_run.Trust = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="One row per link or flow and interval, as CSV.")] = False,
 ) -> None:
     """Show a run as it goes, a stored run again, or a running dumbbell shell in another terminal.
