@@ -649,3 +649,10 @@ def test_diff_says_why_means_and_changes_differ() -> None:
     text = held(first, second, ("A", "B")).markdown()
     assert "The means A and B of retransmissions change the other way than the mean change of a cell" in text
     assert "other way" not in held(first, side([cell(1100), cell(20), cell(20)]), ("A", "B")).markdown()
+
+
+def test_hosts_on_an_axis_are_a_profile_and_what_is_unlike_it(tmp_path: Path) -> None:
+    hosts = [{"profile": "linux-5.1"}, {"profile": "linux-6.12", "ecn": False, "mss": "1400B"}]
+    found = dumbbell.run(described(matrix={"hosts": hosts}), output=tmp_path / "a.duckdb", progress=False)
+    texts = ["linux-5.1", "linux-6.12(ecn=false, mss=1.4kB)"]
+    assert [len(found.where(hosts=text).keys) for text in texts] == [1, 1]

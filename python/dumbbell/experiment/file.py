@@ -301,9 +301,15 @@ def label(value: Any) -> str:
         case {"plugin": str(path), **rest}:
             return label({"name": Path(path).stem.removeprefix("lib")} | {k: v for k, v in rest.items() if k != "name"})
         case {"name": str(name), **rest}:
-            return name + (f"({', '.join(f'{k}={label(v)}' for k, v in rest.items())})" if rest else "")
+            return name + (f"({_settings(rest)})" if rest else "")
+        case {**settings} if settings:
+            return f"{{{_settings(settings)}}}"
         case _:
             return shown(value, 200).strip('"')
+
+
+def _settings(table: dict[str, Any]) -> str:
+    return ", ".join(f"{key}={label(value)}" for key, value in table.items())
 
 
 def param_of(path: keys.Path) -> Param | None:

@@ -40,6 +40,8 @@ def value_text(path: matrix.Path, value: Any) -> str:
         unusual = {k: v for k, v in value.items() if k not in own and (k not in params or params[k].default != v)}
         inside = ", ".join(f"{k}={spelling.show_value(params[k], v) if k in params else v}" for k, v in unusual.items())
         return plugins.called(value) + (f"({inside})" if inside else "")
+    if isinstance(value, dict) and path[-1] in ("hosts", "record"):
+        return _section_text(str(path[-1]), value)
     if isinstance(value, dict) and value.keys() == {"min", "max"}:
         first, last = value["min"] / 1e9, value["max"] / 1e9
         return f"{first:g}s" if first == last else f"{first:g}..{last:g}s"
@@ -58,6 +60,19 @@ def value_text(path: matrix.Path, value: Any) -> str:
             or "none"
         )
     return value if isinstance(value, str) else "none" if value is None else json.dumps(value)
+
+
+def _section_text(section: str, value: dict[str, Any]) -> str:
+    """Return a whole section by what is not as usual: `linux-5.1(ecn=false)`, `record(trace=all)`."""
+    params = registry().sections[section]
+    usual = {key: param.default for key, param in params.items()}
+    name = section
+    if profile := registry().profiles.get(value.get("profile", "")):
+        name = value["profile"]
+        usual |= {"profile": name} | profile.hosts
+    unusual = {key: one for key, one in value.items() if key not in usual or usual[key] != one}
+    inside = ", ".join(f"{key}={value_text((section, key), one)}" for key, one in unusual.items())
+    return name + (f"({inside})" if inside else "")
 
 
 @dataclass(frozen=True)
