@@ -114,6 +114,19 @@ def test_stacks_are_listed_by_version_and_removed(command: Command) -> None:
 
 
 @pytest.mark.usefixtures("home")
+def test_the_library_that_writes_its_own_qlog_lies_next_to_the_one_with_the_same_content(tmp_path: Path) -> None:
+    library = fake("quinn-0.11.16", "quinn", "0.11.16")
+    copy = tmp_path / "copy.so"
+    copy.write_bytes(library.read_bytes())
+    assert built.logging(copy) == copy
+    writes = library.with_name(built.LOGGING)
+    writes.write_bytes(b"another")
+    assert built.logging(copy) == writes
+    copy.write_bytes(b"of somebody else")
+    assert built.logging(copy) == copy
+
+
+@pytest.mark.usefixtures("home")
 def test_a_library_is_found_by_name_or_as_the_newest() -> None:
     with pytest.raises(InputError, match=r"unknown stack quinn; none is built; dumbbell stack build quinn builds it"):
         stacks.library("quinn")
@@ -211,7 +224,7 @@ def test_the_project_has_all_sources() -> None:
     assert sorted(path.name for path in (ADAPTER / "src").iterdir()) == sorted(
         name.removeprefix("src/") for name in made if name.startswith("src/")
     )
-    assert 'package = "noq-proto", default-features = false, features = ["qlog"], version = "1" }' in made["Cargo.toml"]
+    assert 'package = "noq-proto", default-features = false, version = "1" }' in made["Cargo.toml"]
     assert "@" not in made["Cargo.toml"]
     assert len(project.features(project.Plan("quinn", None, None), "0.11.19")) == 2
     assert project.features(project.Plan("quinn", None, None), "0.12.0") == ["quinn"]

@@ -23,6 +23,7 @@ from dumbbell.errors import Conflict, Failed, Nothing, OutOfRange, Unwritable, o
 from dumbbell.experiment import plugins, units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import label
+from dumbbell.experiment.plugins import built
 
 ENDING = ".sqlog"
 NETWORK = f"network{ENDING}"
@@ -144,6 +145,8 @@ def _run_apart(
     own: Path | None,
 ) -> tuple[int, str]:
     """Do so in a process of its own, where plugins crash alone."""
+    if own is not None:
+        loaded = {digest: str(built.logging(Path(path))) for digest, path in loaded.items()}
     asked = {
         "config": cell.config,
         "plugins": loaded,

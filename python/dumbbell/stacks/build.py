@@ -81,8 +81,11 @@ def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
             if there := _there(name, project.digest(what, rustc)):
                 return there, False
         told.say(f"{name}:")
-        library = work.compiled(project.features(what, version), project.said(what, name, version))
-        content = library.read_bytes()
+        features, said = project.features(what, version), project.said(what, name, version)
+        content = work.compiled("cargo", features, said).read_bytes()
+        logging = None
+        if what.stack in project.LOGGING:
+            logging = work.compiled("with its own qlog", [*features, project.LOG], said).read_bytes()
     described = {
         "stack": what.stack,
         "version": version,
@@ -94,7 +97,7 @@ def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
         "when": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "rustc": rustc.splitlines()[0],
     }
-    return keep(name, content, described), True
+    return keep(name, content, described, logging), True
 
 
 def tidy() -> None:
@@ -147,9 +150,9 @@ class _Work(Work):
             raise Failed("stack build", "", found, f"a crate that depends on the same {crate}")
         return versions[0]
 
-    def compiled(self, features: list[str], said: dict[str, str]) -> Path:
+    def compiled(self, step: str, features: list[str], said: dict[str, str]) -> Path:
         """Compile the library and return its path. Raises InputError."""
-        with self.told.step("cargo") as result:
+        with self.told.step(step) as result:
             command = ["build", "--release", "--locked", "--features", ",".join(features)]
             count = self._cargo("it does not compile", "sources that do", command, said)
             result.append(f"{count} crates")

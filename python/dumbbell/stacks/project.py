@@ -8,6 +8,8 @@ from importlib.resources import files
 
 from dumbbell.stacks.tree import CRATES, Tree
 
+LOG = "log"  # the feature of a library that can write the stack's own qlog, and is slower for it when it does not
+LOGGING = ("quinn", "noq")  # the stacks that have it
 FEATURES_BEFORE_0_12 = "ids_by_reference"  # quinn-proto 0.12 takes connection IDs by value, as noq-proto does
 SERIES = {"quinn": "0.11", "noq": "1", "quiche": "0.30"}  # whose newest version is built if none is asked for
 OLDEST = {"quinn": "0.11.14", "noq": "1.4.0", "quiche": "0.30.0"}
@@ -72,8 +74,7 @@ def contents(plan: Plan) -> dict[str, str]:
     """Return the files of the project by their paths."""
     if plan.stack == "quiche":
         return _contents_of_quiche(plan)
-    chosen = 'default-features = false, features = ["qlog"]'
-    lines = [f'proto = {{ package = "{plan.stack}-proto", {chosen}, {plan.requirement} }}']
+    lines = [f'proto = {{ package = "{plan.stack}-proto", default-features = false, {plan.requirement} }}']
     if plan.tree is not None and plan.tree.has_controls:
         package, folder = json.dumps(plan.tree.package), json.dumps(str(plan.tree.folder))
         lines.append(f"user = {{ package = {package}, path = {folder} }}")

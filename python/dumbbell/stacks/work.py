@@ -98,8 +98,8 @@ class Work:
                 child.wait()
 
 
-def keep(name: str, content: bytes, described: dict[str, object]) -> Built:
-    """Put a library where stacks lie, with its description."""
+def keep(name: str, content: bytes, described: dict[str, object], logging: bytes | None = None) -> Built:
+    """Put a library where stacks lie, with its description, and the one that writes the stack's own qlog, if any."""
     place = built.home() / name
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -108,6 +108,10 @@ def keep(name: str, content: bytes, described: dict[str, object]) -> Built:
         described["controls"] = controls_of(draft, name)
         (place / built.DESCRIPTION).unlink(missing_ok=True)
         draft.replace(place / built.LIBRARY)  # a process that has loaded the former one keeps it
+        (place / built.LOGGING).unlink(missing_ok=True)
+        if logging is not None:
+            draft.write_bytes(logging)
+            draft.replace(place / built.LOGGING)
         draft.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
         draft.replace(place / built.DESCRIPTION)
     except OSError as error:

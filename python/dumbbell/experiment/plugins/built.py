@@ -13,6 +13,7 @@ from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, nea
 
 STACKS = ("quinn", "noq", "quiche", "picoquic")
 LIBRARY, DESCRIPTION = "stack.so", "stack.json"
+LOGGING = "stack-qlog.so"  # the same stack, which can also write its own qlog
 _NAMED = re.compile(r'\bstack = (?:\{ *name = )?"([^"/]+)"')  # in the text of an experiment file
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
@@ -34,6 +35,12 @@ class Built:
     """Its congestion controls, the default first."""
     described: dict[str, Any]
     """All that stack.json says: digest of the sources, rustc, time of the build and so on."""
+
+    @property
+    def logging(self) -> Path | None:
+        """The library that can write the stack's own qlog, if there is one."""
+        path = self.library.with_name(LOGGING)
+        return path if path.is_file() else None
 
     @property
     def is_release(self) -> bool:
@@ -87,6 +94,13 @@ def installed() -> list[Built]:
         except InputError:
             continue
     return sorted(found, key=lambda one: (STACKS.index(one.stack), order(one.version), one.name))
+
+
+def logging(library: Path) -> Path:
+    """Return the library that does what `library` does and can write the stack's own qlog, or `library` itself."""
+    content = library.read_bytes()
+    found = (one.logging for one in installed() if one.library.read_bytes() == content)
+    return next((path for path in found if path is not None), library)
 
 
 def order(version: str) -> tuple[int, ...]:

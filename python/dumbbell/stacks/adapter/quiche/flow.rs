@@ -70,10 +70,9 @@ struct End {
 
 impl End {
     /// Sends what may be sent now, and notes when to go on.
-    fn transmit(&mut self, now: u64, epoch: Instant, wire: &mut Wire) {
+    fn transmit(&mut self, now: u64, epoch: Instant, wire: &mut Wire, buffer: &mut [u8]) {
         let Some(connection) = &mut self.connection else { return };
         let time = |at: Instant| u64::try_from(at.saturating_duration_since(epoch).as_nanos()).unwrap_or(NONE);
-        let mut buffer = [0; LARGEST];
         loop {
             while self.paced.front().is_some_and(|(at, _)| *at <= now) {
                 if let Some((_, datagram)) = self.paced.pop_front() {
@@ -83,7 +82,7 @@ impl End {
             if !self.paced.is_empty() {
                 break;
             }
-            let Ok((length, info)) = connection.send(&mut buffer) else { break };
+            let Ok((length, info)) = connection.send(buffer) else { break };
             self.paced.push_back((time(info.at), buffer[..length].to_vec()));
         }
         let timeout = connection.timeout_instant().map_or(NONE, time);
@@ -113,6 +112,8 @@ impl End {
 /// A connection and its applications.
 pub struct Flow {
     ends: [End; 2],
+    /// What a datagram is written to, or read from; kept, since to clear one for every datagram costs as much as the rest.
+    buffer: Box<[u8]>,
     /// Of the random numbers.
     state: u64,
     now: u64,
@@ -139,7 +140,7 @@ impl Flow {
                 Side::Client => self.write_on(),
                 Side::Server => self.read(),
             };
-            self.ends[side as usize].transmit(now, self.epoch, wire);
+            self.ends[side as usize].transmit(now, self.epoch, wire, &mut self.buffer);
             if !wrote {
                 break;
             }
@@ -176,9 +177,8 @@ impl Flow {
     /// Reads everything; nothing is written because of it.
     fn read(&mut self) -> bool {
         let Some(connection) = &mut self.ends[Side::Server as usize].connection else { return false };
-        let mut buffer = [0; LARGEST];
         for id in connection.readable() {
-            while let Ok((bytes, _)) = connection.stream_recv(id, &mut buffer) {
+            while let Ok((bytes, _)) = connection.stream_recv(id, &mut self.buffer) {
                 self.received += bytes as u64;
             }
         }
@@ -211,6 +211,7 @@ impl Stack for Flow {
         };
         Some(Self {
             ends: [end(1)?, end(2)?],
+            buffer: vec![0; LARGEST].into_boxed_slice(),
             state: setup.seed,
             now: 0,
             epoch: Instant::now(),
@@ -257,8 +258,9 @@ impl Stack for Flow {
                 end.connection = quiche::accept(&ConnectionId::from_ref(&id), None, end.address, from, &mut end.config).ok();
             }
             if let Some(connection) = &mut end.connection {
-                let mut payload = payload.to_vec(); // it is decrypted in place
-                let _ = connection.recv(&mut payload, RecvInfo { from, to: end.address }); // what fails is told by local_error()
+                let Some(copy) = flow.buffer.get_mut(..payload.len()) else { return }; // it is decrypted in place
+                copy.copy_from_slice(payload);
+                let _ = connection.recv(copy, RecvInfo { from, to: end.address }); // what fails is told by local_error()
             }
         });
     }

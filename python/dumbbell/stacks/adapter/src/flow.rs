@@ -19,6 +19,7 @@ use crate::crypto::{Handshakes, Sealer, Signer};
 use crate::end::{End, Epoch};
 use crate::interface::{FlowSetup, Side, Stack, Stats, Wire, NONE};
 use crate::params::Values;
+#[cfg(feature = "log")]
 use crate::qlog;
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 50_000);
@@ -231,8 +232,9 @@ impl Stack for Flow {
         };
         let (epoch, burst, search) = (Epoch::new(), values.whole("max_datagrams") as usize, values.mtu_discovery());
         let mut client = ClientConfig::new(Arc::new(Handshakes));
-        let mut of_client = transport(seeds[0])?;
-        qlog::write(&mut of_client, setup.number, epoch);
+        let of_client = transport(seeds[0])?;
+        #[cfg(feature = "log")]
+        let of_client = qlog::written(of_client, setup.number, epoch);
         client.transport_config(Arc::new(of_client));
         // a client's first destination is random, of 8 bytes or more: RFC 9000 section 7.2
         let first = ConnectionId::new(&[mixed(seeds[0]).to_be_bytes(), mixed(seeds[1]).to_be_bytes()].concat());

@@ -10,6 +10,7 @@ mod flow;
 pub mod interface;
 mod panics;
 mod params;
+#[cfg(feature = "log")]
 mod qlog;
 
 use std::sync::OnceLock;

@@ -69,9 +69,10 @@ fn set(config: &mut TransportConfig, log: Log) {
     config.qlog_factory(std::sync::Arc::new(log));
 }
 
-/// Lets the client of a flow write, if that is asked for.
-pub fn write(config: &mut TransportConfig, flow: u64, epoch: Epoch) {
+/// Returns the configuration of a flow's client, which writes if that is asked for.
+pub fn written(mut config: TransportConfig, flow: u64, epoch: Epoch) -> TransportConfig {
     if let Some(log) = Log::asked(flow, epoch) {
-        set(config, log);
+        set(&mut config, log);
     }
+    config
 }
