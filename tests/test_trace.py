@@ -3,6 +3,8 @@
 import json
 import statistics
 import struct
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -244,6 +246,20 @@ def test_the_command_writes_what_the_name_says(tmp_path: Path, command: Command,
     assert all(len(one["events"]) > 100 for one in whole["traces"])
     assert run("-o", "one.sqlog", "--flow", "0").returncode == 0
     assert (tmp_path / "one.sqlog").read_bytes()[:1] == b"\x1e"
+
+
+@pytest.mark.parametrize("name", ["run.pcapng", "run.parquet", "run.qlog"])
+def test_ctrl_c_ends_it_at_once_and_leaves_no_half_file(tmp_path: Path, name: str) -> None:
+    (tmp_path / "long.toml").write_text(TWO.partition("[matrix]")[0].replace('"5s"', '"86400s"'))
+    script = (
+        "import os, polars, signal, sys, threading; from dumbbell import cli\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler); signal.siginterrupt(signal.SIGINT, False)\n"
+        "threading.Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start(); cli.main()"
+    )
+    line = [sys.executable, "-c", script, "trace", "long.toml", "-o", name]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["long.toml"]
 
 
 @pytest.mark.parametrize(

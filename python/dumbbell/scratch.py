@@ -1,4 +1,6 @@
-"""Folders for what a process needs only while it runs. They go with it; if it is killed, the next command removes them.
+"""Folders for what a process needs only while it runs, and files that are whole or not there.
+
+The folders go with the process; if it is killed, the next command removes them.
 
 A process holds a lock on each of its folders. The kernel releases it when the process ends, however it ends. So a
 folder without a lock is a leftover. Process numbers would not tell: containers that share a folder have different ones.
@@ -13,6 +15,7 @@ import shutil
 import tempfile
 import time
 import weakref
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -86,6 +89,18 @@ def _clear(path: Path) -> None:
             time.sleep(_AGAIN_S)
     finally:
         os.close(file)
+
+
+@contextlib.contextmanager
+def whole(paths: Iterable[Path]) -> Iterator[None]:
+    """Remove the files that are written meanwhile if it comes to nothing, by an error or by Ctrl-C."""
+    try:
+        yield
+    except BaseException:
+        for path in paths:
+            if path.is_file():  # and no pipe
+                path.unlink()
+        raise
 
 
 def appear(path: Path, content: bytes) -> None:

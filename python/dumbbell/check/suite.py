@@ -15,6 +15,7 @@ from dumbbell.check.cases import CASES
 from dumbbell.check.lab import FRAME, Lab, NotApplicable, Point, Run
 from dumbbell.check.model import NOT_APPLICABLE, Case, Verdict
 from dumbbell.experiment import units
+from dumbbell.waiting import hear_ctrl_c
 
 VERSIONS = ("bbr1", "bbr2", "bbr3", "bbr-draft")
 RATES = (64_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000)  # bit/s, and
@@ -130,6 +131,7 @@ def check(
             "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
         )
         with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=context) as pool:
+            hear_ctrl_c()
             begun = {pool.submit(judge_point, cc, point, cases, wanted): (named(cc), point) for cc, point in parts}
             try:
                 for number, future in enumerate(as_completed(begun)):

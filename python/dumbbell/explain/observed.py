@@ -28,6 +28,7 @@ from dumbbell.results.labels import group_labels
 from dumbbell.results.results import Results
 from dumbbell.results.store import TABLES, Finished, Measured, Store, tables
 from dumbbell.results.versions import kind
+from dumbbell.waiting import hear_ctrl_c
 
 STATES = ("dropping", "p")  # of queue disciplines, that are recorded
 _ROWS = 400_000  # of finer time series, and of a trace without its changes of state
@@ -225,6 +226,7 @@ def _different(kept: dict[str, pl.DataFrame], again: dict[str, pl.DataFrame]) ->
 def carried_out(cell: Cell, engine: Engine, progress: _native.Progress | None = None) -> Measured:
     """Carry out one run; Ctrl-C ends it. Raises InputError."""
     with engine.workers(1) as workers:
+        hear_ctrl_c()
         pending = workers.begin([(cell, progress or _native.Progress())])
         try:
             ended = pending.result()[0]

@@ -20,7 +20,8 @@ from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.packets.wanted import Wanted, points_of
 from dumbbell.results.versions import kind
-from dumbbell.scratch import Scratch
+from dumbbell.scratch import Scratch, whole
+from dumbbell.waiting import hear_ctrl_c
 
 PCAPNG, PARQUET = ".pcapng", ".parquet"
 _MOST_SAID = 300  # characters of what a plugin printed before it crashed
@@ -50,10 +51,11 @@ def write(cell: Cell, output: Path, wanted: Wanted, engine: Captures | None = No
             return Written(output, rows.height, digest)
         with output.open("wb"):  # a file that cannot be written is known before the run
             pass
-        if engine is not None:
-            result, count, _ = _captured(cell, wanted, output, engine)
-            return Written(output, count, result.hash)
-        count, digest = _run(cell, wanted, output, described(cell))
+        with whole([output]):
+            if engine is not None:
+                result, count, _ = _captured(cell, wanted, output, engine)
+                return Written(output, count, result.hash)
+            count, digest = _run(cell, wanted, output, described(cell))
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise Unwritable("trace", "--output", f"{output}: {reason}", "a file to write to") from None
@@ -115,6 +117,7 @@ def _simulated(
     cancel = _native.Cancel()
     # a thread of its own: Ctrl-C is heard here meanwhile
     with ThreadPoolExecutor(1) as pool:
+        hear_ctrl_c()
         running = pool.submit(_native.run_packets, cell.config, cancel, output, comment=comment, **wanted.keywords)
         try:
             return running.result()

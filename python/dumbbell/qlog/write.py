@@ -24,6 +24,8 @@ from dumbbell.experiment import plugins, units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import label
 from dumbbell.experiment.plugins import built
+from dumbbell.scratch import whole
+from dumbbell.waiting import hear_ctrl_c
 
 ENDING = ".sqlog"
 NETWORK = f"network{ENDING}"
@@ -69,7 +71,8 @@ def write(cell: Cell, output: Path, flows: Sequence[int] = (), *, old: bool = Fa
         paths = {n: output if alone else folder / f"flow-{n}{ENDING}" for n in wanted}
         senders = {n: (path, _header(cell, f"flow {n}", listed[n], "client", old=old)) for n, path in paths.items()}
         network = None if alone else (folder / NETWORK, _header(cell, "network", "queues", "network", old=old))
-        records, digest = _run(cell, senders, network, old=old, own=folder if stacks else None)
+        with whole([*paths.values(), *([network[0]] if network else [])]):
+            records, digest = _run(cell, senders, network, old=old, own=folder if stacks else None)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise Unwritable("qlog", "--output", f"{output}: {reason}", "a folder or file to write to") from None
@@ -124,6 +127,7 @@ def _run(
     cancel = _native.Cancel()
     # a thread of its own: Ctrl-C is heard here meanwhile
     with ThreadPoolExecutor(1) as pool:
+        hear_ctrl_c()
         running = pool.submit(_native.run_qlog, cell.config, cancel, senders, network, old_names=old)
         try:
             result, records = running.result()

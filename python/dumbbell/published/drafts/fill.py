@@ -18,6 +18,7 @@ from dumbbell.published import pictures as beside
 from dumbbell.published.compare import Cell, Comparison, Figure, Pair, compare
 from dumbbell.published.drafts.model import Table
 from dumbbell.results.tables import aligned
+from dumbbell.waiting import hear_ctrl_c
 
 # metric of a difference → what is subtracted, and whether the rate divides it
 DIFFERENCES = {"throughput_difference": ("throughput_mbit", True), "rtt_difference_ms": ("rtt_ms", False)}
@@ -158,6 +159,7 @@ def heat_maps(filled: Sequence[Filled], folder: str | Path) -> list[Path]:
         for path, pairs in largest_first:
             _draw(path, pairs)
     else:  # matplotlib holds Python's lock; processes are not forked from one with threads
+        hear_ctrl_c()
         with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
             list(pool.map(_draw, *zip(*largest_first, strict=True)))
     return list(drawn)
