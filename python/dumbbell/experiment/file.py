@@ -3,7 +3,7 @@
 import itertools
 import pickle
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -308,7 +308,7 @@ def label(value: Any) -> str:
             return shown(value, 200).strip('"')
 
 
-def _settings(table: dict[str, Any]) -> str:
+def _settings(table: Mapping[Any, Any]) -> str:
     return ", ".join(f"{key}={label(value)}" for key, value in table.items())
 
 
