@@ -172,7 +172,7 @@ def _ranking(one: Ranking, *, first: bool) -> str:
         told = "no difference is sure"
     else:
         told = "; ".join(
-            f'{escape(row["label"].partition(",")[0])}{_of(row)} <span class="big">{escape(_changed(row))}</span>'
+            f'{escape(row["label"].rpartition(",")[0] or row["label"])}{_of(row)} <span class="big">{escape(_changed(row))}</span>'
             for row in one.rows[:3]
         )
     lines = "".join(f'<p class="note">{escape(line)}</p>' for line in one.lines)

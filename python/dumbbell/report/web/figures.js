@@ -77,6 +77,13 @@
     return { axes, x, y, facets };
   }
 
+  // the same keys, whose texts leave out what all values of an algorithm have in common
+  function shorter(place, table, of) {
+    const short = new Map(place.axes.map((axis) => [axis, { ...axis, texts: report.brief(axis.texts, new Set(of.map((row) => report.codeAt(table, axis, row)))) }]));
+    const replaced = (axis) => short.get(axis) ?? axis;
+    return { axes: place.axes.map(replaced), x: replaced(place.x), y: replaced(place.y), facets: place.facets.map(replaced) };
+  }
+
   const isWide = (values) => values.length > 1 && Math.min(...values) > 0 && Math.max(...values) / Math.min(...values) > 50;
 
   class Figure {
@@ -127,7 +134,7 @@
       this.host.dataset.measure = settings.measure;
       const rows = report.rows(table);
       const kind = settings.kind && settings.kind !== "auto" ? settings.kind : suits(table, rows);
-      const place = placed(kind, table, rows, settings);
+      const place = shorter(placed(kind, table, rows, settings), table, rows);
       this.heading.textContent = kind === "points" ? `${this.second().label} against ${measure.label}` : measure.label;
       this.heading.title = measure.doc;
       this.control(kind, place);
@@ -265,7 +272,8 @@
     }
 
     heads(codes, place) {
-      return codes.map((code, i) => report.said(place.facets[i], code)).join(", ");
+      const said = place.facets.map((axis, i) => (axis.texts[codes[i]] === "-" ? "" : report.said(axis, codes[i])));
+      return said.filter(Boolean).join(", ");
     }
 
     open(group, axes) {

@@ -142,13 +142,46 @@ const report = (() => {
     return number(one.mean) + half;
   }
 
-  // a value with the last word of its key, which an algorithm does not need
+  // the parameters in the text of an algorithm: of "red(limit=1kB, min=1kB)" two
+  function parameters(text) {
+    const open = text.indexOf("(");
+    if (open < 1 || !text.endsWith(")")) return { name: text, given: [] };
+    const given = [""];
+    let depth = 0;
+    for (const letter of text.slice(open + 1, -1)) {
+      depth += (letter === "(") - (letter === ")");
+      if (letter === "," && !depth) given.push("");
+      else given[given.length - 1] += letter;
+    }
+    return { name: text.slice(0, open), given: given.map((one) => one.trim()) };
+  }
+
+  // texts of which those in use leave out the parameters that all of one algorithm have in common
+  function brief(texts, used) {
+    const found = texts.map(parameters);
+    const common = new Map();
+    for (const code of used) {
+      const { name, given } = found[code];
+      common.set(name, given.filter((one) => !common.has(name) || common.get(name).has(one)));
+      common.set(name, new Set(common.get(name)));
+    }
+    return texts.map((text, code) => {
+      const { name, given } = found[code];
+      if (!used.has(code) || !given.length) return text;
+      const own = given.filter((one) => !common.get(name).has(one));
+      return own.length ? `${name}(${own.join(", ")})` : name;
+    });
+  }
+
+  // a value with the last word of its key, which an algorithm does not need, and with the first where several keys end so
   function said(axis, code) {
     const word = axis.name.split(".").at(-1);
     const alone = ["aqm", "cc", "link", "flow", "class", "experiment", "results", "engine_version", "kernel", "hop"];
     const text = axis.texts[code];
     if (/\.?cc$/.test(axis.name) && axis.name.includes("[")) return `${axis.name.split(".")[0]} ${text}`;
-    return alone.includes(word) ? text : `${word.replaceAll("_", " ")} ${text}`;
+    const alike = model.keys.filter((key) => key.name.split(".").at(-1) === word).length > 1;
+    const whose = alike && axis.name.includes("[") ? `${axis.name.split(".")[0]} ` : "";
+    return alone.includes(word) ? text : `${whose}${word.replaceAll("_", " ")} ${text}`;
   }
 
   const table = (name) => model.tables.find((one) => one.name === name);
@@ -161,7 +194,7 @@ const report = (() => {
 
   return {
     load, keys, filter, filtered, whenFiltered, runs, rows, varying, groups, mean, codeAt,
-    number, short, withHalf, said, table, measure,
+    number, short, withHalf, said, brief, table, measure,
     get model() {
       return model;
     },
