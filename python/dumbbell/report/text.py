@@ -172,13 +172,17 @@ def _ranking(one: Ranking, *, first: bool) -> str:
         told = "no difference is sure"
     else:
         told = "; ".join(
-            f'{escape(row["label"].rpartition(",")[0] or row["label"])}{_of(row)} <span class="big">{escape(_changed(row))}</span>'
+            f'{escape(_without_unit(row["label"]))}{_of(row)} <span class="big">{escape(_changed(row))}</span>'
             for row in one.rows[:3]
         )
     lines = "".join(f'<p class="note">{escape(line)}</p>' for line in one.lines)
     body = _differences(one.rows) if one.rows else ""
     opened = " open" if first and one.rows else ""
     return f"<details{opened}><summary><b>{escape(one.title)}</b>: {told}</summary>{body}{lines}</details>"
+
+
+def _without_unit(label: str) -> str:
+    return label.rpartition(",")[0] or label
 
 
 def _changed(row: dict[str, str]) -> str:
