@@ -14,6 +14,8 @@ import tty
 from types import FrameType
 from typing import Any, Self
 
+from dumbbell.waiting import hear_ctrl_c
+
 _SEQUENCES = {"A": "up", "B": "down", "C": "right", "D": "left", "H": "home", "F": "end"}
 _SEQUENCE = re.compile(r"\x1b[\[O][0-9;]*([A-Za-z~])")
 _TERMINATED = 128 + signal.SIGTERM
@@ -50,6 +52,7 @@ class Keyboard:
         if self._terminal is not None:
             self._before = termios.tcgetattr(self._terminal)
             self._take()
+            hear_ctrl_c()
             if threading.current_thread() is threading.main_thread():
                 self._handlers = {
                     signal.SIGTERM: signal.signal(signal.SIGTERM, self._end),
