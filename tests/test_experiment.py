@@ -218,12 +218,6 @@ def test_axes_take_whole_tables_indexes_and_keys_in_step() -> None:
     assert cells[1].matrix["flows[1].cc"] == "cubic(hystart=off)"
 
 
-def test_a_table_on_an_axis_is_called_by_its_keys() -> None:
-    hosts = [{"profile": "linux-5.1"}, {"profile": "linux-6.12", "ecn": True}]
-    cells = parsed(matrix={"hosts": hosts}).cells()
-    assert [cell.matrix["hosts"] for cell in cells] == ["{profile=linux-5.1}", "{profile=linux-6.12, ecn=true}"]
-
-
 def test_overrides_change_some_cells() -> None:
     plan = parsed(
         matrix={"flows[*].base_rtt": ["10ms", "80ms", "160ms"], "bottleneck.aqm": ["codel", "pfifo"]},

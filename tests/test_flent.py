@@ -120,6 +120,21 @@ def test_a_ping_is_told_only_where_it_follows(files: dict[str, Path], runs: dict
     assert set(content(path)["results"]["Ping (ms) ICMP"]) == {None}
 
 
+def test_pings_that_were_measured_are_told_over_any_queue(tmp_path: Path) -> None:
+    ping = {"rate": "20kbit", "size": "98B", "echo": True, "base_rtt": "20ms"}
+    pinged = dumbbell.run(TWO | {"bottleneck": {"rate": "10Mbit", "aqm": "fq_codel"}, "udp": [ping]})
+    (path,) = write.export(pinged, str(tmp_path / "pinged.flent.gz"))
+    data = content(path)
+    told = [value for value in data["results"]["Ping (ms) ICMP"] if value is not None]
+    (flow,) = pinged.flows.filter(cc="ping").to_dicts()
+    assert len(told) >= len(data["x_values"]) - 1 and "NOTE" not in data["metadata"]["SERIES_META"]["Ping (ms) ICMP"]
+    assert sum(told) / len(told) == pytest.approx(flow["rtt_mean_ms"], rel=0.02)
+    assert min(told) > 20 and max(told) <= flow["rtt_max_ms"]
+    again = formats.read(path)  # and as they were, once they are read again
+    series = next(one for one in again.flows if one.kind == "ping").series
+    assert series["rtt_ms"].to_list() == pytest.approx(told)
+
+
 def test_what_it_is_of_is_in_the_metadata(files: dict[str, Path], runs: dict[str, dumbbell.Results]) -> None:
     own = content(files["two"])["metadata"]["DUMBBELL"]
     row = runs["two"].runs.to_dicts()[0]

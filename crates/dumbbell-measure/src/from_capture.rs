@@ -13,7 +13,7 @@ use self::records::{Frame, Sample, UNKNOWN};
 use crate::classes::Totals;
 use crate::columns::Engine;
 use crate::hop_log::{AckCounters, Counted, HopLog};
-use crate::measure::{Backlog, FlowResult, Measures, Seen, SeenTcp};
+use crate::measure::{Answered, Backlog, FlowResult, Measures, Seen, SeenTcp};
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
 use crate::transit::Transit;
@@ -240,7 +240,12 @@ impl Replay<'_> {
             })
         };
         let tcp = (number < self.config.flows.len()).then(of_tcp);
-        Seen { payload: self.payload(number, time), tcp }
+        let mut answered = Answered::default();
+        if number >= self.config.flows.len() {
+            let by_then = self.samples[number].iter().take_while(|one| one.time <= time);
+            by_then.filter(|one| one.flags & sampled::ANSWER != 0).for_each(|one| answered.add(one.rtt_us));
+        }
+        Seen { payload: self.payload(number, time), tcp, answered }
     }
 
     /// What was counted of flow `number` when its sender gave `sample`; on the queue's clock that is `now`.

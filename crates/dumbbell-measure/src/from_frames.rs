@@ -83,8 +83,18 @@ impl Recorder {
                 let goodput_mbit = more as f64 * 8e-6 / seconds;
                 let (time_s, flow) = (time.as_secs_f64(), u64::from(slot));
                 let (cwnd, ssthresh, in_flight, retransmissions) = Default::default();
-                let srtt_ms = f64::NAN;
-                series.push(SeriesRow { time_s, flow, goodput_mbit, srtt_ms, cwnd, ssthresh, in_flight, retransmissions });
+                let (srtt_ms, rtt_ms) = (f64::NAN, f64::NAN);
+                series.push(SeriesRow {
+                    time_s,
+                    flow,
+                    goodput_mbit,
+                    srtt_ms,
+                    cwnd,
+                    ssthresh,
+                    in_flight,
+                    retransmissions,
+                    rtt_ms,
+                });
             }
         }
     }

@@ -220,7 +220,7 @@ impl Recorder {
                 in_flight: sample.in_flight,
                 retransmissions: sample.retransmissions,
             });
-            Seen { payload: flow.payload(point.time), tcp: Some(tcp) }
+            Seen { payload: flow.payload(point.time), tcp: Some(tcp), ..Seen::default() }
         });
         self.measures.point(point.time, seen, point.counters, point.backlog);
     }

@@ -211,6 +211,30 @@ pub struct Seen {
     pub payload: u64,
     /// The rest, of TCP.
     pub tcp: Option<SeenTcp>,
+    /// Answers that have come back, of UDP.
+    pub answered: Answered,
+}
+
+/// Answers since the start of a flow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Answered {
+    /// How many.
+    pub count: u64,
+    /// Their RTTs together.
+    pub total_us: u64,
+}
+
+impl Answered {
+    /// One more.
+    pub fn add(&mut self, rtt_us: u32) {
+        self.count += 1;
+        self.total_us += u64::from(rtt_us);
+    }
+
+    /// The mean RTT of those after the ones `before`, ms; NaN of none.
+    fn mean_ms_since(&self, before: Answered) -> f64 {
+        (self.total_us - before.total_us) as f64 / (self.count - before.count) as f64 / 1e3
+    }
 }
 
 /// What the time series sees of a TCP sender.
@@ -242,6 +266,7 @@ pub struct Backlog {
 struct Before {
     payload: u64,
     retransmissions: u64,
+    answered: Answered,
 }
 
 /// Everything measured so far.
@@ -338,7 +363,7 @@ impl Measures {
         let first = series.len();
         let mut tcp_flows = 0;
         let mut since_entry = Vec::new();
-        for (number, Seen { payload, tcp }) in listed.enumerate() {
+        for (number, Seen { payload, tcp, answered }) in listed.enumerate() {
             if tcp.is_some() {
                 if let (Some((_, at_entry)), None) = (&self.last_start, self.convergence_cumulative) {
                     since_entry.push((payload - at_entry[number]) as f64);
@@ -357,8 +382,9 @@ impl Measures {
                 ssthresh,
                 in_flight,
                 retransmissions: retransmissions - before.retransmissions,
+                rtt_ms: answered.mean_ms_since(before.answered),
             });
-            *before = Before { payload, retransmissions };
+            *before = Before { payload, retransmissions, answered };
         }
         // flows come before UDP, which has no share to converge to
         if let (Some((entry, _)), true) = (&self.last_start, tcp_flows > 1) {

@@ -586,7 +586,7 @@ impl<N: Net> Run for Engine<N> {
 
     fn view(&self) -> View {
         let view = |(_, endpoint): (u32, &Endpoint)| {
-            let Seen { payload, tcp } = endpoint.transport.seen();
+            let Seen { payload, tcp, .. } = endpoint.transport.seen();
             let SeenTcp { srtt_us, cwnd, ssthresh, in_flight, .. } = tcp.unwrap_or_default();
             EndpointView { number: endpoint.number, class: endpoint.class, payload, cwnd, ssthresh, in_flight, srtt_us }
         };

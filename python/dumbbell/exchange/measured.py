@@ -70,8 +70,8 @@ class Flow:
     def rtt_min_ms(self) -> float:
         """The smallest RTT that is known, smoothed or not; NaN if there is none."""
         known = [self.figures[name] for name in ("rtt_min_ms",) if name in self.figures]
-        if "srtt_ms" in self.series.columns:
-            known += [value for value in [self.series["srtt_ms"].min()] if isinstance(value, float)]
+        for name in {"srtt_ms", "rtt_ms"}.intersection(self.series.columns):
+            known += [value for value in [self.series[name].min()] if isinstance(value, float)]
         return min(map(float, known), default=math.nan)
 
 

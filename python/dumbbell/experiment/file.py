@@ -3,7 +3,7 @@
 import itertools
 import pickle
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -301,15 +301,9 @@ def label(value: Any) -> str:
         case {"plugin": str(path), **rest}:
             return label({"name": Path(path).stem.removeprefix("lib")} | {k: v for k, v in rest.items() if k != "name"})
         case {"name": str(name), **rest}:
-            return name + (f"({_settings(rest)})" if rest else "")
-        case {**settings} if settings:
-            return f"{{{_settings(settings)}}}"
+            return name + (f"({', '.join(f'{k}={label(v)}' for k, v in rest.items())})" if rest else "")
         case _:
             return shown(value, 200).strip('"')
-
-
-def _settings(table: Mapping[Any, Any]) -> str:
-    return ", ".join(f"{key}={label(value)}" for key, value in table.items())
 
 
 def param_of(path: keys.Path) -> Param | None:

@@ -143,7 +143,8 @@ def _while_it_lasts(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
     # UDP has no window: 0 in its rows; null is a window that is not known
     senders = lasts & (pl.col("cwnd").fill_null(1) > 0) if "cwnd" in columns else lasts
     return rows.with_columns(
-        pl.when(lasts if column == "goodput_mbit" else senders).then(pl.col(column)).alias(column) for column in columns
+        pl.when(lasts if column in ("goodput_mbit", "rtt_ms") else senders).then(pl.col(column)).alias(column)
+        for column in columns
     )
 
 

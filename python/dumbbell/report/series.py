@@ -33,6 +33,7 @@ _OF_FLOWS = {
     "cwnd": ("cwnd", "mean"),
     "ssthresh": ("ssthresh", "mean"),
     "srtt": ("srtt_ms", "mean"),
+    "pings": ("rtt_ms", "mean"),
     "retransmissions": ("retransmissions", "sum"),
 }
 _OF_QUEUE = {

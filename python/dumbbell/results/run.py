@@ -21,6 +21,7 @@ OVER_TIME = {
     "ssthresh": ("series", "ssthresh"),
     "srtt": ("series", "srtt_ms"),
     "rtt": ("series", "srtt_ms"),
+    "pings": ("series", "rtt_ms"),
     "in_flight": ("series", "in_flight"),
     "retransmissions": ("series", "retransmissions"),
     "sojourn": ("queue_series", "sojourn_mean_ms"),
@@ -76,6 +77,8 @@ class Run:
         for table in ("series", "queue_series"):
             known = self.results.measures(table)
             columns = list(dict.fromkeys(column for own, column in places if own == table and column in known))
+            if not measures and "rtt_ms" in columns and not self.results.frame(table)["rtt_ms"].is_finite().any():
+                columns.remove("rtt_ms")  # a run without pings
             if columns:
                 frames.append(self._flows(columns) if table == "series" else self._queue(columns))
         frames = [one for one in frames if one.height and one.width > 1]

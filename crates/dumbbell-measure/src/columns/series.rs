@@ -1,6 +1,6 @@
 //! Tables over time, and histograms.
 
-use super::{columns, FRAMES, IN_QUEUE, SENDERS};
+use super::{columns, FRAMES, IN_QUEUE, SENDERS, TIMED};
 use crate::measure::ms;
 use dumbbell_core::units::Time;
 
@@ -23,6 +23,8 @@ pub struct SeriesRow {
     pub in_flight: u32,
     /// In the interval before.
     pub retransmissions: u64,
+    /// Mean of the answers in the interval before; NaN of none.
+    pub rtt_ms: f64,
 }
 
 columns! {
@@ -44,6 +46,8 @@ columns! {
         in_flight: u64 = |row| u64::from(row.in_flight), unit "segments", label "segments in flight", by SENDERS;
         /// Data packets sent again in the interval.
         retransmissions: u64 = |row| row.retransmissions, unit "packets", by SENDERS;
+        /// Mean RTT of the answers to UDP with echo (pings), and of datagrams of QUIC stacks, that came back in the interval; NaN if none did, and of TCP.
+        rtt_ms: f64 = |row| row.rtt_ms, unit "ms", label "RTT of answers, mean", by TIMED, digest false;
     }
 }
 

@@ -5,7 +5,7 @@ use super::endpoint::Stages;
 use super::lines::NO_BLOCKS;
 use super::net::Way;
 use super::transport::{Ends, WayBack};
-use crate::measure::{FlowResult, OfStack, Samples, Seen, SeenTcp};
+use crate::measure::{Answered, FlowResult, OfStack, Samples, Seen, SeenTcp};
 use crate::protocol::{Answer, Datagram, Outlet, Protocol, Return, Told};
 use crate::transit::Transit;
 use dumbbell_core::cc::exit::Said;
@@ -23,11 +23,18 @@ pub struct Answers {
     pub rtts: Option<CompactHistogram>,
     pub samples: Samples,
     pub least_us: u32,
+    /// All since the start.
+    pub all: Answered,
 }
 
 impl Default for Answers {
     fn default() -> Answers {
-        Answers { rtts: Some(CompactHistogram::default()), samples: Samples::default(), least_us: u32::MAX }
+        Answers {
+            rtts: Some(CompactHistogram::default()),
+            samples: Samples::default(),
+            least_us: u32::MAX,
+            all: Answered::default(),
+        }
     }
 }
 
@@ -233,13 +240,14 @@ impl Ends for Other {
     #[inline(never)]
     fn on_back(&mut self, answer: &Ack, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Way) -> Time {
         let rtt = Time(now.0.wrapping_sub(answer.ack));
-        if let Some(Answers { rtts, samples, least_us }) = self.answers.as_deref_mut() {
+        if let Some(Answers { rtts, samples, least_us, all }) = self.answers.as_deref_mut() {
             let micros = micros(rtt);
             // a transport is asked for what it believes instead
             if !self.is_transport {
                 samples.add(micros, 0);
             }
             *least_us = micros.min(*least_us);
+            all.add(micros);
             if let Some(rtts) = rtts {
                 rtts.record(rtt);
             }
@@ -332,7 +340,7 @@ impl Ends for Other {
             in_flight: segments(in_flight, segment),
             retransmissions: lost,
         });
-        Seen { payload: self.payload(), tcp }
+        Seen { payload: self.payload(), tcp, answered: self.answers.as_ref().map_or_else(Answered::default, |one| one.all) }
     }
 
     fn forget_samples(&mut self) {

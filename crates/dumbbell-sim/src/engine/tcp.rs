@@ -245,7 +245,7 @@ impl Ends for Tcp {
             in_flight: conn.in_flight(),
             retransmissions: self.sender.stats().retransmissions,
         };
-        Seen { payload: self.payload(), tcp: Some(tcp) }
+        Seen { payload: self.payload(), tcp: Some(tcp), ..Seen::default() }
     }
 
     fn speaks(&self) -> Speech {

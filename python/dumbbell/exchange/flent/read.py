@@ -176,8 +176,8 @@ def _ping(data: Data, name: str, points: Floats) -> Flow | None:
     end = float(times.max())
     figures: dict[str, float | int] = measured.of_samples(rtts)
     figures |= {"rtt_mean_ms": float(rtts.mean()), "rtt_max_ms": float(rtts.max()), "answers": len(rtts)}
-    series = pl.DataFrame({"time_s": points, "srtt_ms": measured.column(measured.held(times, rtts, points))})
-    series = series.drop_nulls("srtt_ms").filter(pl.col("time_s") <= end + 1.0)
+    series = pl.DataFrame({"time_s": points, "rtt_ms": measured.column(measured.held(times, rtts, points))})
+    series = series.drop_nulls("rtt_ms").filter(pl.col("time_s") <= end + 1.0)
     return Flow(
         one(name),
         "ping",

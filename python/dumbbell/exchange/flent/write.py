@@ -153,13 +153,23 @@ def _sender(flow: dict[str, Any]) -> tests.Sender:
     return tests.Sender(kind, flow.get("direction") or "down", float(flow["base_rtt_ms"] or 0.0), str(flow["cc"]))
 
 
+def _answers(rows: pl.DataFrame) -> dict[float, float]:
+    """Return the RTTs of pings over time, ms; in results that were imported before there was `rtt_ms`, `srtt_ms`."""
+    for column in ("rtt_ms", "srtt_ms"):
+        if column in rows.columns:
+            kept = rows.filter(pl.col(column).is_finite() & (pl.col(column) > 0))
+            if kept.height:
+                return dict(kept.select("time_s", column).iter_rows())
+    return {}
+
+
 def _estimate(run: _Run, flow: dict[str, Any], rows: pl.DataFrame) -> dict[float, float]:
     """Return what a ping would see over time, ms: its base RTT and the time in queue on its way.
 
     Nothing is returned where queues keep flows apart, so that a ping waits less than others, or where pings have been
     measured.
     """
-    if rows.height and "srtt_ms" in rows.columns and (rows["srtt_ms"].fill_nan(None).drop_nulls() > 0).any():
+    if _answers(rows):
         return {}
     hops = [one for one in ("bottleneck", "reverse") if run.config.get(one)]
     if any(run.config[hop]["aqm"]["name"] not in _ONE_QUEUE for hop in hops) or run.config.get("hop"):
@@ -225,10 +235,7 @@ class _File:
 
     def ping(self, name: str, rows: pl.DataFrame, estimate: dict[float, float]) -> None:
         """Add pings: as they were measured, or what the time in queue says of them."""
-        values = dict(estimate)
-        if "srtt_ms" in rows.columns:
-            kept = rows.filter(pl.col("srtt_ms").is_finite() & (pl.col("srtt_ms") > 0))
-            values |= dict(kept.select("time_s", "srtt_ms").iter_rows())
+        values = estimate | _answers(rows)
         items = sorted(values.items())
         self.raw[name] = [{"t": self.zero + t, "val": value, "seq": n} for n, (t, value) in enumerate(items)]
         self._add(name, "ms", values, **({"NOTE": _PING_NOTE} if estimate else {}))

@@ -268,7 +268,7 @@ class _Capture:
             names = [p.ends[one].rpartition(":")[0].strip("[]") for one in (source, target)]
             flow = Flow(
                 f"ping {names[1]}", "ping", "up", start_s=float(times[0]), end_s=float(times[-1]), figures=figures,
-                series=pl.DataFrame({"time_s": self.points, "srtt_ms": held}).drop_nulls(), rtts_ms=rtts,
+                series=pl.DataFrame({"time_s": self.points, "rtt_ms": held}).drop_nulls(), rtts_ms=rtts,
                 base_rtt=Fact(setup.milliseconds(float(rtts.min())), "its smallest RTT"),
                 ends=(names[0], names[1]),
             )  # fmt: skip

@@ -9,7 +9,7 @@
   const waiting = new Map(); // of chunks that lie in files of their own
   const TITLES = {
     goodput: "goodput, Mbit/s", throughput: "throughput of the queue, Mbit/s", capacity: "rate of the link, Mbit/s", cwnd: "cwnd, packets",
-    ssthresh: "ssthresh, packets", srtt: "smoothed RTT, ms", retransmissions: "retransmissions, packets", sojourn: "time in queue, ms",
+    ssthresh: "ssthresh, packets", srtt: "smoothed RTT, ms", pings: "round trips of pings and datagrams, ms", retransmissions: "retransmissions, packets", sojourn: "time in queue, ms",
     backlog: "backlog, packets", state: "state of the control", "distribution of sojourn": "share of packets that wait at least so long",
     "distribution of rtt": "share of RTT samples that are at least so long",
   };
@@ -228,7 +228,7 @@
       this.moments();
       const labels = [...new Set([...panels.values()].flat().map((line) => line.label))].filter(Boolean);
       if (several) this.plots.append(element("p", { class: "note" }, `Solid: ${names[0]}. ${["Dashed", "Dotted", "Dash-dotted"].slice(0, names.length - 1).map((text, i) => `${text}: ${names[i + 1]}`).join(". ")}.`));
-      const order = ["goodput", "throughput", "state", "srtt", "sojourn", "cwnd", "marks and drops of the queue, packets", "retransmissions", "backlog", "ssthresh"];
+      const order = ["goodput", "throughput", "state", "srtt", "pings", "sojourn", "cwnd", "marks and drops of the queue, packets", "retransmissions", "backlog", "ssthresh"];
       const place = (name) => (order.includes(name) ? order.indexOf(name) : name.startsWith("distribution") ? 99 : 50);
       for (const [name, lines] of [...panels].sort((a, b) => place(a[0]) - place(b[0]))) this.plot(name, lines, labels, names);
     }
