@@ -122,6 +122,9 @@ class Series:
         rows = results.parts("series", ["time_s", *names]).join(own, on="key", how="inner")
         if "ssthresh" in names:  # which is not set before the first reduction
             rows = rows.with_columns(pl.when(pl.col("ssthresh") < _NO_THRESHOLD).then("ssthresh"))
+        sends_alone = pl.col("cc").is_in(["udp", "ping"])  # without a window, and nothing is sent again
+        own_of_tcp = [column for column in names if column in ("cwnd", "ssthresh", "retransmissions")]
+        rows = rows.with_columns(pl.when(~sends_alone).then(pl.col(own_of_tcp)))
         # a flow of its own while there are few, else the mean of those that are alike
         count = pl.col("flow").n_unique().over("run")
         alike = pl.col("flow").n_unique().over("run", "part")
@@ -130,7 +133,7 @@ class Series:
         name = pl.when(pl.col("part").fill_null("") == "").then(pl.col("cc")).otherwise(pl.col("part"))
         own_name = pl.when(alike > 1).then(pl.concat_str(name, pl.lit(" #"), place.cast(pl.Int64))).otherwise(name)
         shared = pl.concat_str(name, pl.lit(", mean of "), alike, pl.lit(" flows"))
-        rows = rows.with_columns(label=pl.when(count <= _FEW_FLOWS).then(own_name).otherwise(shared))
+        rows = rows.with_columns(label=pl.when((count <= _FEW_FLOWS) | (alike == 1)).then(own_name).otherwise(shared))
         rows = rows.group_by("run", "label", "time_s", maintain_order=True).agg(pl.col(names).mean())
         return Lines(_long(rows, {column: panel for panel, (column, _) in columns.items()}, "flows"), [])
 

@@ -184,6 +184,8 @@ const report = (() => {
     return alone.includes(word) ? text : `${whose}${word.replaceAll("_", " ")} ${text}`;
   }
 
+  const counted = (number, what) => `${number} ${what}${number === 1 ? "" : "s"}`;
+
   const table = (name) => model.tables.find((one) => one.name === name);
 
   function measure(place) {
@@ -194,7 +196,7 @@ const report = (() => {
 
   return {
     load, keys, filter, filtered, whenFiltered, runs, rows, varying, groups, mean, codeAt,
-    number, short, withHalf, said, brief, table, measure,
+    number, short, withHalf, said, brief, counted, table, measure,
     get model() {
       return model;
     },

@@ -174,7 +174,7 @@
       const text = (group) => axes.map((axis, i) => report.said(axis, group.codes[i])).join(", ") || "all runs";
       const old = this.sorted;
       this.sorted = new Sorted(this.host, {
-        caption: `${groups.length} cells of ${new Set(rows.map((row) => table.run[row])).size} runs`, columns, rows: groups, name: `means-${table.name}`,
+        caption: `${report.counted(groups.length, "cell")} of ${report.counted(new Set(rows.map((row) => table.run[row])).size, "run")}`, columns, rows: groups, name: `means-${table.name}`,
         open: (group) => report.open(group.runs, text(group)),
       });
       if (old && old.columns.length === columns.length && old.by !== null) {
