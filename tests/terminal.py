@@ -28,6 +28,7 @@ class Terminal:
         self.pid, self.master = pty.fork()
         if self.pid == 0:
             os.chdir(folder)
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored below a shell's &
             os.environ |= {"TERM": kind, "COLUMNS": "100", "LINES": "30"}
             os.execv(sys.executable, [sys.executable, "-m", "dumbbell", *words])
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
