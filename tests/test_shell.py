@@ -257,7 +257,13 @@ def test_nothing_is_left(how: str, once: Path, link: Path, mark: dict[str, str])
         return any(command_line(pid) == b"sleep\x00100\x00" for pid in marked(mark))
 
     with subprocess.Popen(
-        began, cwd=link.parent, env=mark, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        began,
+        cwd=link.parent,
+        env=mark,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored below a shell's &
     ) as session:
         assert session.stdout is not None
         assert session.stdout.readline() == b"here\n"

@@ -186,7 +186,7 @@ def test_a_file_that_keeps_headers_is_analysed_alike(tshark: str, tmp_path: Path
     tables = []
     for name, snap in (("whole.pcapng", 0), ("headers.pcapng", None)):
         write.write(one, tmp_path / name, wanted.checked(one, snap=snap))
-        tables.append(seen(tshark, tmp_path / name).drop("tcp.checksum.status", "frame.cap_len"))
+        tables.append(seen(tshark, tmp_path / name).drop("tcp.checksum", "tcp.checksum.status", "frame.cap_len"))
     assert tables[0].equals(tables[1])
     assert (tmp_path / "headers.pcapng").stat().st_size < (tmp_path / "whole.pcapng").stat().st_size / 8
 

@@ -160,6 +160,7 @@ def test_what_tshark_sees_is_what_linux_measured(tshark: str, tmp_path: Path, so
         assert run.rows["mark_reason"].null_count() == run.rows.height
 
 
+@pytest.mark.long
 @pytest.mark.timed
 @pytest.mark.parametrize("source", [MARKS, LOSSES], ids=["marks", "losses"])
 def test_what_tshark_sees_is_what_was_measured_live(tshark: str, tmp_path: Path, source: dict[str, Any]) -> None:
@@ -205,7 +206,7 @@ def check_losses(run: Traced) -> None:
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize("engine", [linux, live])
+@pytest.mark.parametrize("engine", [linux, pytest.param(live, marks=pytest.mark.long)])
 def test_each_flow_has_its_sender_where_it_sends(tshark: str, tmp_path: Path, engine: Callable[[], Captures]) -> None:
     run = traced(engine(), BOTH_WAYS, tmp_path / "run.pcapng")
     check(tshark, run, rtt_ms=0.01 if engine is linux else 1)
@@ -247,7 +248,7 @@ def test_rows_and_files_are_of_what_is_asked(tshark: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.timed
-@pytest.mark.parametrize("engine", ["linux", "live"])
+@pytest.mark.parametrize("engine", ["linux", pytest.param("live", marks=pytest.mark.long)])
 def test_the_command_writes_what_the_name_says(tmp_path: Path, command: Command, engine: str) -> None:
     found = linux() if engine == "linux" else live()
     traced(found, MARKS | {"duration": "1s"}, tmp_path / "it-works.pcapng")
