@@ -19,6 +19,7 @@ from typing import IO, TextIO
 from dumbbell.cli import program
 
 COMMAND = (sys.executable, "-m", "dumbbell")
+INSTALLED = (Path(sys.prefix), Path(program.__file__).parents[1])
 
 
 def run(
@@ -94,7 +95,9 @@ def _own(arguments: list[str], folder: Path, environment: Mapping[str, str]) -> 
         finally:
             sys.argv, sys.path[:] = words, paths
             for name in set(sys.modules) - modules:
-                if Path(getattr(sys.modules[name], "__file__", None) or os.devnull).is_relative_to(folder.resolve()):
+                place = Path(getattr(sys.modules[name], "__file__", None) or os.devnull)
+                # what is installed stays, also where its folder is below this one: a second copy has other classes
+                if place.is_relative_to(folder.resolve()) and not any(map(place.is_relative_to, INSTALLED)):
                     del sys.modules[name]
             os.environ.clear()
             os.environ.update(variables)
