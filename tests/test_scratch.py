@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dumbbell.scratch import Scratch, appear, clear
+from dumbbell.scratch import Scratch, appear, clear, whole
 
 HOLD = """
 import sys
@@ -134,3 +134,18 @@ def test_without_links_it_is_renamed(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "link", refuse)
     appear(tmp_path / "new", b"content")
     assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
+def test_what_was_half_written_goes_and_what_stood_there_before_stays(
+    tmp_path: Path, error: type[BaseException]
+) -> None:
+    new, old, over = (tmp_path / name for name in ("new", "old", "over"))
+    old.write_text("of an earlier run")
+    over.write_text("of an earlier run")
+    with pytest.raises(error), whole([new, old, over]):
+        new.write_text("half")
+        over.write_text("half")
+        raise error
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+    assert old.read_text() == "of an earlier run"

@@ -93,14 +93,23 @@ def _clear(path: Path) -> None:
 
 @contextlib.contextmanager
 def whole(paths: Iterable[Path]) -> Iterator[None]:
-    """Remove the files that are written meanwhile if it comes to nothing, by an error or by Ctrl-C."""
+    """Remove those of the files that were written meanwhile if it comes to nothing, by an error or by Ctrl-C."""
+    before = {path: _state(path) for path in paths}
     try:
         yield
     except BaseException:
-        for path in paths:
-            if path.is_file():  # and no pipe
+        for path, state in before.items():
+            if path.is_file() and _state(path) != state:  # no pipe, and no file that stands as it was
                 path.unlink()
         raise
+
+
+def _state(path: Path) -> tuple[int, int, int] | None:
+    """Return what changes when a file is written; None if there is none."""
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        return found.st_ino, found.st_size, found.st_mtime_ns
+    return None
 
 
 def appear(path: Path, content: bytes) -> None:

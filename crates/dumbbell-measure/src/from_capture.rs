@@ -135,6 +135,8 @@ struct Replay<'a> {
     classes: &'a Classes,
     schedule: &'a Schedule,
     samples: Vec<Vec<Sample>>,
+    /// Of each flow the answers up to the last point, and how many samples these are in.
+    answered: Vec<(usize, Answered)>,
     hops: Vec<Hop<'a>>,
     received: Vec<ReceiverStats>,
     /// Of each source of UDP.
@@ -228,7 +230,7 @@ impl Replay<'_> {
         }
     }
 
-    fn seen(&self, number: usize, time: Time) -> Seen {
+    fn seen(&mut self, number: usize, time: Time) -> Seen {
         let last = self.last(number, time);
         let of_tcp = || {
             last.map_or_else(SeenTcp::default, |one| SeenTcp {
@@ -240,12 +242,15 @@ impl Replay<'_> {
             })
         };
         let tcp = (number < self.config.flows.len()).then(of_tcp);
-        let mut answered = Answered::default();
-        if number >= self.config.flows.len() {
-            let by_then = self.samples[number].iter().take_while(|one| one.time <= time);
-            by_then.filter(|one| one.flags & sampled::ANSWER != 0).for_each(|one| answered.add(one.rtt_us));
+        let payload = self.payload(number, time);
+        let (counted, answered) = &mut self.answered[number];
+        for one in self.samples[number][*counted..].iter().take_while(|one| one.time <= time) {
+            *counted += 1;
+            if one.flags & sampled::ANSWER != 0 {
+                answered.add(one.rtt_us);
+            }
         }
-        Seen { payload: self.payload(number, time), tcp, answered }
+        Seen { payload, tcp, answered: *answered }
     }
 
     /// What was counted of flow `number` when its sender gave `sample`; on the queue's clock that is `now`.
@@ -455,6 +460,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         config: &config,
         classes: &classes,
         schedule: &schedule,
+        answered: vec![(0, Answered::default()); samples.len()],
         samples,
         hops: hops.collect(),
         received: vec![ReceiverStats::default(); senders],

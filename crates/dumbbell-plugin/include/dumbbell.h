@@ -226,8 +226,9 @@ typedef struct {
   void (*finish)(void *self, dumbbell_wire *, uint32_t end, uint64_t now);
   /* A datagram reaches `side`. */
   void (*datagram)(void *self, dumbbell_wire *, uint32_t side, const uint8_t *payload, uint32_t length, uint32_t ecn, uint64_t now);
-  /* When timer() of `side` is called next, UINT64_MAX for never; asked after each other call. A time that has passed is now; a thousand
-   * calls of timer() at one time are a mistake. */
+  /* When timer() of `side` is called next, UINT64_MAX for never; asked after each other call. A time that has passed is now. After ten
+   * calls of timer() in a row that send nothing and ask for another at once, the next comes 1 us later; a thousand of them, or 20,000 that send, are
+   * a mistake. */
   uint64_t (*wake)(const void *self, uint32_t side);
   void (*timer)(void *self, dumbbell_wire *, uint32_t side, uint64_t now);
   void (*stats)(const void *self, dumbbell_stack_stats *);

@@ -174,7 +174,7 @@ impl Stack {
         }
         row.calls += 1;
         row.idle = if self.out.len() + self.back.len() > waiting { 0 } else { row.idle + 1 };
-        row.later = if row.idle > AT_ONCE { now + LATER } else { Time::ZERO };
+        row.later = if row.idle >= AT_ONCE { now + LATER } else { Time::ZERO };
         self.rows[side as usize] = row;
         if row.idle >= IDLE || row.calls >= CALLS {
             let calls = row.calls;

@@ -308,3 +308,19 @@ fn a_transport_that_misbehaves_ends_its_run_with_one_line() {
         assert!(matches!(&found, Err(RunError::Foreign(what)) if what.starts_with(expected)), "{name}: {found:?}");
     }
 }
+
+#[test]
+fn a_timer_that_asks_for_now_until_the_clock_goes_on_is_called_a_little_later() {
+    // the first timeout, of a base RTT above it, sends again only 3 us after it was due
+    let source = include_str!("../examples/window.c").replace(
+        "  again(at, wire, now);\n}\n\nstatic void stats",
+        "  if (now >= ((state *)at)->rto_at + 3000) again(at, wire, now);\n}\n\nstatic void stats",
+    );
+    assert!(source.contains("+ 3000)"));
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("window-late.c");
+    std::fs::write(&path, source).expect("a folder to write to");
+    let plugin = Plugin::load(compiled("window-late", &path)).expect("a plugin");
+    let outcome = with_window(&plugin, &json!({"base_rtt": 1_000_000_000_u64}), &[]).expect("a run");
+    assert!(column(&outcome, "goodput_mbit")[0] > 0.0);
+    assert!(column(&outcome, "retransmissions")[0] > 0.0, "the timer went off");
+}

@@ -49,9 +49,9 @@ def write(cell: Cell, output: Path, wanted: Wanted, engine: Captures | None = No
             rows, digest = frame(cell, wanted, engine)
             rows.write_parquet(output)
             return Written(output, rows.height, digest)
-        with output.open("wb"):  # a file that cannot be written is known before the run
-            pass
         with whole([output]):
+            with output.open("wb"):  # a file that cannot be written is known before the run
+                pass
             if engine is not None:
                 result, count, _ = _captured(cell, wanted, output, engine)
                 return Written(output, count, result.hash)

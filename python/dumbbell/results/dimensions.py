@@ -63,7 +63,7 @@ def value_text(path: matrix.Path, value: Any) -> str:
 
 
 def _section_text(section: str, value: dict[str, Any]) -> str:
-    """Return a whole section by what is not as usual: `linux-5.1(ecn=false)`, `record(trace=all)`."""
+    """Return a whole section by what is not as usual: `linux-5.1(ecn=false)`, `record(trace=100ms)`."""
     params = registry().sections[section]
     usual = {key: param.default for key, param in params.items()}
     name = section

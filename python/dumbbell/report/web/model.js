@@ -162,8 +162,8 @@ const report = (() => {
     const common = new Map();
     for (const code of used) {
       const { name, given } = found[code];
-      common.set(name, given.filter((one) => !common.has(name) || common.get(name).has(one)));
-      common.set(name, new Set(common.get(name)));
+      const before = common.get(name);
+      common.set(name, new Set(before ? given.filter((one) => before.has(one)) : given));
     }
     return texts.map((text, code) => {
       const { name, given } = found[code];
