@@ -13,7 +13,8 @@ from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.published import engines
 from dumbbell.results import diff, tables, versions
-from dumbbell.results.store import Finished, Measured, Store
+from dumbbell.results.measured import Finished, Measured
+from dumbbell.results.store import Store
 
 A, B, OLD = "linux-6.12.1+aaaaaaaa.1111", "linux-6.12.1+bbbbbbbb.1111", "linux-6.12.1+cccccccc.1111"
 NAMES = {A: ("default",), B: ("target20",), OLD: ("target20",)}

@@ -29,7 +29,8 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.registry import registry
 from dumbbell.published import engines
-from dumbbell.results.store import Finished, Measured, Store
+from dumbbell.results.measured import Finished, Measured
+from dumbbell.results.store import Store
 
 QDISCS = ("bfifo", "cake", "codel", "dualpi2", "fq", "fq_codel", "fq_pie", "htb", "netem", "pfifo", "pie", "red")
 CONTROLS = ("reno", "cubic", "dctcp", "bbr")

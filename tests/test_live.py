@@ -17,7 +17,8 @@ from dumbbell import _native
 from dumbbell.engines.live import engine as live
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
-from dumbbell.results.store import Finished, Measured, tables
+from dumbbell.results.measured import Finished, Measured
+from dumbbell.results.store import tables
 from test_killed import namespaces
 
 pytestmark = [pytest.mark.timed, pytest.mark.skipif(not hasattr(_native, "live_run"), reason="live runs need Linux")]

@@ -16,7 +16,8 @@ from dumbbell.experiment import schema, shipped
 from dumbbell.experiment.cell import Cell, canonical, digest
 from dumbbell.experiment.plugins import built
 from dumbbell.results import store
-from dumbbell.results.store import Measured, Store
+from dumbbell.results.measured import Measured
+from dumbbell.results.store import Store
 
 # 160 runs of some milliseconds
 SHORT = SMALL.replace("[1, 2]", str(list(range(1, 41)))).replace('"2s"', '"1s"')

@@ -119,16 +119,23 @@ pub struct Wire {
     pub id: u16,
 }
 
-/// Headers, as far as they have been written.
+/// Where an Ethernet header says to whom, from whom, and that IPv4 follows: towards the receiver of data, and back.
+const ETHERNETS: [[u8; ETHERNET]; 2] = [[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0], [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]];
+
+/// Headers, as far as they have been written. All but Ethernet's are words of 32 bits.
 pub struct Headers {
     bytes: [u8; MOST],
     len: usize,
+    /// Of the words of transport and of the pseudo header.
+    sum: u64,
 }
 
 impl Headers {
-    fn put(&mut self, bytes: &[u8]) {
-        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
+    #[inline(always)]
+    fn put(&mut self, word: u32) {
+        self.bytes[self.len..self.len + 4].copy_from_slice(&word.to_be_bytes());
+        self.len += 4;
+        self.sum += u64::from(word);
     }
 
     /// The headers.
@@ -136,84 +143,97 @@ impl Headers {
         &self.bytes[..self.len]
     }
 
-    /// Ethernet and IPv4 of a packet with this protocol.
+    /// Ethernet and IPv4 of a packet with this protocol; the sum is that of the pseudo header (RFC 9293 section 3.1).
+    #[inline(always)]
     fn new(ends: &Ends, back: bool, wire: Wire, protocol: u8) -> Headers {
-        let mut headers = Headers { bytes: [0; MOST], len: 0 };
-        let (sender, receiver) = ([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2]);
-        let (source, target) = if back { (receiver, sender) } else { (sender, receiver) };
-        headers.put(&target);
-        headers.put(&source);
-        headers.put(&[8, 0]);
-        let length = wire.len.saturating_sub(ETHERNET as u16);
+        let mut headers = Headers { bytes: [0; MOST], len: ETHERNET, sum: 0 };
+        headers.bytes[..ETHERNET].copy_from_slice(&ETHERNETS[usize::from(back)]);
+        let length = u32::from(wire.len).saturating_sub(ETHERNET as u32);
         let [from, to] = if back { [ends.receiver, ends.sender] } else { [ends.sender, ends.receiver] };
-        headers.put(&[0x45, ends.dscp << 2 | wire.ecn as u8]);
-        headers.put(&length.to_be_bytes());
-        headers.put(&wire.id.to_be_bytes());
-        // do not fragment; 64 hops
-        headers.put(&[0x40, 0, 64, protocol, 0, 0]);
-        headers.put(&from.to_be_bytes());
-        headers.put(&to.to_be_bytes());
-        let sum = !folded(sum(&headers.bytes[ETHERNET..ETHERNET + IPV4]));
-        headers.bytes[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&sum.to_be_bytes());
+        let field = u32::from(ends.dscp << 2 | wire.ecn as u8);
+        headers.put(0x4500_0000 | field << 16 | length);
+        // do not fragment
+        headers.put(u32::from(wire.id) << 16 | 0x4000);
+        // 64 hops
+        let protocol = u32::from(protocol);
+        let hops = 0x4000_0000 | protocol << 16;
+        let addresses = u64::from(from) + u64::from(to);
+        headers.put(hops | u32::from(!folded(headers.sum + u64::from(hops) + addresses)));
+        headers.put(from);
+        headers.put(to);
+        headers.sum = addresses + u64::from(protocol + length.saturating_sub(IPV4 as u32));
         headers
-    }
-
-    /// The sum over transport's header, its payload and the pseudo header (RFC 9293 section 3.1).
-    fn transport_sum(&self, wire: Wire, protocol: u8, payload: &[u8]) -> u16 {
-        let length = u32::from(wire.len).saturating_sub((ETHERNET + IPV4) as u32);
-        let addresses = &self.bytes[ETHERNET + 12..ETHERNET + 20];
-        let all = sum(addresses) + u32::from(protocol) + length + sum(&self.bytes[ETHERNET + IPV4..self.len]) + sum(payload);
-        !folded(all)
     }
 
     /// A segment of TCP, with a payload of zeros.
     pub fn tcp(ends: &Ends, segment: &Segment, wire: Wire) -> Headers {
         let mut headers = Headers::new(ends, segment.back, wire, 6);
-        let mut ports = [ends.sender_port, ends.receiver_port];
-        let mut first = ends.first;
+        let [mut from, mut to] = [ends.sender_port, ends.receiver_port];
+        let [mut own, mut peer] = ends.first;
         if segment.back {
-            ports.reverse();
-            first.reverse();
+            (from, to, own, peer) = (to, from, peer, own);
         }
-        let [own, peer] = first;
-        let options = segment.options();
-        let offset = (TCP + options.len) as u16 / 4;
-        headers.put(&ports[0].to_be_bytes());
-        headers.put(&ports[1].to_be_bytes());
-        headers.put(&own.wrapping_add(segment.seq as u32).to_be_bytes());
         let acknowledges = segment.flags & tcp_flag::ACK != 0;
-        headers.put(&(if acknowledges { peer.wrapping_add(segment.ack as u32) } else { 0 }).to_be_bytes());
-        headers.put(&(offset << 12 | segment.flags).to_be_bytes());
-        headers.put(&segment.window.to_be_bytes());
-        headers.put(&[0; 4]);
-        headers.put(&options.bytes[..options.len]);
-        if segment.sacks > 0 {
-            // absolute numbers
-            let at = ETHERNET + IPV4 + TCP + 16;
-            for (index, (start, end)) in segment.sack[..segment.sacks].iter().enumerate() {
-                let block = [peer.wrapping_add(*start as u32), peer.wrapping_add(*end as u32)];
-                for (half, number) in block.iter().enumerate() {
-                    let place = at + 8 * index + 4 * half;
-                    headers.bytes[place..place + 4].copy_from_slice(&number.to_be_bytes());
-                }
-            }
-        }
-        let sum = headers.transport_sum(wire, 6, &[]);
+        let words = u32::from(segment.headers() - (ETHERNET + IPV4) as u16) / 4;
+        headers.put(u32::from(from) << 16 | u32::from(to));
+        headers.put(own.wrapping_add(segment.seq as u32));
+        headers.put(if acknowledges { peer.wrapping_add(segment.ack as u32) } else { 0 });
+        headers.put(words << 28 | u32::from(segment.flags) << 16 | u32::from(segment.window));
+        headers.put(0);
+        headers.put_options(segment, peer);
+        let sum = !folded(headers.sum);
         let at = ETHERNET + IPV4 + 16;
         headers.bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         headers
+    }
+
+    /// TCP's options in the order of Linux; `peer` is the first sequence number of what SACK blocks count. Beside two blocks the AccECN option has two counters.
+    #[inline(always)]
+    fn put_options(&mut self, segment: &Segment, peer: u32) {
+        let Segment { tsval, tsecr, .. } = *segment;
+        if let Some((mss, scale)) = segment.opening {
+            self.put(word([kind::MSS, 4, 0, 0]) | u32::from(mss));
+            self.put(word([kind::SACK_PERMITTED, 2, kind::TIMESTAMPS, 10]));
+            self.put(tsval);
+            self.put(tsecr);
+            self.put(word([kind::NOP, kind::SCALE, 3, scale]));
+            return;
+        }
+        self.put(word([kind::NOP, kind::NOP, kind::TIMESTAMPS, 10]));
+        self.put(tsval);
+        self.put(tsecr);
+        if segment.is_padded {
+            self.put(word([kind::NOP; 4]));
+            self.put(word([kind::NOP; 4]));
+        }
+        if segment.sacks > 0 {
+            self.put(word([kind::NOP, kind::NOP, kind::SACK, 2 + 8 * segment.sacks as u8]));
+            for (start, end) in &segment.sack[..segment.sacks] {
+                self.put(peer.wrapping_add(*start as u32));
+                self.put(peer.wrapping_add(*end as u32));
+            }
+        }
+        if let Some(Counts { ect0, ce, ect1, ect1_first }) = segment.counts {
+            let (first, last) = if ect1_first { (ect1, ect0) } else { (ect0, ect1) };
+            let has_last = segment.sacks < 2;
+            let length = if has_last { 11 } else { 8 };
+            // counters of 24 bits
+            self.put(word([kind::ACCECN[usize::from(ect1_first)], length, 0, 0]) | (first << 8) >> 16);
+            self.put(first << 24 | ce & 0x00ff_ffff);
+            if has_last {
+                self.put(last << 8 | u32::from(kind::NOP));
+            }
+        }
     }
 
     /// A datagram of UDP with this payload; what the frame has beyond it is zeros.
     pub fn udp(ends: &Ends, back: bool, wire: Wire, payload: &[u8]) -> Headers {
         let mut headers = Headers::new(ends, back, wire, 17);
         let [from, to] = if back { [ends.receiver_port, ends.sender_port] } else { [ends.sender_port, ends.receiver_port] };
-        headers.put(&from.to_be_bytes());
-        headers.put(&to.to_be_bytes());
-        headers.put(&wire.len.saturating_sub((ETHERNET + IPV4) as u16).to_be_bytes());
-        headers.put(&[0, 0]);
+        headers.put(u32::from(from) << 16 | u32::from(to));
+        headers.put(u32::from(wire.len.saturating_sub((ETHERNET + IPV4) as u16)) << 16);
         // a sum of 0 would say that there is none (RFC 768)
-        let sum = match headers.transport_sum(wire, 17, payload) {
+        let sum = match !folded(headers.sum + sum(payload)) {
             0 => u16::MAX,
             sum => sum,
         };
@@ -221,6 +241,11 @@ impl Headers {
         headers.bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         headers
     }
+}
+
+/// Four bytes as they follow each other.
+const fn word(bytes: [u8; 4]) -> u32 {
+    u32::from_be_bytes(bytes)
 }
 
 /// Gives the headers of a frame of `len` bytes the sums that they have with a payload of zeros; those of TCP or UDP begin at `transport`.
@@ -231,7 +256,7 @@ pub fn complete(headers: &mut [u8], transport: usize, len: u16) {
     let of_ip = !folded(sum(&headers[ETHERNET..transport]));
     headers[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&of_ip.to_be_bytes());
     headers[at..at + 2].fill(0);
-    let pseudo = sum(&headers[ETHERNET + 12..ETHERNET + 20]) + u32::from(protocol) + u32::from(len) - transport as u32;
+    let pseudo = sum(&headers[ETHERNET + 12..ETHERNET + 20]) + u64::from(protocol) + u64::from(len) - transport as u64;
     let found = match !folded(pseudo + sum(&headers[transport..])) {
         // of UDP it would say that there is none (RFC 768)
         0 if protocol != 6 => u16::MAX,
@@ -240,59 +265,7 @@ pub fn complete(headers: &mut [u8], transport: usize, len: u16) {
     headers[at..at + 2].copy_from_slice(&found.to_be_bytes());
 }
 
-struct Options {
-    bytes: [u8; 40],
-    len: usize,
-}
-
-impl Options {
-    fn put(&mut self, bytes: &[u8]) {
-        self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
-        self.len += bytes.len();
-    }
-}
-
 impl Segment {
-    /// TCP's options in the order of Linux; the numbers of SACK blocks are left out. Beside two blocks the AccECN option has two counters.
-    fn options(&self) -> Options {
-        let mut options = Options { bytes: [0; 40], len: 0 };
-        let stamps = |to: &mut Options| {
-            to.put(&[kind::TIMESTAMPS, 10]);
-            to.put(&self.tsval.to_be_bytes());
-            to.put(&self.tsecr.to_be_bytes());
-        };
-        if let Some((mss, scale)) = self.opening {
-            options.put(&[kind::MSS, 4]);
-            options.put(&mss.to_be_bytes());
-            options.put(&[kind::SACK_PERMITTED, 2]);
-            stamps(&mut options);
-            options.put(&[kind::NOP, kind::SCALE, 3, scale]);
-            return options;
-        }
-        options.put(&[kind::NOP, kind::NOP]);
-        stamps(&mut options);
-        if self.is_padded {
-            options.put(&[kind::NOP; 8]);
-        }
-        if self.sacks > 0 {
-            options.put(&[kind::NOP, kind::NOP, kind::SACK, 2 + 8 * self.sacks as u8]);
-            options.len += 8 * self.sacks;
-        }
-        if let Some(Counts { ect0, ce, ect1, ect1_first }) = self.counts {
-            let (first, last) = if ect1_first { (ect1, ect0) } else { (ect0, ect1) };
-            let all = [first, ce, last];
-            let counters = if self.sacks < 2 { &all[..] } else { &all[..2] };
-            options.put(&[kind::ACCECN[usize::from(ect1_first)], 2 + 3 * counters.len() as u8]);
-            for counter in counters {
-                options.put(&counter.to_be_bytes()[1..]);
-            }
-            if counters.len() == 3 {
-                options.put(&[kind::NOP]);
-            }
-        }
-        options
-    }
-
     /// Bytes of Ethernet, IP and TCP.
     pub fn headers(&self) -> u16 {
         let opening = if self.opening.is_some() || self.is_padded { 8 } else { 0 };
@@ -306,31 +279,15 @@ impl Segment {
     }
 }
 
-/// The one's complement sum of 16-bit words, folded to 32 bits (RFC 1071). Eight bytes at a time: carries of 16-bit words come to the same when they are folded.
-fn sum(bytes: &[u8]) -> u32 {
-    let eights = bytes.chunks_exact(8);
-    let mut last = [0; 8];
-    let rest = eights.remainder();
-    last[..rest.len()].copy_from_slice(rest);
-    let word = |eight: [u8; 8]| {
-        let word = u64::from_be_bytes(eight);
-        (word >> 32) + (word & 0xffff_ffff)
-    };
-    let mut sum = word(last);
-    for eight in eights {
-        sum += word([eight[0], eight[1], eight[2], eight[3], eight[4], eight[5], eight[6], eight[7]]);
-    }
-    u32::from(folded64(sum))
+/// The one's complement sum of 16-bit words (RFC 1071), of which words of 32 bits are added, which come to the same when they are folded.
+fn sum(bytes: &[u8]) -> u64 {
+    let words = bytes.chunks_exact(4);
+    let mut last = [0; 4];
+    last[..words.remainder().len()].copy_from_slice(words.remainder());
+    u64::from(word(last)) + words.map(|four| u64::from(word([four[0], four[1], four[2], four[3]]))).sum::<u64>()
 }
 
-fn folded64(mut sum: u64) -> u16 {
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    sum as u16
-}
-
-fn folded(mut sum: u32) -> u16 {
+fn folded(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -357,8 +314,8 @@ mod tests {
     /// Sums over a whole packet with its pseudo header come to all ones (RFC 1071).
     fn sums(headers: &Headers, wire: Wire, protocol: u8, payload: &[u8]) -> (u16, u16) {
         let bytes = headers.as_slice();
-        let length = u32::from(wire.len) - 34;
-        let pseudo = sum(&bytes[26..34]) + u32::from(protocol) + length;
+        let length = u64::from(wire.len) - 34;
+        let pseudo = sum(&bytes[26..34]) + u64::from(protocol) + length;
         (folded(sum(&bytes[14..34])), folded(pseudo + sum(&bytes[34..]) + sum(payload)))
     }
 
@@ -366,7 +323,7 @@ mod tests {
     fn the_example_of_rfc_1071() {
         // section 3: 00 01 f2 03 f4 f5 f6 f7 sums to 2ddf0, folded ddf2
         assert_eq!(folded(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
-        assert_eq!(sum(&[1, 2, 3]), 0x0102 + 0x0300);
+        assert_eq!(folded(sum(&[1, 2, 3])), 0x0102 + 0x0300);
     }
 
     #[test]

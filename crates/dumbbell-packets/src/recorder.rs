@@ -73,10 +73,19 @@ struct Heard {
     full: Option<SyncSender<Batch>>,
     /// Memory that comes back.
     empty: Receiver<Batch>,
-    writer: Option<JoinHandle<io::Result<Written>>>,
+    writer: JoinHandle<io::Result<Written>>,
 }
 
 impl Heard {
+    #[inline(always)]
+    fn push(&mut self, now: Time, event: Event) {
+        self.events.push((now, event));
+        if self.events.len() >= BATCH {
+            self.hand_over();
+        }
+    }
+
+    #[cold]
     fn hand_over(&mut self) {
         let next = self.empty.try_recv().unwrap_or_else(|_| Vec::with_capacity(BATCH));
         let events = std::mem::replace(&mut self.events, next);
@@ -87,10 +96,13 @@ impl Heard {
     }
 }
 
+/// Where the listeners of a run leave what they hear.
+type Shared = Arc<Mutex<Option<Heard>>>;
+
 /// Writes the packets of a run.
 #[derive(Clone)]
 pub struct Recorder {
-    heard: Arc<Mutex<Heard>>,
+    heard: Shared,
     /// Names of points and hops.
     points: Arc<[String]>,
     hops: Arc<[String]>,
@@ -124,16 +136,18 @@ impl Recorder {
             }
             state.finish()
         });
-        let heard = Heard { events: Vec::with_capacity(BATCH), full: Some(full), empty, writer: Some(writer) };
-        Ok(Recorder { heard: Arc::new(Mutex::new(heard)), points, hops: all_hops })
+        let heard = Heard { events: Vec::with_capacity(BATCH), full: Some(full), empty, writer };
+        Ok(Recorder { heard: Arc::new(Mutex::new(Some(heard))), points, hops: all_hops })
     }
 
-    /// What listens at a hop.
+    /// What listens at a hop; once for each.
     pub fn listener(&self, hop: &str) -> Listener {
         let number = |name: &str| self.points.iter().position(|known| known == name).map(|index| index as u32);
         let index = self.hops.iter().position(|known| known == hop).unwrap_or(0) as u16;
         let (into, out) = (number(hop), number(&format!("{hop}{OUT}")));
-        Listener { into, out, hop: index, heard: Arc::clone(&self.heard) }
+        // nobody else needs it meanwhile
+        let own = if self.hops.len() == 1 { lock(&self.heard).take() } else { None };
+        Listener { into, out, hop: index, own, heard: Arc::clone(&self.heard) }
     }
 
     /// Writes what is left. Of packets that are still under way nobody knows what becomes of them.
@@ -141,17 +155,16 @@ impl Recorder {
     /// # Errors
     /// The first that there was while something was written.
     pub fn finish(&self) -> io::Result<Written> {
-        let mut heard = lock(&self.heard);
+        let Some(mut heard) = lock(&self.heard).take() else {
+            return Err(io::Error::other("it was finished before, or a listener is left"));
+        };
         heard.hand_over();
         heard.full = None;
-        let ended = heard.writer.take().map(JoinHandle::join);
-        ended
-            .unwrap_or_else(|| Ok(Err(io::Error::other("it was finished before"))))
-            .unwrap_or_else(|_| Err(io::Error::other("who writes panicked")))
+        heard.writer.join().unwrap_or_else(|_| Err(io::Error::other("who writes panicked")))
     }
 }
 
-fn lock(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
+fn lock(heard: &Mutex<Option<Heard>>) -> MutexGuard<'_, Option<Heard>> {
     // a panic elsewhere leaves events that are whole
     heard.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -172,19 +185,36 @@ fn some(blocks: &[Block]) -> Blocks {
 
 /// Listens at a hop.
 pub struct Listener {
-    heard: Arc<Mutex<Heard>>,
+    /// Of the only listener: a lock for each event would cost as much as all else that it does.
+    own: Option<Heard>,
+    heard: Shared,
     hop: u16,
     /// The points ahead of its queue and behind its link.
     into: Option<u32>,
     out: Option<u32>,
 }
 
+impl Drop for Listener {
+    fn drop(&mut self) {
+        if let Some(own) = self.own.take() {
+            *lock(&self.heard) = Some(own);
+        }
+    }
+}
+
 impl Listener {
-    fn hear(&self, now: Time, event: Event) {
-        let mut heard = lock(&self.heard);
-        heard.events.push((now, event));
-        if heard.events.len() >= BATCH {
-            heard.hand_over();
+    #[inline(always)]
+    fn hear(&mut self, now: Time, event: Event) {
+        match &mut self.own {
+            Some(own) => own.push(now, event),
+            None => self.hear_among_others(now, event),
+        }
+    }
+
+    #[inline(never)]
+    fn hear_among_others(&self, now: Time, event: Event) {
+        if let Some(heard) = lock(&self.heard).as_mut() {
+            heard.push(now, event);
         }
     }
 }

@@ -15,12 +15,22 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
 
 const PROGRAM: &str = concat!("dumbbell ", env!("CARGO_PKG_VERSION"));
+
+/// A file that is written from its start. One that is there goes: ext4 writes what was cut to nothing to the disk before it is closed, and whoever
+/// reads the old one keeps it. A pipe, and where a link leads, stay.
+fn new_file(path: &Path) -> io::Result<Sink> {
+    if path.symlink_metadata().is_ok_and(|found| found.is_file()) {
+        // in a folder where nothing can be removed it is cut
+        let _ = std::fs::remove_file(path);
+    }
+    Ok(Box::new(File::create(path)?))
+}
 
 fn write(
     config: &str,
@@ -84,7 +94,7 @@ pub fn run_packets(
     }
     let asked = Asked { points, flows, from: Time(start), until: Time(end), snap };
     let file = match path {
-        Some(path) => Some((Box::new(File::create(path)?) as Sink, comment)),
+        Some(path) => Some((new_file(&path)?, comment)),
         None => None,
     };
     let (outcome, Written { count, columns }) = py.detach(|| write(config, additions, &cancel.flag, asked, file))?;
@@ -173,7 +183,7 @@ pub fn write_captured(
     };
     let queues: Vec<Queue> = files.queues.into_iter().map(queue).collect();
     let file = match path {
-        Some(path) => Some((Box::new(File::create(path)?) as Sink, PROGRAM, comment)),
+        Some(path) => Some((new_file(&path)?, PROGRAM, comment)),
         None => None,
     };
     let written = py.detach(|| captured.write(&config, asked, &queues, file)).map_err(|error| match error.kind() {

@@ -59,10 +59,9 @@ def plot(
 ) -> None:
     """Draw qlog files over time: window, bytes in flight, RTT and losses."""
     from dumbbell import figures
-    from dumbbell.cli.read import span
     from dumbbell.qlog import figure
 
     found = figure.read_all([Path(one) for one in files])
-    picture = figure.draw(found, None if time is None else span(time), title)
+    picture = figure.draw(found, None if time is None else one_run.span(time), title)
     notes = [f"{path}: {note}" for path, one in found.items() for note in one.notes]
     print("\n".join([str(figures.save(picture, Path(output))), *notes]), file=sys.stderr)

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
+from dumbbell.cli.one_run import span
 from dumbbell.errors import (
     Conflict,
     InputError,
@@ -25,7 +26,7 @@ from dumbbell.errors import (
     WrongValue,
     shown,
 )
-from dumbbell.experiment import shipped, units
+from dumbbell.experiment import shipped
 from dumbbell.results.results import PARTS, Results
 from dumbbell.results.store import TABLES, Store
 from dumbbell.scratch import Scratch
@@ -435,17 +436,6 @@ def _inches(option: str, text: str | None) -> float | None:
             "", option, shown(text), "1in to 40in, such as 3.5in or 9cm" + ", or single, double" * (option == "--width")
         )
     return inches
-
-
-def span(text: str) -> tuple[float, float]:
-    """Return two times, `20s..21s`, in seconds."""
-    try:
-        start, end = (units.parse("time", part) / 1e9 for part in text.split(".."))
-    except (ValueError, InputError):
-        raise WrongValue("", "--time", shown(text), "FROM..TO, such as 20s..21s") from None
-    if start >= end:
-        raise WrongValue("", "--time", shown(text), "FROM before TO, such as 20s..21s")
-    return start, end
 
 
 def diff(

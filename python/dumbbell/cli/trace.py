@@ -41,7 +41,6 @@ def trace(
     By default those that the senders' hosts send and receive; what queues did with them stands in their comments.
     """
     from dumbbell import engines
-    from dumbbell.cli.read import span
     from dumbbell.engines.base import Captures, of_engine
     from dumbbell.errors import Conflict, WrongValue, shown
     from dumbbell.experiment.file import load
@@ -73,7 +72,7 @@ def trace(
         contained.run(chosen, path, flow or [])
         print(path)
         return
-    asked = wanted.checked(chosen, at or (), flow or (), None if time is None else span(time), snap)
+    asked = wanted.checked(chosen, at or (), flow or (), None if time is None else one_run.span(time), snap)
     if captures is not None:
         for note in captures.check(chosen, experiment.file):
             print(f"not quite the same on Linux: {note}", file=sys.stderr)

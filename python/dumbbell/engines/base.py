@@ -11,7 +11,7 @@ from typing import Protocol, Self, runtime_checkable
 from dumbbell import _native
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
-from dumbbell.results.store import Measured
+from dumbbell.results.measured import Measured
 
 Run = tuple[Cell, _native.Progress]
 Ended = Measured | BaseException

@@ -17,7 +17,7 @@ from dumbbell.engines.base import Ended, Run
 from dumbbell.errors import Failed, InputError, Needs, Unfit, WrongValue, one_line, shown
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.plugins.process import Child
-from dumbbell.results.store import Measured
+from dumbbell.results.measured import Measured
 
 CONNECT_S = 4.0  # for a scheduler to answer, and for the first worker to be there
 ALONE_S = 60.0  # that a sweep waits when all workers are gone

@@ -21,7 +21,7 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.plugins.process import Child
 from dumbbell.experiment.schema import SENDERS
-from dumbbell.results.store import Measured
+from dumbbell.results.measured import Measured
 
 PACKETS_PER_SECOND = 8.0e6  # of one core, where no run can be tried out: in the middle of the cases of make bench
 _TRIALS = 24  # runs that an estimate tries out

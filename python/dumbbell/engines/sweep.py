@@ -21,7 +21,8 @@ from dumbbell.engines.sim import Simulator, cores
 from dumbbell.errors import InputError, one_line
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
-from dumbbell.results.store import Alike, Finished, Measured, Store
+from dumbbell.results.measured import Finished, Measured
+from dumbbell.results.store import Alike, Store
 
 WINDOW = 4096  # runs that are put in order, longest first
 LOOKED_UP = (256, 2048)  # runs that are looked for in the store at once: at first, and at most

@@ -25,8 +25,9 @@ from dumbbell.experiment.plugins import trust as trusting
 from dumbbell.explain import words
 from dumbbell.qlog import cells
 from dumbbell.results.labels import group_labels
+from dumbbell.results.measured import Finished, Measured
 from dumbbell.results.results import Results
-from dumbbell.results.store import TABLES, Finished, Measured, Store, tables
+from dumbbell.results.store import TABLES, Store, tables
 from dumbbell.results.versions import kind
 from dumbbell.waiting import hear_ctrl_c
 

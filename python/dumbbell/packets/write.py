@@ -9,9 +9,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from dumbbell import _native
 from dumbbell.engines.base import Captures
@@ -22,6 +20,9 @@ from dumbbell.packets.wanted import Wanted, points_of
 from dumbbell.results.versions import kind
 from dumbbell.scratch import Scratch, whole
 from dumbbell.waiting import hear_ctrl_c
+
+if TYPE_CHECKING:
+    import polars as pl
 
 PCAPNG, PARQUET = ".pcapng", ".parquet"
 _MOST_SAID = 300  # characters of what a plugin printed before it crashed
@@ -50,7 +51,7 @@ def write(cell: Cell, output: Path, wanted: Wanted, engine: Captures | None = No
             rows.write_parquet(output)
             return Written(output, rows.height, digest)
         with whole([output]):
-            with output.open("wb"):  # a file that cannot be written is known before the run
+            with output.open("ab"):  # a file that cannot be written is known before the run
                 pass
             if engine is not None:
                 result, count, _ = _captured(cell, wanted, output, engine)
@@ -71,6 +72,8 @@ def frame(cell: Cell, wanted: Wanted, engine: Captures | None = None) -> tuple[p
     `retransmission`; and what became of it: `mark`, `mark_reason`, `mark_hop`, `drop_reason`, `drop_place`, `drop_hop`,
     `drop_s`. What an `engine` does not know is null.
     """
+    import polars as pl  # a file of packets needs none, and a tenth of a second is much next to a short run
+
     wanted = wanted if wanted.points else replace(wanted, points=tuple(points_of(cell.groups)))
     if engine is not None:
         result, _, native = _captured(cell, wanted, None, engine)

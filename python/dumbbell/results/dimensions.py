@@ -6,13 +6,14 @@ import json
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from dumbbell.experiment import matrix, plugins, schema, spelling, switches, units
 from dumbbell.experiment.file import param_of
 from dumbbell.experiment.registry import Param, registry
+
+if TYPE_CHECKING:
+    import polars as pl
 
 NOTHING = "-"  # the text of a key that a run has not, or that another of its keys turns off
 # keys whose tables say by their `name` what else is in them

@@ -20,6 +20,7 @@ from dumbbell import _native
 from dumbbell.errors import InUse, Unreadable, Unwritable, WrongValue
 from dumbbell.experiment.cell import Cell
 from dumbbell.results.columns import TABLES as DECLARED
+from dumbbell.results.measured import Finished
 from dumbbell.results.reading import ALONE, Attached, attached, quiet
 from dumbbell.scratch import Scratch, appear
 
@@ -47,30 +48,12 @@ _FULL = {number: os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT, 
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What one run measured, and the seconds that it took."""
-
-    wall_s: float
-    result: _native.Result
-    kernel: str = ""
-    """JSON: kernel and tools, of a run on Linux."""
-
-
-@dataclass(frozen=True)
 class Alike:
     """Of `cells` that were run with several seeds, how many measured the same with each; at most `seeds` of them."""
 
     same: int
     cells: int
     seeds: int
-
-
-@dataclass(frozen=True)
-class Finished:
-    """One finished run: what describes it and what it measured."""
-
-    cell: Cell
-    run: Measured
 
 
 def tables(runs: list[Finished]) -> dict[str, _native.Rows]:

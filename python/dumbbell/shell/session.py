@@ -36,7 +36,8 @@ from dumbbell.experiment import shipped, units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.net import hops, one_way
 from dumbbell.experiment.schema import SENDERS
-from dumbbell.results.store import Finished, Measured, Store
+from dumbbell.results.measured import Finished, Measured
+from dumbbell.results.store import Store
 
 DIRECTIONS = ("up", "down")  # as seen from the command
 NOT_FOUND, NOT_RUN = 127, 126  # exit statuses of a shell (POSIX, section 2.8.2)

@@ -30,7 +30,7 @@ from dumbbell.errors import InputError, Needs, one_line
 from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
-from dumbbell.results.store import Measured
+from dumbbell.results.measured import Measured
 from dumbbell.scratch import SHARED_MEMORY, Scratch
 
 # of a guest, for each sender, and for the captures at each hop but one; what it does not use it does not take

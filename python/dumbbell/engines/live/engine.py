@@ -21,7 +21,7 @@ from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.registry import registry
-from dumbbell.results.store import Measured
+from dumbbell.results.measured import Measured
 from dumbbell.scratch import Scratch
 
 SET_UP_S = 0.5  # what a run takes in addition to its duration, about: a process, namespaces
