@@ -7,6 +7,7 @@ use dumbbell_core::tcp::host::{HostParams, Opener};
 use dumbbell_core::tcp::window::scale;
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::Time;
+use std::collections::VecDeque;
 
 /// Bytes that time stamps take of a segment's largest payload.
 const STAMPS: u16 = 12;
@@ -73,6 +74,7 @@ pub struct Connection {
     syn_ack_ecn: Ecn,
     /// Payload that came with ECT(0) and with ECT(1), bytes.
     received: [u32; 2],
+    counted: VecDeque<Counted>,
     /// Time stamp of the newest acknowledgement that the sender has heard.
     heard: u32,
     /// Identification of the next packet of the sender.
@@ -81,12 +83,22 @@ pub struct Connection {
     marked: Vec<(u64, u32)>,
 }
 
+/// What a packet of the sender has from its start on, and does not say by itself everywhere on its way.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Start {
+    /// Identification of its IP packet.
+    pub id: u16,
+    /// It left with ECT(1).
+    pub is_ect1: bool,
+    /// Time stamp that it echoes.
+    pub tsecr: u32,
+}
+
 /// A packet of the sender, as its headers need it.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     pub packet: Packet,
-    /// Time stamp that it echoes.
-    pub tsecr: u32,
+    pub start: Start,
 }
 
 /// What the receiver sends, as its headers need it.
@@ -95,9 +107,26 @@ pub struct Answered {
     pub ack: Ack,
     pub blocks: Option<Box<[Block]>>,
     pub ecn: Ecn,
-    counts: [u32; 2],
+    pub counts: [u32; 2],
     syn_ecn: Ecn,
 }
+
+/// An acknowledgement with AccECN's option that is under way, and what its receiver had counted when it left.
+struct Counted {
+    ack: u64,
+    tsval: u32,
+    ce_bytes: u32,
+    counts: [u32; 2],
+}
+
+impl Counted {
+    fn is(&self, ack: &Ack) -> bool {
+        (self.ack, self.tsval, self.ce_bytes) == (ack.ack, ack.tsval, ack.ce_bytes)
+    }
+}
+
+/// An acknowledgement is not overtaken by so many others: those that are further ahead of one that arrives were lost.
+const OVERTAKEN: usize = 64;
 
 /// The ACE field of a handshake, which says what ECN field came (RFC 9768 section 3.1.2, table 3).
 fn ace_of(ecn: Ecn) -> u8 {
@@ -135,6 +164,7 @@ impl Connection {
             syn_ecn: Ecn::NotEct,
             syn_ack_ecn: Ecn::NotEct,
             received: [0; 2],
+            counted: VecDeque::new(),
             heard: 0,
             id: 0,
             marked: Vec::new(),
@@ -166,8 +196,8 @@ impl Connection {
         self.sender_counts && self.hosts.accecn_option
     }
 
-    /// The sender sends this packet; also its identification.
-    pub fn send(&mut self, packet: &Packet) -> (Sent, u16) {
+    /// The sender sends this packet.
+    pub fn send(&mut self, packet: &Packet) -> Start {
         self.id = self.id.wrapping_add(1);
         if self.is_tcp() && !packet.has(flag::NO_DATA) && packet.seq >= self.next.0 {
             let size = packet.len.saturating_sub(self.headers());
@@ -177,16 +207,11 @@ impl Connection {
             }
             self.next = (packet.seq + 1, offset + u64::from(size));
         }
-        (self.sent(packet), self.id)
-    }
-
-    /// The same packet somewhere on its way.
-    pub fn sent(&self, packet: &Packet) -> Sent {
         let tsecr = match packet.tsecr_age {
             NO_TSECR => self.heard,
             age => packet.tsval.wrapping_sub(u32::from(age)),
         };
-        Sent { packet: *packet, tsecr }
+        Start { id: self.id, is_ect1: packet.ecn == Ecn::Ect1, tsecr }
     }
 
     /// A packet reaches the receiver.
@@ -208,14 +233,23 @@ impl Connection {
         if ack.has(ack_flag::SYN_ACK) {
             self.receiver_counts = ack.has(ack_flag::ACCECN_SETUP);
         }
-        self.answered(ack, blocks)
+        if self.receiver_counts && ack.has(ack_flag::ACCECN_OPTION) {
+            let Ack { ack, tsval, ce_bytes, .. } = *ack;
+            self.counted.push_back(Counted { ack, tsval, ce_bytes, counts: self.received });
+        }
+        self.answered(ack, blocks, self.received)
     }
 
-    /// The same somewhere on its way.
-    pub fn answered(&self, ack: &Ack, blocks: &[Block]) -> Answered {
+    /// What its receiver had counted when this left a moment ago.
+    pub fn counts(&self, ack: &Ack) -> [u32; 2] {
+        self.counted.iter().rev().find(|one| one.is(ack)).map_or(self.received, |one| one.counts)
+    }
+
+    /// The same somewhere on its way, with these counts.
+    pub fn answered(&self, ack: &Ack, blocks: &[Block], counts: [u32; 2]) -> Answered {
         let ecn = if ack.has(ack_flag::ECHO) { Ecn::from_bits(ack.flags) } else { self.back_ecn };
         let blocks = (!blocks.is_empty()).then(|| blocks.into());
-        Answered { ack: *ack, blocks, ecn, counts: self.received, syn_ecn: self.syn_ecn }
+        Answered { ack: *ack, blocks, ecn, counts, syn_ecn: self.syn_ecn }
     }
 
     /// A queue has marked an acknowledgement.
@@ -225,7 +259,12 @@ impl Connection {
 
     /// What the receiver sent reaches the sender.
     pub fn hear(&mut self, ack: &Ack, blocks: &[Block]) -> Answered {
-        let mut answered = self.answered(ack, blocks);
+        let mut counts = self.received;
+        if let Some(index) = self.counted.iter().position(|one| one.is(ack)) {
+            counts = self.counted.remove(index).map_or(counts, |one| one.counts);
+            self.counted.drain(..index.saturating_sub(OVERTAKEN));
+        }
+        let mut answered = self.answered(ack, blocks, counts);
         if let Some(index) = self.marked.iter().position(|marked| *marked == (ack.ack, ack.tsval)) {
             self.marked.remove(index);
             answered.ecn = Ecn::Ce;
@@ -263,7 +302,7 @@ impl Connection {
 
     /// The headers of a packet of the sender.
     pub fn segment(&self, sent: &Sent) -> Segment {
-        let Sent { packet, tsecr } = sent;
+        let Sent { packet, start: Start { tsecr, is_ect1, .. } } = sent;
         let window = SENDERS_WINDOW >> self.hosts.scale;
         let of_all = Segment { ack: 1, flags: tcp_flag::ACK, window, tsval: packet.tsval, tsecr: *tsecr, ..Segment::default() };
         if packet.has(flag::SYN) {
@@ -288,7 +327,7 @@ impl Connection {
             (true, false) => tcp_flag::ace(5),
         };
         // no payload has come
-        let counts = Counts { ect0: 1, ce: 0, ect1: 1, ect1_first: packet.ecn == Ecn::Ect1 };
+        let counts = Counts { ect0: 1, ce: 0, ect1: 1, ect1_first: *is_ect1 };
         let counts = self.has_option().then_some(counts);
         if first {
             return Segment { seq: 1, flags: of_all.flags | ace, counts, ..of_all };

@@ -1,5 +1,6 @@
 //! What becomes of packets, and records that wait for it.
 
+use crate::connection::Start;
 use dumbbell_core::log::{DropReason, Mark, MarkReason, Place};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::units::Time;
@@ -34,8 +35,7 @@ pub struct Dropped {
 /// What became of a transmission.
 #[derive(Default)]
 pub struct Fate {
-    /// Identification of its IP packet.
-    pub id: u16,
+    pub start: Start,
     /// It has arrived or was dropped.
     pub is_settled: bool,
     /// Records that show it.
@@ -96,8 +96,8 @@ pub struct Fates {
 
 impl Fates {
     /// The number of a new one.
-    pub fn add(&mut self, id: u16) -> u32 {
-        let fate = Fate { id, ..Fate::default() };
+    pub fn add(&mut self, start: Start) -> u32 {
+        let fate = Fate { start, ..Fate::default() };
         if let Some(number) = self.free.pop() {
             self.all[number as usize] = fate;
             return number;
@@ -231,9 +231,16 @@ impl<T> Ord for Timed<T> {
     }
 }
 
-/// Records in the order of time. Most come in that order; clocks of senders differ by half of their base RTT.
+/// So many rows are looked through for each record.
+const MOST_ROWS: usize = 8;
+
+/// Records in the order of time. They come from hosts whose clocks differ by half of their base RTT: those of one clock come in order, and make a
+/// row. What finds no row, of many clocks, is sorted.
 pub struct Waiting<T> {
-    in_order: VecDeque<Timed<T>>,
+    /// Each in order; the last of one is later than the last of the next.
+    rows: [VecDeque<Timed<T>>; MOST_ROWS],
+    /// So many of them have been used.
+    used: usize,
     others: BinaryHeap<Timed<T>>,
     serial: u64,
 }
@@ -241,36 +248,39 @@ pub struct Waiting<T> {
 impl<T> Waiting<T> {
     /// None yet.
     pub fn new() -> Waiting<T> {
-        Waiting { in_order: VecDeque::new(), others: BinaryHeap::new(), serial: 0 }
+        Waiting { rows: Default::default(), used: 1, others: BinaryHeap::new(), serial: 0 }
     }
 
     pub fn push(&mut self, time: Time, record: T) {
         self.serial += 1;
         let timed = Timed { time, serial: self.serial, record };
-        if self.in_order.back().is_none_or(|last| last.time <= time) {
-            self.in_order.push_back(timed);
-        } else {
-            self.others.push(timed);
+        let fits = |row: &VecDeque<Timed<T>>| row.back().is_none_or(|last| last.time <= time);
+        match self.rows[..self.used].iter().position(fits) {
+            Some(row) => self.rows[row].push_back(timed),
+            None if self.used < MOST_ROWS => {
+                self.rows[self.used].push_back(timed);
+                self.used += 1;
+            }
+            None => self.others.push(timed),
         }
     }
 
-    fn is_other(&self) -> Option<bool> {
-        match (self.in_order.front(), self.others.peek()) {
-            (None, None) => None,
-            (Some(one), Some(other)) => Some(other.key() < one.key()),
-            (one, _) => Some(one.is_none()),
+    /// The row with the earliest record; `MOST_ROWS`: the others.
+    fn row(&self) -> Option<usize> {
+        let rows = self.rows[..self.used].iter().enumerate();
+        let fronts = rows.filter_map(|(row, records)| records.front().map(|first| (first.key(), row)));
+        let other = self.others.peek().map(|first| (first.key(), MOST_ROWS));
+        fronts.chain(other).min().map(|(_, row)| row)
+    }
+
+    /// Takes the earliest, if it is to be taken.
+    pub fn pop_if(&mut self, is_due: impl FnOnce(Time, &T) -> bool) -> Option<(Time, T)> {
+        let row = self.row()?;
+        let first = if row < MOST_ROWS { self.rows[row].front() } else { self.others.peek() };
+        if !first.is_some_and(|timed| is_due(timed.time, &timed.record)) {
+            return None;
         }
-    }
-
-    /// The earliest.
-    pub fn first(&self) -> Option<(Time, &T)> {
-        let timed = if self.is_other()? { self.others.peek() } else { self.in_order.front() };
-        timed.map(|timed| (timed.time, &timed.record))
-    }
-
-    /// Takes the earliest.
-    pub fn pop(&mut self) -> Option<(Time, T)> {
-        let timed = if self.is_other()? { self.others.pop() } else { self.in_order.pop_front() };
+        let timed = if row < MOST_ROWS { self.rows[row].pop_front() } else { self.others.pop() };
         timed.map(|timed| (timed.time, timed.record))
     }
 }
@@ -286,11 +296,31 @@ mod tests {
             waiting.push(Time(time), number);
         }
         let mut found = Vec::new();
-        while let Some((time, number)) = waiting.first().map(|(time, &number)| (time, number)) {
-            assert_eq!(waiting.pop(), Some((time, number)));
+        assert_eq!(waiting.pop_if(|time, &number| (time, number) != (Time(5), 0)), None);
+        while let Some((time, number)) = waiting.pop_if(|_, _| true) {
             found.push((time.0, number));
         }
         assert_eq!(found, [(5, 0), (5, 4), (6, 2), (6, 6), (7, 1), (7, 3), (9, 5)]);
+    }
+
+    #[test]
+    fn clocks_of_any_number_come_into_one_order() {
+        for clocks in [1, 2, MOST_ROWS, 3 * MOST_ROWS] {
+            let (mut waiting, mut found, mut pushed, mut has_others) = (Waiting::new(), Vec::new(), Vec::new(), false);
+            for now in 1000..1500_u64 {
+                // the clocks differ by 9 each; nothing comes before the last of them
+                let time = now - now * 31 % clocks as u64 * 9;
+                waiting.push(Time(time), now);
+                pushed.push((time, now));
+                has_others |= !waiting.others.is_empty();
+                let last = now - 9 * clocks as u64;
+                found.extend(std::iter::from_fn(|| waiting.pop_if(|time, _| time.0 < last)));
+            }
+            assert_eq!(has_others, clocks > MOST_ROWS);
+            found.extend(std::iter::from_fn(|| waiting.pop_if(|_, _| true)));
+            pushed.sort_unstable();
+            assert_eq!(found.iter().map(|(time, now)| (time.0, *now)).collect::<Vec<_>>(), pushed);
+        }
     }
 
     #[test]
@@ -330,15 +360,16 @@ mod tests {
     #[test]
     fn a_fate_is_used_again_once_it_is_settled_and_written() {
         let mut fates = Fates::default();
-        let [one, other] = [fates.add(1), fates.add(2)];
+        let start = |id| Start { id, ..Start::default() };
+        let [one, other] = [fates.add(start(1)), fates.add(start(2))];
         fates.get_mut(one).records = 1;
         fates.settle(other);
         fates.written(one);
         // the other has no records, and the first is under way still
-        assert_eq!((fates.add(3), fates.add(4)), (other, 2));
+        assert_eq!((fates.add(start(3)), fates.add(start(4))), (other, 2));
         fates.get_mut(one).records = 1;
         fates.settle(one);
         fates.written(one);
-        assert_eq!((fates.add(5), fates.get(one).id), (one, 5));
+        assert_eq!((fates.add(start(5)), fates.get(one).start.id), (one, 5));
     }
 }

@@ -1,6 +1,6 @@
 //! What a run's events come to: records at points, in order of time.
 
-use crate::connection::{Connection, Hosts};
+use crate::connection::{Connection, Hosts, Sent, Start};
 use crate::fate::{Dropped, Fates, Marked, OpenFates, Waiting};
 use crate::recorder::{Asked, Written};
 use crate::write::{Record, What, Writer};
@@ -52,6 +52,8 @@ struct Slot {
 struct Held {
     ack: Ack,
     blocks: Box<[Block]>,
+    /// What its receiver had counted when it left.
+    counts: [u32; 2],
     fate: Option<u32>,
 }
 
@@ -132,7 +134,7 @@ impl State {
     /// # Errors
     /// The first that there was while something was written.
     pub fn finish(mut self) -> io::Result<Written> {
-        while let Some((time, record)) = self.waiting.pop() {
+        while let Some((time, record)) = self.waiting.pop_if(|_, _| true) {
             self.write(time, &record);
         }
         Ok(Written { count: self.writer.count, columns: self.writer.output.finish()? })
@@ -156,14 +158,10 @@ impl State {
         }
         self.next_look = now + SLICE;
         let before = now.saturating_sub(self.most_ahead);
-        while let Some((time, record)) = self.waiting.first() {
-            let is_open = record.fate.is_some_and(|(fate, waits)| waits && !self.fates.get(fate).is_settled);
-            if time >= before || is_open {
-                return;
-            }
-            if let Some((_, first)) = self.waiting.pop() {
-                self.write(time, &first);
-            }
+        loop {
+            let is_open = |record: &Record| record.fate.is_some_and(|(fate, waits)| waits && !self.fates.get(fate).is_settled);
+            let Some((time, record)) = self.waiting.pop_if(|time, record| time < before && !is_open(record)) else { return };
+            self.write(time, &record);
         }
     }
 
@@ -194,8 +192,8 @@ impl State {
         let point = self.sender;
         let Some((slot, connection, index)) = self.flows.wanted(packet.flow) else { return };
         let is_first_syn = packet.has(flag::SYN) && connection.is_tcp() && connection.is_new();
-        let (ahead, (sent, id)) = (connection.ahead, connection.send(packet));
-        let fate = self.fates.add(id);
+        let (ahead, start) = (connection.ahead, connection.send(packet));
+        let fate = self.fates.add(start);
         slot.open.add(packet, fate);
         if connection.speaks == Speech::Datagrams {
             if self.fresh.0 != now {
@@ -215,7 +213,7 @@ impl State {
         }
         if let Some(point) = point {
             let fate = Some((fate, true));
-            self.note(now.saturating_sub(ahead), Record { fate, ..record(point, What::Sent(sent)) }, opens(packet));
+            self.note(now.saturating_sub(ahead), Record { fate, ..record(point, What::Sent(Sent { packet: *packet, start })) }, opens(packet));
         }
         self.look(now);
     }
@@ -224,9 +222,10 @@ impl State {
         let point = self.receiver;
         let Some((slot, connection, index)) = self.flows.wanted(packet.flow) else { return };
         connection.deliver(packet);
-        let (sent, behind) = (connection.sent(packet), connection.behind);
+        let behind = connection.behind;
         let Some(fate) = slot.open.take(packet) else { return };
         if let Some(point) = point {
+            let sent = Sent { packet: *packet, start: self.fates.get(fate).start };
             let record = Record { point, connection: index, fate: Some((fate, true)), what: What::Sent(sent) };
             self.note(now + behind, record, opens(packet));
         }
@@ -239,7 +238,7 @@ impl State {
         let (answered, behind) = (connection.answer(ack, blocks), connection.behind);
         let mut fate = None;
         if connection.speaks == Speech::Datagrams {
-            let number = self.fates.add(0);
+            let number = self.fates.add(Start::default());
             slot.answers.add(&number_of_answer(ack), number);
             if slot.answers.len() > MOST_ANSWERS {
                 slot.answers.pop().into_iter().for_each(|lost| self.fates.settle(lost));
@@ -285,20 +284,20 @@ impl State {
         if packet.is_back() {
             return self.see_back(packet, point, is_new, now);
         }
-        let Some((slot, connection, index)) = self.flows.wanted(packet.flow) else { return };
-        let what = What::Sent(connection.sent(packet));
+        let Some((slot, _, index)) = self.flows.wanted(packet.flow) else { return };
         let Some(fate) = (if is_new { slot.open.of_new(packet) } else { slot.open.of(packet) }) else { return };
+        let what = What::Sent(Sent { packet: *packet, start: self.fates.get(fate).start });
         self.note(now, Record { point, connection: index, fate: Some((fate, true)), what }, opens(packet));
     }
 
     fn see_back(&mut self, packet: &Packet, point: u32, is_new: bool, now: Time) {
         let Some(Some(held)) = self.held.get_mut(packet.seq as usize) else { return };
         let Some(index) = self.flows.slots.get(packet.flow as usize).and_then(|slot| slot.connection) else { return };
-        let mut answered = self.flows.connections[index as usize].answered(&held.ack, &held.blocks);
+        let mut answered = self.flows.connections[index as usize].answered(&held.ack, &held.blocks, held.counts);
         answered.ecn = packet.ecn;
         let opens = held.ack.has(ack_flag::SYN_ACK);
         // what becomes of it at this hop
-        let fate = is_new.then(|| self.fates.add(0));
+        let fate = is_new.then(|| self.fates.add(Start::default()));
         held.fate = fate.or(held.fate);
         self.note(
             now,
@@ -315,14 +314,13 @@ impl State {
     }
 
     fn pack(&mut self, packet: &Packet, ack: &Ack, blocks: &[Block]) {
-        if self.flows.wanted(ack.flow).is_none() {
-            return;
-        }
+        let Some((_, connection, _)) = self.flows.wanted(ack.flow) else { return };
+        let counts = connection.counts(ack);
         let place = packet.seq as usize;
         if self.held.len() <= place {
             self.held.resize_with(place + 1, || None);
         }
-        self.held[place] = Some(Held { ack: *ack, blocks: blocks.into(), fate: None });
+        self.held[place] = Some(Held { ack: *ack, blocks: blocks.into(), counts, fate: None });
     }
 
     fn mark(&mut self, packet: &Packet, marked: Marked) {

@@ -75,7 +75,7 @@ impl Writer {
             What::Sent(sent) => {
                 let Packet { len, ecn, .. } = sent.packet;
                 let segment = connection.is_tcp().then(|| connection.segment(sent));
-                (segment, Wire { len, ecn, id: fate.map_or(0, |fate| fate.id) })
+                (segment, Wire { len, ecn, id: sent.start.id })
             }
             What::Answered(answered) => {
                 let Answered { ack, blocks, ecn, .. } = answered;

@@ -344,6 +344,48 @@ fn acknowledgements_in_hops_are_seen_there() {
     assert!(outcome.tables.hops.int("ack_packets").unwrap()[1] > 0);
 }
 
+/// Frames at a point from this port, in order, without what queues change: the ECN field and the sum over it.
+fn unmarked(found: &[Frame], interface: u32, port: [u8; 2]) -> Vec<Vec<u8>> {
+    let here = found.iter().filter(|frame| frame.interface == interface && frame.bytes[34..36] == port);
+    let bare = |frame: &Frame| {
+        let mut bytes = frame.bytes.clone();
+        bytes[15] &= !3;
+        bytes[24..26].fill(0);
+        bytes
+    };
+    here.map(bare).collect()
+}
+
+#[test]
+fn a_packet_is_the_same_at_all_points() {
+    for (cc, aqm) in CASES {
+        for reverse in [None, Some(json!({"rate": 300_000, "aqm": {"name": "fq_codel"}}))] {
+            let mut config = config(cc, aqm);
+            config["flows"].as_array_mut().unwrap().truncate(1);
+            if let Some(reverse) = reverse {
+                config["reverse"] = reverse;
+            }
+            let read = RunConfig::from_json(&config).unwrap();
+            let names = points((0..=read.hops.len()).map(|hop| read.hop_name(hop)));
+            let memory = Memory::default();
+            run(&config, Asked { points: names.clone(), ..all() }, Some(memory.clone()));
+            let found = frames(&memory);
+            let last = names.len() as u32 - 1;
+            for (from, to, port) in [(0, last, 50_000_u16.to_be_bytes()), (last, 0, [0, 9])] {
+                let left = unmarked(&found, from, port);
+                for point in (0..=last).filter(|&point| point != from) {
+                    let (mut rest, seen) = (left.iter(), unmarked(&found, point, port));
+                    assert!(point != to || seen.len() > 100, "{cc} {aqm}: {}", seen.len());
+                    for (number, frame) in seen.iter().enumerate() {
+                        let name = &names[point as usize];
+                        assert!(rest.any(|one| one == frame), "{cc} {aqm}: frame {number} at {name} has not left like this");
+                    }
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn accecn_counts_what_came_with_ce() {
     let memory = Memory::default();
