@@ -32,14 +32,9 @@ pub struct Dropped {
     pub at: Time,
 }
 
-/// What became of a transmission.
+/// What happened to a transmission, and what it carries.
 #[derive(Default)]
 pub struct Fate {
-    pub start: Start,
-    /// It has arrived or was dropped.
-    pub is_settled: bool,
-    /// Records that show it.
-    pub records: u16,
     /// Its first two marks: CE and SCE.
     pub marks: [Option<Marked>; 2],
     pub dropped: Option<Dropped>,
@@ -87,48 +82,73 @@ impl Fate {
     }
 }
 
-/// Fates by number; numbers are used again.
+/// A transmission; to most nothing happens.
+struct Transmission {
+    start: Start,
+    /// It has arrived or was dropped.
+    is_settled: bool,
+    /// Records that show it.
+    records: u16,
+    fate: Option<Box<Fate>>,
+}
+
+/// Transmissions and their fates by number; numbers are used again.
 #[derive(Default)]
 pub struct Fates {
-    all: Vec<Fate>,
+    all: Vec<Transmission>,
     free: Vec<u32>,
 }
 
 impl Fates {
     /// The number of a new one.
     pub fn add(&mut self, start: Start) -> u32 {
-        let fate = Fate { start, ..Fate::default() };
+        let new = Transmission { start, is_settled: false, records: 0, fate: None };
         if let Some(number) = self.free.pop() {
-            self.all[number as usize] = fate;
+            self.all[number as usize] = new;
             return number;
         }
-        self.all.push(fate);
+        self.all.push(new);
         self.all.len() as u32 - 1
     }
 
-    pub fn get(&self, number: u32) -> &Fate {
-        &self.all[number as usize]
+    pub fn start(&self, number: u32) -> Start {
+        self.all[number as usize].start
     }
 
+    pub fn is_settled(&self, number: u32) -> bool {
+        self.all[number as usize].is_settled
+    }
+
+    /// What happened to it, if anything did.
+    pub fn get(&self, number: u32) -> Option<&Fate> {
+        self.all[number as usize].fate.as_deref()
+    }
+
+    /// The same, to which something is added.
     pub fn get_mut(&mut self, number: u32) -> &mut Fate {
-        &mut self.all[number as usize]
+        self.all[number as usize].fate.get_or_insert_default()
+    }
+
+    /// One more record shows it.
+    pub fn noted(&mut self, number: u32) {
+        self.all[number as usize].records += 1;
     }
 
     /// Its packet has arrived or was dropped.
     pub fn settle(&mut self, number: u32) {
-        let fate = self.get_mut(number);
-        fate.is_settled = true;
-        if fate.records == 0 {
+        let one = &mut self.all[number as usize];
+        one.is_settled = true;
+        if one.records == 0 {
             self.free.push(number);
         }
     }
 
     /// One of its records has been written.
     pub fn written(&mut self, number: u32) {
-        let fate = self.get_mut(number);
-        fate.records -= 1;
-        if fate.records == 0 && fate.is_settled {
-            fate.payload = None;
+        let one = &mut self.all[number as usize];
+        one.records -= 1;
+        if one.records == 0 && one.is_settled {
+            one.fate = None;
             self.free.push(number);
         }
     }
@@ -362,14 +382,16 @@ mod tests {
         let mut fates = Fates::default();
         let start = |id| Start { id, ..Start::default() };
         let [one, other] = [fates.add(start(1)), fates.add(start(2))];
-        fates.get_mut(one).records = 1;
+        fates.noted(one);
+        fates.get_mut(one).erased = Some(1);
+        assert_eq!((fates.get(one).and_then(|fate| fate.erased), fates.get(other).is_none()), (Some(1), true));
         fates.settle(other);
         fates.written(one);
         // the other has no records, and the first is under way still
         assert_eq!((fates.add(start(3)), fates.add(start(4))), (other, 2));
-        fates.get_mut(one).records = 1;
+        fates.noted(one);
         fates.settle(one);
         fates.written(one);
-        assert_eq!((fates.add(start(5)), fates.get(one).start.id), (one, 5));
+        assert_eq!((fates.add(start(5)), fates.start(one).id, fates.get(one).is_none()), (one, 5, true));
     }
 }

@@ -10,7 +10,7 @@ use crate::{points, Sink, OUT, RECEIVER, SENDER};
 use dumbbell_config::{RunConfig, UdpConfig};
 use dumbbell_core::log::{At, Beginning, DropReason, Hears, Log, Mark, MarkReason, Place};
 use dumbbell_core::packet::{Ecn, Packet};
-use dumbbell_core::tcp::{Ack, Block};
+use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::Time;
 use std::io;
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
@@ -147,7 +147,7 @@ impl Recorder {
         let (into, out) = (number(hop), number(&format!("{hop}{OUT}")));
         // nobody else needs it meanwhile
         let own = if self.hops.len() == 1 { lock(&self.heard).take() } else { None };
-        Listener { into, out, hop: index, own, heard: Arc::clone(&self.heard) }
+        Listener { into, out, hop: index, hears_receivers: number(RECEIVER).is_some(), own, heard: Arc::clone(&self.heard) }
     }
 
     /// Writes what is left. Of packets that are still under way nobody knows what becomes of them.
@@ -192,6 +192,8 @@ pub struct Listener {
     /// The points ahead of its queue and behind its link.
     into: Option<u32>,
     out: Option<u32>,
+    /// What receivers send is seen where it leaves.
+    hears_receivers: bool,
 }
 
 impl Drop for Listener {
@@ -267,6 +269,10 @@ impl Log for Listener {
     }
 
     fn answered(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+        // others are of no account before they reach their sender
+        if !self.hears_receivers && !ack.has(ack_flag::SYN_ACK | ack_flag::ACCECN_OPTION | ack_flag::ECHO) {
+            return;
+        }
         self.hear(now, Event::Answered(*ack, some(blocks)));
     }
 

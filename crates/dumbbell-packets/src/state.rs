@@ -146,7 +146,7 @@ impl State {
             return;
         }
         if let Some((fate, _)) = record.fate {
-            self.fates.get_mut(fate).records += 1;
+            self.fates.noted(fate);
         }
         self.waiting.push(time, record);
     }
@@ -159,14 +159,14 @@ impl State {
         self.next_look = now + SLICE;
         let before = now.saturating_sub(self.most_ahead);
         loop {
-            let is_open = |record: &Record| record.fate.is_some_and(|(fate, waits)| waits && !self.fates.get(fate).is_settled);
+            let is_open = |record: &Record| record.fate.is_some_and(|(fate, waits)| waits && !self.fates.is_settled(fate));
             let Some((time, record)) = self.waiting.pop_if(|time, record| time < before && !is_open(record)) else { return };
             self.write(time, &record);
         }
     }
 
     fn write(&mut self, time: Time, record: &Record) {
-        let fate = record.fate.map(|(fate, _)| self.fates.get(fate));
+        let fate = record.fate.and_then(|(fate, _)| self.fates.get(fate));
         self.writer.write(time, record, &self.flows.connections[record.connection as usize], fate);
         if let Some((number, _)) = record.fate {
             self.fates.written(number);
@@ -213,7 +213,11 @@ impl State {
         }
         if let Some(point) = point {
             let fate = Some((fate, true));
-            self.note(now.saturating_sub(ahead), Record { fate, ..record(point, What::Sent(Sent { packet: *packet, start })) }, opens(packet));
+            self.note(
+                now.saturating_sub(ahead),
+                Record { fate, ..record(point, What::Sent(Sent { packet: *packet, start })) },
+                opens(packet),
+            );
         }
         self.look(now);
     }
@@ -225,7 +229,7 @@ impl State {
         let behind = connection.behind;
         let Some(fate) = slot.open.take(packet) else { return };
         if let Some(point) = point {
-            let sent = Sent { packet: *packet, start: self.fates.get(fate).start };
+            let sent = Sent { packet: *packet, start: self.fates.start(fate) };
             let record = Record { point, connection: index, fate: Some((fate, true)), what: What::Sent(sent) };
             self.note(now + behind, record, opens(packet));
         }
@@ -286,7 +290,7 @@ impl State {
         }
         let Some((slot, _, index)) = self.flows.wanted(packet.flow) else { return };
         let Some(fate) = (if is_new { slot.open.of_new(packet) } else { slot.open.of(packet) }) else { return };
-        let what = What::Sent(Sent { packet: *packet, start: self.fates.get(fate).start });
+        let what = What::Sent(Sent { packet: *packet, start: self.fates.start(fate) });
         self.note(now, Record { point, connection: index, fate: Some((fate, true)), what }, opens(packet));
     }
 
