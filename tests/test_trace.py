@@ -1,10 +1,12 @@
 """`dumbbell trace`: files that tshark reads, whose own analysis agrees with what the runs measured."""
 
 import json
+import os
 import statistics
 import struct
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -246,6 +248,26 @@ def test_the_command_writes_what_the_name_says(tmp_path: Path, command: Command,
     assert all(len(one["events"]) > 100 for one in whole["traces"])
     assert run("-o", "one.sqlog", "--flow", "0").returncode == 0
     assert (tmp_path / "one.sqlog").read_bytes()[:1] == b"\x1e"
+
+
+def test_a_pipe_is_fed_and_an_older_file_stays_with_who_reads_it(tmp_path: Path) -> None:
+    one = cell({**CASES["codel"], "duration": "1s"})
+    run, pipe = tmp_path / "run.pcapng", tmp_path / "pipe.pcapng"
+    write.write(one, run, wanted.Wanted())
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        writing = threading.Thread(target=write.write, args=(one, pipe, wanted.Wanted()), daemon=True)
+        writing.start()
+        came, _ = reader.communicate(timeout=60)
+        writing.join(60)
+    assert came == run.read_bytes() and pipe.is_fifo()
+    linked = tmp_path / "linked.pcapng"
+    linked.symlink_to(run)
+    with run.open("rb") as old:
+        write.write(one, run, wanted.Wanted(flows=(0,)))
+        assert old.read() == came != run.read_bytes()
+    write.write(one, linked, wanted.Wanted())
+    assert linked.is_symlink() and run.read_bytes() == came
 
 
 @pytest.mark.parametrize("name", ["run.pcapng", "run.parquet", "run.qlog"])

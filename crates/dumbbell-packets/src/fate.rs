@@ -334,7 +334,7 @@ mod tests {
                 pushed.push((time, now));
                 has_others |= !waiting.others.is_empty();
                 let last = now - 9 * clocks as u64;
-                found.extend(std::iter::from_fn(|| waiting.pop_if(|time, _| time.0 < last)));
+                found.extend(std::iter::from_fn(|| waiting.pop_if(|first, _| first.0 < last)));
             }
             assert_eq!(has_others, clocks > MOST_ROWS);
             found.extend(std::iter::from_fn(|| waiting.pop_if(|_, _| true)));

@@ -51,8 +51,9 @@ def write(cell: Cell, output: Path, wanted: Wanted, engine: Captures | None = No
             rows.write_parquet(output)
             return Written(output, rows.height, digest)
         with whole([output]):
-            with output.open("ab"):  # a file that cannot be written is known before the run
-                pass
+            if output.is_file() or not output.exists():  # who reads a pipe would take this for its end
+                with output.open("ab"):  # a file that cannot be written is known before the run
+                    pass
             if engine is not None:
                 result, count, _ = _captured(cell, wanted, output, engine)
                 return Written(output, count, result.hash)
