@@ -106,6 +106,16 @@ def test_one_sentence_says_file_key_and_what_is_right(changes: dict[str, Any], e
     assert line(**changes) == f"test.toml: {expected}"
 
 
+def test_what_others_call_it_names_the_key() -> None:
+    flow = {"cc": "cubic", "base_rtt": "1ms"}
+    assert line(flows=[flow | {"rtt": "1ms"}]).endswith("unknown key flows[0].rtt; did you mean flows[0].base_rtt?")
+    assert line(flows=[flow | {"control": "reno"}]).endswith("did you mean flows[0].cc?")
+    assert line(bottleneck={"qdisc": "codel"}).endswith("did you mean bottleneck.aqm?")
+    assert line(bottleneck={"aqm": "codel", "bandwidth": "1Mbit"}).endswith("did you mean bottleneck.rate?")
+    assert line(link={"rate": "1Mbit"}).endswith("did you mean bottleneck?")
+    assert line(seed=3).endswith("did you mean seeds?")
+
+
 def test_misspellings_name_the_nearest() -> None:
     assert line(duraton="2s").endswith("unknown key duraton; did you mean duration?")
     assert 'bottleneck.aqm: unknown aqm "codle"; did you mean "codel"? Known are pfifo, ' in line(
