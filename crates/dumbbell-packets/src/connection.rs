@@ -107,7 +107,7 @@ pub struct Answered {
     pub ack: Ack,
     pub blocks: Option<Box<[Block]>>,
     pub ecn: Ecn,
-    pub counts: [u32; 2],
+    counts: [u32; 2],
     syn_ecn: Ecn,
 }
 
@@ -117,6 +117,7 @@ struct Counted {
     tsval: u32,
     ce_bytes: u32,
     counts: [u32; 2],
+    is_in_hops: bool,
 }
 
 impl Counted {
@@ -235,14 +236,20 @@ impl Connection {
         }
         if self.receiver_counts && ack.has(ack_flag::ACCECN_OPTION) {
             let Ack { ack, tsval, ce_bytes, .. } = *ack;
-            self.counted.push_back(Counted { ack, tsval, ce_bytes, counts: self.received });
+            self.counted.push_back(Counted { ack, tsval, ce_bytes, counts: self.received, is_in_hops: false });
         }
         self.answered(ack, blocks, self.received)
     }
 
-    /// What its receiver had counted when this left a moment ago.
-    pub fn counts(&self, ack: &Ack) -> [u32; 2] {
-        self.counted.iter().rev().find(|one| one.is(ack)).map_or(self.received, |one| one.counts)
+    /// This enters hops; what its receiver had counted when it left.
+    pub fn enter(&mut self, ack: &Ack) -> [u32; 2] {
+        if !ack.has(ack_flag::ACCECN_OPTION) {
+            return self.received;
+        }
+        // of those that look alike the first that has not entered
+        let Some(first) = self.counted.iter_mut().find(|one| one.is(ack) && !one.is_in_hops) else { return self.received };
+        first.is_in_hops = true;
+        first.counts
     }
 
     /// The same somewhere on its way, with these counts.
@@ -260,7 +267,8 @@ impl Connection {
     /// What the receiver sent reaches the sender.
     pub fn hear(&mut self, ack: &Ack, blocks: &[Block]) -> Answered {
         let mut counts = self.received;
-        if let Some(index) = self.counted.iter().position(|one| one.is(ack)) {
+        let mut waiting = self.counted.iter();
+        if let Some(index) = ack.has(ack_flag::ACCECN_OPTION).then(|| waiting.position(|one| one.is(ack))).flatten() {
             counts = self.counted.remove(index).map_or(counts, |one| one.counts);
             self.counted.drain(..index.saturating_sub(OVERTAKEN));
         }
