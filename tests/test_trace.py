@@ -250,6 +250,16 @@ def test_the_command_writes_what_the_name_says(tmp_path: Path, command: Command,
     assert (tmp_path / "one.sqlog").read_bytes()[:1] == b"\x1e"
 
 
+def test_a_capture_waits_for_no_library_of_results(tmp_path: Path, experiment: str) -> None:
+    line = ["trace", experiment, "--cell", "1", "--set", "duration=1s", "-o", "run.pcapng"]
+    script = (
+        f"import sys; from dumbbell.cli import commands; commands.carried_out({line})\n"
+        "print(*{'polars', 'duckdb', 'pandas', 'matplotlib'} & set(sys.modules))"
+    )
+    said = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert said.stdout == "run.pcapng\n\n", said.stdout
+
+
 def test_a_pipe_is_fed_and_an_older_file_stays_with_who_reads_it(tmp_path: Path) -> None:
     one = cell({**CASES["codel"], "duration": "1s"})
     run, pipe = tmp_path / "run.pcapng", tmp_path / "pipe.pcapng"
