@@ -280,6 +280,19 @@ def test_a_pipe_is_fed_and_an_older_file_stays_with_who_reads_it(tmp_path: Path)
     assert linked.is_symlink() and run.read_bytes() == came
 
 
+def test_ctrl_c_ends_the_wait_for_who_reads_a_pipe(tmp_path: Path, experiment: str) -> None:
+    os.mkfifo(tmp_path / "pipe.pcapng")
+    script = (
+        "import os, signal, threading; from dumbbell import cli\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "threading.Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start(); cli.main()"
+    )
+    line = [sys.executable, "-c", script, "trace", experiment, "--cell", "1", "-o", "pipe.pcapng"]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
+    assert (tmp_path / "pipe.pcapng").is_fifo()
+
+
 @pytest.mark.parametrize("name", ["run.pcapng", "run.parquet", "run.qlog"])
 def test_ctrl_c_ends_it_at_once_and_leaves_no_half_file(tmp_path: Path, name: str) -> None:
     (tmp_path / "long.toml").write_text(TWO.partition("[matrix]")[0].replace('"5s"', '"86400s"'))

@@ -94,7 +94,7 @@ pub fn run_packets(
     }
     let asked = Asked { points, flows, from: Time(start), until: Time(end), snap };
     let file = match path {
-        Some(path) => Some((new_file(&path)?, comment)),
+        Some(path) => Some((py.detach(|| new_file(&path))?, comment)),
         None => None,
     };
     let (outcome, Written { count, columns }) = py.detach(|| write(config, additions, &cancel.flag, asked, file))?;
@@ -183,7 +183,7 @@ pub fn write_captured(
     };
     let queues: Vec<Queue> = files.queues.into_iter().map(queue).collect();
     let file = match path {
-        Some(path) => Some((new_file(&path)?, PROGRAM, comment)),
+        Some(path) => Some((py.detach(|| new_file(&path))?, PROGRAM, comment)),
         None => None,
     };
     let written = py.detach(|| captured.write(&config, asked, &queues, file)).map_err(|error| match error.kind() {

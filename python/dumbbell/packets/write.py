@@ -50,10 +50,8 @@ def write(cell: Cell, output: Path, wanted: Wanted, engine: Captures | None = No
             rows, digest = frame(cell, wanted, engine)
             rows.write_parquet(output)
             return Written(output, rows.height, digest)
-        with whole([output]):
-            if output.is_file() or not output.exists():  # who reads a pipe would take this for its end
-                with output.open("ab"):  # a file that cannot be written is known before the run
-                    pass
+        # what cannot be written is known before the run; who reads a pipe takes it for ended once nobody has it open
+        with whole([output]), output.open("ab"):
             if engine is not None:
                 result, count, _ = _captured(cell, wanted, output, engine)
                 return Written(output, count, result.hash)
