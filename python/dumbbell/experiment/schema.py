@@ -37,7 +37,7 @@ from dumbbell.errors import (
     several,
     shown,
 )
-from dumbbell.experiment import link_trace, plugins, stack
+from dumbbell.experiment import link_trace, other_names, plugins, stack
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import Path, get_path, path_text
 from dumbbell.experiment.net import DELAY, HOPS, NAME, ROUTES, hops, leave_out_net
@@ -408,45 +408,14 @@ def _names(table: Path, given: dict[str, Any]) -> list[str]:
     return list(dict.fromkeys([*own, *PATHS.get(owner, ()), *described(owner)]))
 
 
-# what other tools and papers call it
-_ELSEWHERE_CALLED = {
-    "bandwidth": "rate",
-    "capacity": "rate",
-    "bw": "rate",
-    "qdisc": "aqm",
-    "queue": "aqm",
-    "algorithm": "cc",
-    "cca": "cc",
-    "congestion_control": "cc",
-    "control": "cc",
-    "tcp": "cc",
-    "delay": "base_rtt",
-    "link": "bottleneck",
-    "flow": "flows",
-    "hops": "hop",
-    "length": "duration",
-    "time": "duration",
-    "name": "title",
-    "seed": "seeds",
-}
-
-
-def _called(table: Path, word: str, given: dict[str, Any]) -> str | None:
-    """Return the key of a table that is meant by what others call it, or by a word of its name."""
-    names = _names(table, given)
-    other = _ELSEWHERE_CALLED.get(word.casefold().replace("-", "_"))
-    found = [other] if other in names else [name for name in names if word.casefold() in name.split("_")]
-    return path_text((*table, found[0])) if len(found) == 1 else None
-
-
 def nearest_key(path: Path, given: dict[str, Any]) -> str | None:
     """Return the key of an experiment file that an unknown one most likely means: here, or elsewhere.
 
     `given` is the file: keys of algorithms are those of the algorithm that it names.
     """
     table, word = path[:-1], str(path[-1])
-    if meant := _called(table, word, given):
-        return meant
+    if meant := other_names.meant(word, _names(table, given)):
+        return path_text((*table, meant))
     inside = [(*table, step) for step in ("aqm", "cc", "link") if step in _names(table, given)]
     if close := _nearest_in([table], word, given, 0.75) or _nearest_in(inside, word, given, 0.75):
         return close
