@@ -5,6 +5,7 @@ import gzip
 import json
 import math
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,9 @@ from conftest import Command, described, examples
 from dumbbell.errors import InputError
 from dumbbell.exchange import formats, keep, measured, setup, tables
 from dumbbell.exchange.measured import Fact, Flow, Measured
+from dumbbell.experiment import units
 from dumbbell.experiment.file import parse
+from dumbbell.published import engines
 from dumbbell.results.store import Store
 from test_captures import bulk
 from test_junk import is_clear
@@ -314,6 +317,124 @@ def test_from_a_capture_to_a_comparison_in_two_commands(tmp_path: Path, command:
     assert "0 files imported, 1 kept from before" in again.stderr
 
 
+TWO = """
+duration = "10s"
+seeds = [1]
+[bottleneck]
+rate = "20Mbit"
+aqm = {aqm}
+[[flows]]
+cc = "{first}"
+base_rtt = "20ms"
+[[flows]]
+cc = "cubic"
+base_rtt = "20ms"
+"""
+
+
+@pytest.fixture
+def traced(tmp_path: Path, command: Command) -> Callable[..., dict[str, Any]]:
+    """Simulates two flows, imports their packets, returns the experiment that is proposed and the first flow's CE."""
+
+    def proposed(at: str, **values: str) -> dict[str, Any]:
+        (tmp_path / "two.toml").write_text(TWO.format(**values))
+        assert command("trace", "two.toml", "--at", at, "-o", "two.pcapng").returncode == 0
+        made = command("import", "two.pcapng", "-o", "r.duckdb", "--propose", "as.toml")
+        assert made.returncode == 0, made.stderr
+        table = tomllib.loads((tmp_path / "as.toml").read_text())
+        found = dumbbell.open(tmp_path / "r.duckdb", engine="all").flows
+        ours = dumbbell.run(tmp_path / "two.toml", output=tmp_path / "s.duckdb", progress=False).flows
+        marks = found["ce_received"][0], ours["ce_received"][0]
+        # flows keep their order, whoever got most
+        assert [port.rpartition(":")[2] for port in found["source"]] == ["50000", "50001"]
+        return table | {"marks": marks, "sources": found["source"].to_list()}
+
+    return proposed
+
+
+def test_the_link_of_a_capture_is_found_again_where_losses_were(traced: Callable[..., dict[str, Any]]) -> None:
+    """Holes that are filled acknowledge much at once: SACK says when it passed."""
+    table = traced("sender", aqm='{ name = "pfifo", limit = 250 }', first="bbr3")
+    assert units.parse("rate", table["bottleneck"]["rate"]) == pytest.approx(20e6, rel=0.01)
+    assert table["bottleneck"]["aqm"]["limit"] == pytest.approx(250, rel=0.02)
+    assert len(table["flows"]) == 2  # one of them is not CUBIC, as their shares show
+
+
+@pytest.mark.parametrize("at", ["sender", "receiver"])
+def test_marks_and_l4s_show_in_a_capture(traced: Callable[..., dict[str, Any]], at: str) -> None:
+    table = traced(at, aqm='"dualpi2"', first="prague")
+    assert table["bottleneck"] == {"rate": "20Mbit", "aqm": {"name": "dualpi2"}} and table["hosts"] == {"ecn": True}
+    assert [one["cc"] for one in table["flows"]] == ["prague", "cubic"]
+    counted, wanted = table["marks"]  # at the sender by AccECN's counter, which comes half a round trip later
+    assert wanted > 500 and counted == pytest.approx(wanted, abs=20)
+
+
+def test_keys_that_the_user_knows_better_are_set(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "far.pcap.gz").write_bytes((SAMPLES / "far.pcap.gz").read_bytes())
+    settings = ("flows[*].cc=reno", "flows[0].ecn=false", "seeds=[7]", "hosts.mss=1000B", "bottleneck.rate=3Mbit")
+    known = [word for setting in settings for word in ("--set", setting)]
+    made = command("import", "far.pcap.gz", "--run", "-o", "r.duckdb", *known)
+    assert made.returncode == 0, made.stderr
+    text = (tmp_path / "far.toml").read_text()
+    table = tomllib.loads(text)
+    assert {one["cc"] for one in table["flows"]} == {"reno"} and table["flows"][0]["ecn"] is False
+    assert table["seeds"] == [7] and table["hosts"] == {"ecn": True, "mss": "1000B"}
+    assert table["bottleneck"]["rate"] == "3Mbit" and "ASSUMED" not in text.split("rate =")[1].splitlines()[0]
+    # the same again is no other file; another one is not written over it
+    again = command("import", "far.pcap.gz", "--run", "-o", "r.duckdb", *known)
+    assert again.returncode == 0 and "0 runs done, 1 kept from before" in again.stderr
+    other = command("import", "far.pcap.gz", "--run", "-o", "r.duckdb")
+    assert other.returncode == 2 and "this file exists and says otherwise; choose another --propose" in other.stderr
+
+
+def test_flows_of_an_experiment_are_found_among_those_of_a_file(tmp_path: Path) -> None:
+    def flow(name: str, rtt: str, cc: str | None = None, **more: Any) -> Flow:
+        return Flow(name, cc=cc and Fact(cc, "said"), base_rtt=Fact(rtt, "seen"), end_s=9, **more)  # type: ignore[arg-type]
+
+    ping, reno = flow("ping", "20ms", kind="ping"), flow("reno", "20ms", "reno")
+    found = Measured([flow("far", "81ms"), ping, reno, flow("late", "20ms", start_s=5)], 10.0, 0.2)
+    experiment = parse(
+        tomllib.loads(
+            'duration = "10s"\n[bottleneck]\nrate = "9Mbit"\naqm = "codel"\n'
+            '[[flows]]\ncc = "cubic"\nbase_rtt = "20ms"\nstart = "5s"\n[[flows]]\ncc = "reno"\nbase_rtt = "20ms"\n'
+            '[[flows]]\ncc = "bbr3"\nbase_rtt = "80ms"\n[[udp]]\nrate = "8kbit"\necho = true\nbase_rtt = "20ms"\n'
+        )
+    )
+    keep.described(tmp_path / "x", found, experiment.cell(0))
+    assert [one.name for one in found.flows] == ["late", "reno", "far", "ping"]
+
+
+def test_an_explanation_says_whose_flows_they_are_and_what_is_assumed(tmp_path: Path, command: Command) -> None:
+    found = imported(SAMPLES / "near.pcap.gz", tmp_path / "r.duckdb")
+    ends = found.flows.filter(pl.col("source").str.contains(":"))["source", "destination"].rows()
+    text = command("explain", "r.duckdb").stdout
+    assert len(ends) == 2 and all(f"{source} to {target}" in text for source, target in ends)
+    assert "The file does not say which control its flows run: CUBIC is assumed." in text
+    imported(SAMPLES / "upload.ss.txt", tmp_path / "s.duckdb")
+    assert "is assumed" not in command("explain", "s.duckdb").stdout
+
+
+def test_a_file_under_another_name_is_another_run(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.pcap").write_bytes(captures.pcap(bulk()))
+        imported(tmp_path / f"{name}.pcap", tmp_path / "r.duckdb", name)
+    assert len(dumbbell.open(tmp_path / "r.duckdb")) == 2
+
+
+def test_shares_of_single_flows_are_compared_where_the_sum_is_the_same(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "far.pcap.gz").write_bytes((SAMPLES / "far.pcap.gz").read_bytes())
+    assert command("import", "far.pcap.gz", "--run", "-o", "r.duckdb").returncode == 0
+    compared = command("compare", "r.duckdb", "--engines", "--engine", "import").stdout
+    shares = dumbbell.open(tmp_path / "r.duckdb", engine="all").flows.filter(pl.col("flow") == 0)["share"]
+    assert f"the share differs by at most {abs(shares[0] - shares[1]):.2g}: flow " in compared
+    pairs = [
+        engines.Pair(name, ("reno",), 1.0, (), (), (1, 1), shares)
+        for name, shares in (("one", ((0.6, 0.3, 0.1), (0.5, 0.2, 0.3))), ("two", ((1.0,), (1.0,))))
+    ]
+    assert "at most 0.2: flow 2 of one" in engines.sharing(engines.Compared(("a", "b"), pairs, 0))
+    assert not engines.sharing(engines.Compared(("a", "b"), pairs[1:], 0))
+
+
 def test_repetitions_are_seeds_of_one_experiment(tmp_path: Path) -> None:
     paths = []
     for number in range(3):
@@ -368,7 +489,8 @@ def test_a_file_may_be_the_measurement_of_an_experiment(tmp_path: Path, command:
         (["up.ss.txt", "--interval", "5"], "--interval"),
         (["up.ss.txt", "--interval", "2h"], "it must be a time from 1ms to 1h"),
         (["up.ss.txt", "--as", "x.toml", "--run"], "--as and --run"),
-        (["up.ss.txt", "--set", "a=1"], "--as is missing"),
+        (["up.ss.txt", "--set", "a=1"], "unknown key a"),
+        (["up.ss.txt", "--set", "bottleneck.aqm.limit=1"], "--set is bottleneck.aqm.limit; it must be a key of the"),
         (["up.ss.txt", "--propose", "none/x.toml"], "no such folder"),
         (["up.ss.txt", "--propose", "up.ss.txt/x.toml"], "no such folder"),
         (["up.ss.txt", "--propose", "there.toml"], "this file exists"),

@@ -13,8 +13,9 @@ from dumbbell.experiment import units
 
 if TYPE_CHECKING:
     from dumbbell.exchange.keep import Imported
+    from dumbbell.exchange.measured import Flow
 
-_MOST_SAID = 4  # assumptions that are told of each file; its experiment has all of them
+_MOST_SAID = 6  # flows and assumptions that are told of each file; its experiment has all of them
 Option = typer.Option
 
 
@@ -41,7 +42,7 @@ def import_(
         ),
     ] = None,
     settings: Annotated[
-        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Replaces a key of the experiment of --as.")
+        list[str] | None, Option("--set", metavar="KEY=VALUE", help="Replaces a key of the proposal, or of --as.")
     ] = None,
     name: Annotated[
         str | None,
@@ -55,8 +56,6 @@ def import_(
     """Read what other tools measured into results, next to simulations of the same set-up."""
     from dumbbell.exchange import keep
 
-    if experiment is None and settings:
-        raise Missing("import", "--as", "the experiment whose keys --set replaces")
     if experiment is not None and (propose is not None or simulate or name is not None):
         given = "--propose" if propose is not None else "--run" if simulate else "--name"
         raise Conflict("import", "", f"--as and {given}", "one of them")
@@ -64,9 +63,10 @@ def import_(
     own_name = name is None and propose is None and not simulate
     found = _all_read(files, experiment, settings, name, _seconds(interval), own_name=own_name)
     drafts = _drafts(found, propose, simulate=simulate)
-    for path in drafts:
-        if path.exists():
-            raise Unwritable(str(path), "", "this file exists", "a name that is free: --propose")
+    for path, text in drafts.items():
+        if path.exists() and not _is(path, text):
+            other = f"another --propose, or {files[0]} --as {path} to import it as that experiment"
+            raise Unwritable(str(path), "", "this file exists and says otherwise", other)
     added = keep.keep(output, found)
     for path, text in drafts.items():
         _write(path, text)
@@ -80,6 +80,7 @@ def import_(
         from dumbbell.experiment.file import load
 
         carry_out([load(str(path)) for path in drafts], output)
+        print(f"what differs: dumbbell diff {output} --by engine_version", file=sys.stderr)
 
 
 def _seconds(interval: str | None) -> float | None:
@@ -117,6 +118,7 @@ def _all_read(
 ) -> list[Imported]:
     from dumbbell.exchange import formats, keep
     from dumbbell.experiment.file import load
+    from dumbbell.experiment.settings import pairs
 
     chosen = None
     if experiment is not None:
@@ -133,7 +135,7 @@ def _all_read(
         try:
             read = formats.read(path, interval_s)
             if chosen is None:
-                found.append(keep.proposed(path, read, name or own, own_name=own_name))
+                found.append(keep.proposed(path, read, name or own, own_name=own_name, settings=pairs(settings)))
             else:
                 found.append(keep.described(path, read, chosen))
         except InputError as error:
@@ -183,6 +185,14 @@ def _drafts(found: list[Imported], propose: str | None, *, simulate: bool) -> di
     return drafts
 
 
+def _is(path: Path, text: str) -> bool:
+    """Whether a file has this text already."""
+    try:
+        return path.read_text(encoding="utf-8") == text
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
 def _write(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
@@ -192,12 +202,26 @@ def _write(path: Path, text: str) -> None:
         ) from None
 
 
+def _in_words(flow: Flow) -> str:
+    words = [flow.name]
+    if "goodput_mbit" in flow.figures:
+        words.append(f"{flow.goodput_mbit:.3g} Mbit/s")
+    if flow.base_rtt is not None:
+        words.append(f"RTT of {flow.base_rtt.text} and more")
+    return ", ".join(words)
+
+
 def _say(one: Imported) -> None:
     flows = len(one.measured.flows)
     about = f"{one.measured.source.get('format')}, {flows} flow{'s' * (flows > 1)}, {one.measured.duration_s:.3g} s"
     lines = [f"{one.path}: {about}"]
+    lines += [f"  flow {number}: {_in_words(flow)}" for number, flow in enumerate(one.measured.flows[:_MOST_SAID])]
+    if (more := flows - _MOST_SAID) > 0:
+        lines.append(f"  and {more} flows more")
     lines += [f"  assumed: {text}" for text in one.assumed[:_MOST_SAID]]
     if (more := len(one.assumed) - _MOST_SAID) > 0:
         lines.append(f"  assumed: {more} keys more, as the file of --propose says")
+    if one.assumed:
+        lines.append("  what you know better: --set KEY=VALUE")
     lines += [f"  {note}" for note in one.measured.notes]
     print("\n".join(map(one_line, lines)), file=sys.stderr)

@@ -176,7 +176,8 @@ def compare(
         other = None if pair == reference else reference
         first, comma, second = pair.partition(",")
         both = beside.compare(results, other or None, (first, second) if comma else ("sim", engine))
-        print(beside.scores(both) if scores_only else beside.markdown(both))
+        text = beside.scores(both) if scores_only else beside.markdown(both)
+        print("\n\n".join(filter(None, [text, beside.sharing(both)])))
         return
     if not reference:
         raise Missing("compare", "REFERENCE", "a CSV of published results, or --engines")

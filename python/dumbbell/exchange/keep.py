@@ -36,14 +36,16 @@ class Imported:
     assumed: list[str] = field(default_factory=list)
 
 
-def proposed(path: Path, found: Measured, name: str, *, own_name: bool = True) -> Imported:
-    """Return a file with the experiment that its own words make; raises InputError.
+def proposed(
+    path: Path, found: Measured, name: str, *, own_name: bool = True, settings: Sequence[tuple[str, Any]] = ()
+) -> Imported:
+    """Return a file with the experiment that its own words make, and `settings`; raises InputError.
 
     With `own_name`, a file that dumbbell exported keeps the name of its experiment.
     """
     flows = list(found.flows)
     try:
-        made = setup.proposal(found, path.name, name)
+        made = setup.proposal(found, path.name, name, settings)
     except InputError as error:
         raise error.within(str(path)) from None
     cell = dataclasses.replace(made.cell, experiment=name)
@@ -59,7 +61,7 @@ def described(path: Path, found: Measured, cell: Cell) -> Imported:
     if found.exact:  # whose flows have their order
         found.exact["config"] = cell.groups
     else:
-        setup.ordered(found)
+        setup.matched(found, cell.groups)
     counted = setup.as_setup(cell)
     flows = sum(flow.kind == "flows" for flow in found.flows)
     there = {"flows": flows, "udp": len(found.flows) - flows}
@@ -76,7 +78,12 @@ def _cell(one: Imported, seed: int, content: str = "") -> Cell:
     exact = one.measured.exact
     groups = (exact["config"] if exact else one.cell.groups) | {"seed": seed}
     return dataclasses.replace(
-        one.cell, seed=seed, groups=groups, engine=tables.VERSION, matrix={}, plan_of=lambda _: f"{content} {seed}"
+        one.cell,
+        seed=seed,
+        groups=groups,
+        engine=tables.VERSION,
+        matrix={},
+        plan_of=lambda _: f"{content} {one.name} {seed}",
     )
 
 

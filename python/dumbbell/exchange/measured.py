@@ -56,6 +56,10 @@ class Flow:
     """Of UDP: the rate at which it was sent."""
     size: Fact | None = None
     """Of UDP: bytes of a frame."""
+    carried: pl.DataFrame | None = None
+    """What of it passed the link, as frames: `time_s` and `mbit`, Mbit/s in the interval before."""
+    echo: Fact | None = None
+    """Of TCP: how the receiver tells of marks, if not as the control expects it."""
     ends: tuple[str, str] | None = None
     """Address and port of sender and receiver."""
     is_over: bool = False

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
+import re
 import statistics
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from dumbbell.errors import InputError
+from dumbbell.errors import InputError, WrongValue
 from dumbbell.exchange.measured import Fact, Flow, Measured
 from dumbbell.experiment import units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.registry import registry
+from dumbbell.experiment.settings import toml_text
 
 FRAME_BYTES, PAYLOAD_BYTES = 1514, 1448  # of a full segment with timestamps: Ethernet without FCS, and of it payload
 _WINDOW_S = 1.0
 _ALIKE = 0.2  # base RTTs this close to the smallest of a group are one
 _ALIKE_MS, _TOGETHER_S = 1.0, 1.0
+_ALIKE_RATE = 1.5  # rates within this factor are alike: flows of unknown controls with others may have others
+_MOST_NAMED = 4  # flows of a table that are named
 _LEAST_RATE, _LEAST_LIMIT, _MOST_LIMIT = 8_000, 10, 1_000_000
 _LEAST_PING = 1_000  # bit/s
 _PING_BYTES = 98  # ICMP echo with 56 bytes of payload, as ping and fping send it
+_PLAIN_KEY = re.compile("[a-z_]+")
 _NO_RTT = Fact("20ms", "the file has no RTT", known=False)
 # what Linux and other tools call congestion controls, where dumbbell says it otherwise
 _CONTROLS = {"bbr": "bbr1", "newreno": "reno", "bbr_v1": "bbr1", "bbrv1": "bbr1", "bbrv2": "bbr2", "bbrv3": "bbr3"}
@@ -51,10 +57,10 @@ def control(name: str, source: str) -> Fact:
     return Fact("cubic", f"{name.strip()[:40] or 'nothing'} ({source}) is not in dumbbell", known=False)
 
 
-def proposal(found: Measured, file: str, name: str = "") -> Proposal:
+def proposal(found: Measured, file: str, name: str = "", settings: Sequence[tuple[str, Any]] = ()) -> Proposal:
     """Return the experiment file that simulates the set-up of `file`, and put the flows into its order.
 
-    Raises InputError if there is no such experiment.
+    `settings` are keys that the user knows better. Raises InputError if there is no such experiment.
     """
     groups = ordered(found)
     for reduced in (False, True):
@@ -63,12 +69,12 @@ def proposal(found: Measured, file: str, name: str = "") -> Proposal:
             for key in ("bottleneck.aqm", "reverse.aqm"):
                 if key in facts:
                     facts[key] = Fact('"pfifo"', f"{facts[key].text} is not possible here", known=False)
-        writer = _Writer()
+        writer = _Writer(settings)
         text = writer.written(found, groups, facts, file)
         try:
             cell = parse(tomllib.loads(text), name or file).cell(0)
         except InputError:
-            if reduced:
+            if reduced or settings:
                 raise
             continue
         return Proposal(text, cell, writer.known, writer.assumed)
@@ -81,6 +87,31 @@ def ordered(found: Measured) -> list[list[Flow]]:
     groups = _groups(found.flows)
     found.flows = [flow for group in groups for flow in group]
     return groups
+
+
+def matched(found: Measured, groups: dict[str, Any]) -> None:
+    """Put the flows into the order of a configuration: each of its flows is the first one that is most like it."""
+    _turned(found)
+    left = list(found.flows)
+    flows = []
+    for kind in ("flows", "udp"):
+        for one in [entry for entry in groups[kind] for _ in range(entry["count"])]:
+            of_kind = [place for place, flow in enumerate(left) if (flow.kind == "flows") == (kind == "flows")]
+            if of_kind:
+                flows.append(left.pop(min(of_kind, key=lambda place: _unlike(left[place], one))))
+    found.flows = flows + left
+
+
+def _unlike(flow: Flow, one: dict[str, Any]) -> tuple[bool, ...]:
+    """Return in what a flow is not as an entry of a configuration has it, what counts most first."""
+    rtt, wanted = _ms(flow.base_rtt), (one.get("base_rtt") or 0) / 1e6
+    return (
+        flow.direction != one.get("direction", "down"),
+        "cc" in one and flow.cc is not None and flow.cc.text != one["cc"]["name"],
+        "cc" not in one and (flow.kind == "ping") != bool(one.get("echo")),
+        rtt is not None and wanted > 0 and not wanted * (1 - _ALIKE) <= rtt <= wanted * (1 + _ALIKE) + _ALIKE_MS,
+        abs(flow.start_s - one["start"]["min"] / 1e9) > _TOGETHER_S,
+    )
 
 
 def _turned(found: Measured) -> None:
@@ -121,6 +152,10 @@ def _alike(first: Flow, flow: Flow) -> bool:
         return False
     if (text(first.rate), text(first.size)) != (text(flow.rate), text(flow.size)):
         return False
+    if first.kind == "flows" and (first.cc is None or not first.cc.known):
+        low, high = sorted((first.goodput_mbit, flow.goodput_mbit))
+        if high > _ALIKE_RATE * low:
+            return False
     near = abs(first.start_s - flow.start_s) <= _TOGETHER_S and abs(first.end_s - flow.end_s) <= _TOGETHER_S
     rtts = [_ms(one.base_rtt) for one in (first, flow)]
     if None in rtts:
@@ -165,31 +200,38 @@ def rate(value: float) -> str:
 
 def quoted(text: str) -> str:
     """Return text as a TOML string."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return toml_text(text)
 
 
 class _Writer:
     """Writes an experiment file, and remembers what of it is known."""
 
-    def __init__(self) -> None:
+    def __init__(self, settings: Sequence[tuple[str, Any]] = ()) -> None:
         self.lines: list[str] = []
         self.known: list[str] = []
         self.assumed: list[str] = []
+        self._prefix = ""
+        self._there: set[str] = set()
+        """Keys of this section so far."""
+        self._settings = dict(settings)
+        self._of_all = {key for key in self._settings if "[*]" in key}
+        self._used: set[str] = set()
 
     def written(self, found: Measured, groups: list[list[Flow]], facts: dict[str, Fact], file: str) -> str:
         """Return the whole file."""
         about = ", ".join(f"{key} {value}" for key, value in found.source.items() if isinstance(value, str))
         self._comment(f"The set-up of {file} ({about}), to be simulated. What the file does not say is marked ASSUMED.")
-        self.lines.append(f"title = {quoted(found.title or file)}")
+        self._line("title", toml_text(found.title or file))
         duration = max(found.duration_s, found.interval_s, 0.01)
         self._key("duration", Fact(f'"{seconds(math.ceil(duration * 1000) / 1000)}"', "the length of the measurement"))
-        self.lines.append("seeds = [1]")
+        self._line("seeds", "[1]")
         ways = ["down", "up"] if any(flow.direction == "up" for flow in found.flows) else ["down"]
         for way in ways:
             self._hop(way, found, facts)
-        if "hosts.ecn" in facts:
+        if "hosts.ecn" in facts or any(key.startswith("hosts.") for key in self._settings):
             self._section("[hosts]", "hosts.")
-            self._key("ecn", facts["hosts.ecn"])
+            if "hosts.ecn" in facts:
+                self._key("ecn", facts["hosts.ecn"])
         numbers = {"flows": 0, "udp": 0}
         for group in groups:
             section = "flows" if group[0].kind == "flows" else "udp"
@@ -200,33 +242,73 @@ class _Writer:
             else:
                 self._udp(group, found)
         self._section("[record]", "record.")
-        self.lines.append(f'interval = "{_interval(found.interval_s)}"')
+        self._line("interval", f'"{_interval(found.interval_s)}"')
+        self._rest()
+        if left := self._settings.keys() - self._used:
+            key = min(left)
+            raise WrongValue("", "--set", key, "a key of the proposed file, such as bottleneck.rate or flows[0].cc")
         return "\n".join([*self.lines, ""])
 
     def _comment(self, text: str) -> None:
         self.lines.append(f"# {_plain(text)}")
 
     def _section(self, head: str, prefix: str) -> None:
+        self._rest()
         self.lines += ["", head]
         self._prefix = prefix
+        self._there = set()
+        every = re.sub(r"\[\d+\]", "[*]", prefix)
+        for key in [key for key in self._of_all if key.startswith(every)]:
+            self._settings.setdefault(prefix + key.removeprefix(every), self._settings[key])
+            self._used.add(key)
+
+    def _set(self) -> list[str]:
+        """Return keys of this section that the user sets."""
+        inner = [key.removeprefix(self._prefix) for key in self._settings if key.startswith(self._prefix)]
+        return [key for key in inner if _PLAIN_KEY.fullmatch(key)]
+
+    def _rest(self) -> None:
+        """Write what the user sets of this section and nothing else has."""
+        for key in self._set():
+            if key not in self._there:
+                self._line(key, "")
+        self._settings = {
+            key: value for key, value in self._settings.items() if key.removeprefix(self._prefix) not in self._there
+        }
+
+    def _line(self, key: str, text: str) -> None:
+        """Write a key that says for itself where its value is from, or that the user sets."""
+        self._there.add(key)
+        said = key in self._set()
+        value = toml_text(self._settings[self._prefix + key]) if said else text
+        self.lines.append(self._commented(f"{key} = {value}", "as you set it" * said))
+
+    def _commented(self, text: str, why: str) -> str:
+        return text + f"{' ' * max(2, 30 - len(text))}# {why}" * bool(why)
 
     def _key(self, key: str, fact: Fact) -> None:
-        whole = f"{getattr(self, '_prefix', '')}{key}"
+        whole = f"{self._prefix}{key}"
+        if key in self._set():
+            self.known.append(whole)
+            self._line(key, "")
+            return
+        self._there.add(key)
         why = _plain(fact.source)
         if fact.known:
             self.known.append(whole)
         else:
             self.assumed.append(f"{whole} = {fact.text}: {why}")
             why = f"ASSUMED: {why}"
-        self.lines.append(
-            f"{key} = {fact.text}" + f"{' ' * max(2, 30 - len(key) - 3 - len(fact.text))}# {why}" * bool(why)
-        )
+        self.lines.append(self._commented(f"{key} = {fact.text}", why))
 
     def _hop(self, way: str, found: Measured, facts: dict[str, Fact]) -> None:
         section = {"down": "bottleneck", "up": "reverse"}[way]
         self._section(f"[{section}]", f"{section}.")
         speed = facts.get(f"{section}.rate") or _filled(found.flows, way, found.filled)
         self._key("rate", replace(speed, text=f'"{speed.text}"'))
+        said = self._settings.get(f"{section}.rate")
+        with contextlib.suppress(InputError):
+            speed = Fact(str(said), "", known=bool(units.parse("rate", str(said))))
         if shaper := facts.get(f"{section}.shaper"):
             self._key("shaper", shaper)
         aqm = facts.get(f"{section}.aqm")
@@ -235,18 +317,29 @@ class _Writer:
             aqm = Fact(other.text, "the file does not say; as it is the other way", known=False)
         self._key("aqm", aqm or _buffer(found.flows, way, units.parse("rate", speed.text)))
 
+    def _whose(self, group: list[Flow]) -> None:
+        """Say which flows of the file a table is."""
+        for flow in group[:_MOST_NAMED]:
+            self._comment(f"{flow.name}: {flow.goodput_mbit:.3g} Mbit/s" if flow.kind != "ping" else flow.name)
+        if (more := len(group) - _MOST_NAMED) > 0:
+            self._comment(f"and {more} more")
+
     def _tcp(self, group: list[Flow], found: Measured) -> None:
         first = group[0]
+        self._whose(group)
         cc = first.cc or Fact("cubic", "the file does not say", known=False)
         self._key("cc", replace(cc, text=f'"{cc.text}"'))
+        if first.echo:
+            self._key("ecn_echo", first.echo)
         self._base_rtt(group)
         if first.direction == "up":
-            self.lines.append('direction = "up"')
+            self._line("direction", '"up"')
         self._count(group)
         self._times(group, found)
 
     def _udp(self, group: list[Flow], found: Measured) -> None:
         first = group[0]
+        self._whose(group)
         is_ping = first.kind == "ping"
         size = first.size or Fact(f"{_PING_BYTES if is_ping else FRAME_BYTES}B", "the file does not say", known=False)
         speed = first.rate
@@ -259,10 +352,10 @@ class _Writer:
         self._key("rate", replace(speed, text=f'"{speed.text}"'))
         self._key("size", replace(size, text=f'"{size.text}"'))
         if is_ping:
-            self.lines.append("echo = true")
+            self._line("echo", "true")
             self._base_rtt(group)
         if first.direction == "up":
-            self.lines.append('direction = "up"')
+            self._line("direction", '"up"')
         self._count(group)
         self._times(group, found)
 
@@ -273,7 +366,7 @@ class _Writer:
 
     def _count(self, group: list[Flow]) -> None:
         if len(group) > 1:
-            self.lines.append(f"count = {len(group)}")
+            self._line("count", str(len(group)))
 
     def _times(self, group: list[Flow], found: Measured) -> None:
         start = min(flow.start_s for flow in group)
@@ -304,26 +397,31 @@ def _gap(flow: Flow, otherwise: float) -> float:
     return float(statistics.median(gaps)) if len(gaps) else max(otherwise, 0.01)
 
 
+def _carried(flow: Flow) -> pl.DataFrame:
+    """Return what of a flow passed the link, as frames: `time_s` and `mbit`."""
+    if flow.carried is not None:
+        return flow.carried
+    if "goodput_mbit" not in flow.series.columns:
+        return pl.DataFrame(schema={"time_s": pl.Float64, "mbit": pl.Float64})
+    return flow.series.select("time_s", (pl.col("goodput_mbit") * FRAME_BYTES / PAYLOAD_BYTES).alias("mbit"))
+
+
 def _filled(flows: list[Flow], way: str, percentile: float) -> Fact:
     """Return an estimate of a link's rate: what it carried in its best intervals, as frames."""
-    rows = [
-        flow.series.select("time_s", "goodput_mbit")
-        for flow in flows
-        if flow.direction == way and flow.kind != "ping" and "goodput_mbit" in flow.series.columns
-    ]
+    rows = [_carried(flow) for flow in flows if flow.direction == way and flow.kind != "ping"]
     totals: list[float] = []
-    if rows:
-        whole = pl.concat(rows).drop_nulls().group_by("time_s").agg(pl.col("goodput_mbit").sum()).sort("time_s")
+    if any(one.height for one in rows):
+        whole = pl.concat(rows).drop_nulls().group_by("time_s").agg(pl.col("mbit").sum()).sort("time_s")
         gap = whole["time_s"].diff().median()
         together = max(1, round(_WINDOW_S / gap)) if isinstance(gap, float) and gap > 0 else 1
-        totals = whole["goodput_mbit"].rolling_mean(min(together, max(1, whole.height // 4))).drop_nulls().to_list()
+        totals = whole["mbit"].rolling_mean(min(together, max(1, whole.height // 4))).drop_nulls().to_list()
         totals = [value for value in totals if value > 0]
     if not totals:
         total = sum(flow.goodput_mbit for flow in flows if flow.direction == way and flow.kind != "ping")
         if total <= 0:
             return Fact("100Mbit", "nothing was measured that fills the link", known=False)
-        totals = [total]
-    best = float(np.percentile(totals, percentile)) * FRAME_BYTES / PAYLOAD_BYTES
+        totals = [total * FRAME_BYTES / PAYLOAD_BYTES]
+    best = float(np.percentile(totals, percentile))
     return Fact(
         rate(max(best * 1e6, _LEAST_RATE)),
         "what the flows together came to in their best intervals, as frames",

@@ -1,11 +1,15 @@
 """Settings that replace keys of an experiment, as `--set KEY=VALUE` or as a table, and values of Python as TOML's."""
 
+import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 from dumbbell.errors import WrongValue, shown
+
+_BARE = re.compile("[A-Za-z0-9_-]+")
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
@@ -54,6 +58,23 @@ def _own_key(key: Any, table: str) -> str:
     if not isinstance(key, str):
         raise WrongValue("", f"{table}: a key".removeprefix(": "), f"{shown(key)} ({type(key).__name__})", "text")
     return key
+
+
+def toml_text(value: Any) -> str:
+    """Return a value as a TOML file has it, in one line."""
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case dict():
+            inner = ", ".join(
+                f"{key if _BARE.fullmatch(key) else json.dumps(key)} = {toml_text(one)}" for key, one in value.items()
+            )
+            return f"{{ {inner} }}"
+        case list() | tuple():
+            return f"[{', '.join(map(toml_text, value))}]"
+        case str():
+            return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return str(value)
 
 
 Settings = Mapping[str, Any] | Sequence[str] | None

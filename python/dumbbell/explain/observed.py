@@ -34,6 +34,7 @@ from dumbbell.waiting import hear_ctrl_c
 STATES = ("dropping", "p")  # of queue disciplines, that are recorded
 _ROWS = 400_000  # of finer time series, and of a trace without its changes of state
 _EVERY_EVENT = 150_000  # packets up to which a trace has a row for each event
+_MOST_ENDS = 4  # flows of a file of which addresses are told
 _MS, _SECOND = 1_000_000, 1_000_000_000
 # what a repeated run has to measure as the stored one did
 _SAME_RUN = ("packets", "drops_overflow", "drops_aqm", "ce_marks", "sce_marks", "retransmissions", "sojourn_max_ms")
@@ -185,6 +186,8 @@ def repeat(observed: Observed) -> None:
             f"This run was carried out {text}: there is no trace of it. What senders believed, the causes of "
             "their reductions and times between the points of the series are not known."
         )
+        if observed.kind == "import":
+            observed.notes += _of_file(observed)
         return
     config = recorded(observed.config)
     cell = Cell(observed.experiment, observed.title, observed.matrix, observed.seed, config)
@@ -209,6 +212,24 @@ def repeat(observed: Observed) -> None:
             f"The run was repeated in virtual time with its trace and with time series every {every}; it measured the "
             "same."
         )
+
+
+def _of_file(observed: Observed) -> list[str]:
+    """Return who the flows of an imported run were, and which controls its file does not say."""
+    notes = []
+    names = [name for name, _ in observed.members]
+    ends = [(row.get("source"), row.get("destination")) for row in observed.flows]
+    known = [f"{name} is {a} to {b}" for name, (a, b) in zip(names, ends, strict=True) if a and b]
+    if known:
+        more = f", and {words.count(len(known) - _MOST_ENDS, 'flow')} more" if len(known) > _MOST_ENDS else ""
+        notes.append(f"{', '.join(known[:_MOST_ENDS])}{more}.")
+    given = json.loads(observed.run.get("given") or "[]")
+    assumed = [group for number, group in enumerate(observed.config["flows"]) if f"flows[{number}].cc" not in given]
+    if assumed:
+        controls = words.listed(list(dict.fromkeys(words.called(group["cc"]["name"]) for group in assumed)))
+        whose = "its flows run" if len(assumed) == len(observed.config["flows"]) else "some of its flows run"
+        notes.append(f"The file does not say which control {whose}: {controls} is assumed.")
+    return notes
 
 
 def _different(kept: dict[str, pl.DataFrame], again: dict[str, pl.DataFrame]) -> list[str]:

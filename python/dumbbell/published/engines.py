@@ -50,6 +50,8 @@ class Pair:
     first: tuple[float, ...]
     second: tuple[float, ...]
     seeds: tuple[int, int]
+    shares: tuple[tuple[float, ...], tuple[float, ...]] = ((), ())
+    """Of each flow its mean share of the goodput, on both engines."""
 
     def error(self, index: int) -> float:
         """Return the error of the first engine's value, signed; NaN if there is none."""
@@ -89,9 +91,11 @@ _QUERY = """
     SELECT r.cell, r.engine_version, r.given, any_value(r.matrix) AS matrix, any_value(r.config) AS config,
         count(*) AS seeds,
         avg(r.goodput_total_mbit) AS goodput_mbit, avg(f.rtt_mean_ms) AS rtt_mean_ms,
-        avg(r.sojourn_mean_ms) AS sojourn_mean_ms, min(r.place) AS place
+        avg(r.sojourn_mean_ms) AS sojourn_mean_ms, min(r.place) AS place, list(f.shares) AS shares
     FROM (SELECT *{given}, rowid AS place FROM runs) r LEFT JOIN (
-        SELECT key, avg(rtt_mean_ms) FILTER (WHERE NOT isnan(rtt_mean_ms)) AS rtt_mean_ms FROM flows GROUP BY key
+        SELECT key, avg(rtt_mean_ms) FILTER (WHERE NOT isnan(rtt_mean_ms)) AS rtt_mean_ms,
+            list(share ORDER BY flow) AS shares
+        FROM flows GROUP BY key
     ) f USING (key)
     WHERE {counts}
     GROUP BY r.cell, r.engine_version, r.given ORDER BY place
@@ -176,7 +180,8 @@ def compare(
             label = ", ".join(json.loads(row["matrix"]).values()) or "the only cell"
             ccs = tuple(one["cc"]["name"] for one in (*config["flows"], *config["web"]))
             rate_mbit, seeds = config["bottleneck"]["rate"] / 1e6, (row["seeds"], second["seeds"])
-            pairs.append(Pair(label, ccs, rate_mbit, _values(row), _values(second), seeds))
+            shares = (_shares(row), _shares(second))
+            pairs.append(Pair(label, ccs, rate_mbit, _values(row), _values(second), seeds, shares))
     if not pairs:
         raise Nothing(str(path), "--engines", "no cell that both engines ran", "the same experiment on both")
     alone = len(set(found[0]) ^ set(found[1]))
@@ -203,6 +208,31 @@ def _ordered(frame: pl.DataFrame) -> list[dict[str, Any]]:
 def _values(row: dict[str, float | None]) -> tuple[float, ...]:
     found = (row[measure.column] for measure in MEASURES)
     return tuple(math.nan if value is None else float(value) for value in found)
+
+
+def _shares(row: dict[str, Any]) -> tuple[float, ...]:
+    """Return of each flow the mean of its shares over seeds; nothing of flows without one, such as short flows."""
+    of_seeds = [one for one in row["shares"] or [] if one]
+    if not of_seeds or any(None in one or len(one) != len(of_seeds[0]) for one in of_seeds):
+        return ()
+    return tuple(float(np.mean(of_flow)) for of_flow in zip(*of_seeds, strict=True))
+
+
+def sharing(compared: Compared) -> str:
+    """Return how far shares of single flows differ at most, which goodput of a whole cell cannot show."""
+    found = [
+        (abs(first - second), flow, pair.cell)
+        for pair in compared.pairs
+        if len(pair.shares[0]) == len(pair.shares[1]) > 1
+        for flow, (first, second) in enumerate(zip(*pair.shares, strict=True))
+    ]
+    if not found:
+        return ""
+    most, flow, cell = max(found, key=lambda one: one[0])
+    return (
+        f"Goodput is that of all flows of a cell. Of single flows the share differs by at most {most:.2g}: flow {flow}"
+        f" of {cell} (dumbbell diff --by engine_version compares flows)."
+    )
 
 
 def _percent(error: float) -> str:

@@ -17,13 +17,13 @@ from typing import Any
 from dumbbell.errors import InputError
 from dumbbell.experiment import matrix, shipped
 from dumbbell.experiment.file import Experiment, load
+from dumbbell.experiment.settings import toml_text
 from dumbbell.report.sources import Runs
 from dumbbell.results import dimensions as dims
 from dumbbell.results.versions import kind
 
 _MOST_CELLS = 20_000  # of a file that is searched for the cells of runs
 _OUTPUT = "again.duckdb"
-_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 def commands(runs: Runs) -> list[str]:
@@ -127,20 +127,4 @@ def _command(experiment: str, file: _File | None, texts: dict[str, str], config:
 
 def _toml(value: Any) -> str:
     """Return a value as `--set` takes it: text without quotes where that is enough."""
-    return value if isinstance(value, str) and value.lstrip()[:1] not in ("[", "{", '"', "'") else _value(value)
-
-
-def _value(value: Any) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case dict():
-            inner = ", ".join(
-                f"{key if _BARE.fullmatch(key) else json.dumps(key)} = {_value(one)}" for key, one in value.items()
-            )
-            return f"{{ {inner} }}"
-        case list() | tuple():
-            return f"[{', '.join(map(_value, value))}]"
-        case str():
-            return json.dumps(value, ensure_ascii=False)
-    return str(value)
+    return value if isinstance(value, str) and value.lstrip()[:1] not in ("[", "{", '"', "'") else toml_text(value)

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumbbell.exchange.measured import Floats
-from dumbbell.exchange.pcap.packets import ACK, AE, CE, CWR, ECE, ECT1, FIN, RST, SYN, Packets
+from dumbbell.exchange.pcap.packets import ACK, AE, CE, CWR, ECE, ECT0, ECT1, FIN, RST, SYN, Packets
 from dumbbell.exchange.pcap.records import Int64s
 
 Side = Literal["sender", "receiver", "between"]
@@ -22,6 +22,7 @@ _NEAR_MS = 0.5  # and any round trip up to this within a machine
 _REORDERED = 0.3  # of the smallest RTT: a hole that is filled earlier was no loss
 _REORDERED_S = 0.003  # the same where no RTT is known
 _IDLE = 3.0  # smallest round trips without any ACK: the sender was idle
+_ALL_FLAGS, _ACCURATE, _FIRST_COUNT = 7, (2, 3, 4, 6), 5  # of AccECN: what a SYN and its answers have; the counter
 _OLDEST_S = 10.0  # a part of a round trip that is held longer says nothing of now
 
 Bools = npt.NDArray[np.bool_]
@@ -49,15 +50,23 @@ class Connection:
     data_at: Floats
     data_frames: Floats
     """Bytes of frames of data, each at its time."""
+    passed_at: Floats
+    passed_frames: Floats
+    """Bytes of frames that had passed the link by then: what reaches the receiver, or what ACKs and SACK say of it."""
     sent: int
     again_at: Floats
     """When data were sent again, once for each packet."""
     duplicates: int
     ce: int
+    ect0: int
     ect1: int
     acks: int
     has_ecn: bool | None
     """Whether both ends agreed on ECN; None without a handshake."""
+    is_accurate: bool
+    """Whether they agreed on AccECN."""
+    told: int
+    """Packets with CE of which the receiver told: with AccECN at least as many, else answers to marks."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -115,7 +124,7 @@ class _Whole:
         near_at, near = self._near()
         shaken_far, shaken_near = self._handshake()
         side = self._side(far, near, shaken_far, shaken_near)
-        rtts_at, rtts = _whole_trips(side, (far_at, far), (near_at, near), shaken_near)
+        rtts_at, rtts = _whole_trips(side, (far_at, far), (near_at, near))
         shaken = shaken_far + shaken_near if shaken_far is not None and shaken_near is not None else None
         known = [shaken] if shaken is not None else []
         shortest = min([*known, *([float(rtts.min())] if len(rtts) else [])], default=None)
@@ -125,6 +134,8 @@ class _Whole:
         if self.segment:  # each piece of what the card cut has headers of its own
             frame += (pieces - 1) * (frame - self.length)
         ecn = self.packets.ecn[self.order][self.forward]
+        has_ecn, is_accurate = self._ecn()
+        passed_at, passed = self._passed(side, frame)
         over = self._over()
         notes = []
         if (pieces > 1).any():
@@ -146,13 +157,18 @@ class _Whole:
             shortest_ms=shortest,
             data_at=self.data_time,
             data_frames=frame,
+            passed_at=passed_at,
+            passed_frames=passed,
             sent=int(pieces.sum()),
             again_at=np.repeat(self.data_time[again], pieces[again].astype(np.int64)),
             duplicates=duplicates,
             ce=int((ecn == CE).sum()),
+            ect0=int((ecn == ECT0).sum()),
             ect1=int((ecn == ECT1).sum()),
             acks=int(pure.sum()),
-            has_ecn=self._ecn(),
+            has_ecn=has_ecn,
+            is_accurate=is_accurate,
+            told=self._told(is_accurate=is_accurate) if has_ecn else 0,
             notes=notes,
         )
 
@@ -164,10 +180,50 @@ class _Whole:
         fresh = np.maximum(self.ends - np.maximum(self.begins, self.ceiling), 0)
         return self.data_time, np.cumsum(fresh).astype(np.float64)
 
+    def _passed(self, side: Side | None, frames: Floats) -> tuple[Floats, Floats]:
+        """Return when which bytes of frames had passed the link.
+
+        A hole that is filled acknowledges at once what had come for a round trip: SACK says when it came.
+        """
+        if side == "receiver" or not len(self.ack):
+            return self.data_time, frames
+        first = ~self.again
+        ends = self.ends[first]
+        said = np.searchsorted(np.maximum.accumulate(self.ack), ends, side="left")
+        said = np.minimum(said, self._selected(self.begins[first], ends))
+        known = said < len(self.ack)
+        return self.ack_time[said[known]], frames[first][known]
+
+    def _selected(self, begins: Int64s, ends: Int64s) -> Int64s:
+        """Return of each segment which ACK first has it in a block of SACK: of none, how many there are."""
+        packet, left, right = self.packets.sacks.T
+        acks = self.order[self.ack_place]
+        lows = np.searchsorted(packet, acks, side="left")
+        counts = np.searchsorted(packet, acks, side="right") - lows
+        number = np.repeat(np.arange(len(acks)), counts)
+        rows = np.arange(len(number)) + np.repeat(lows - np.cumsum(counts) + counts, counts)
+        said = self.packets.acknowledged[acks][number]
+        edges = [self.ack[number] + (edge[rows] - said + 2**31) % 2**32 - 2**31 for edge in (left, right)]
+        lowest = np.searchsorted(begins, edges[0], side="left")
+        highest = np.searchsorted(ends, edges[1], side="right")
+        _, fresh = np.unique(lowest * (len(ends) + 1) + highest, return_index=True)
+        fresh.sort()
+        found = np.full(len(ends), len(acks), dtype=np.int64)
+        following = list(range(len(ends) + 1))  # of each segment the next one that no block had; itself if none had it
+        for ack, place, end in zip(*(column[fresh].tolist() for column in (number, lowest, highest)), strict=True):
+            while place < end:
+                if following[place] != place:
+                    following[place] = place = following[following[place]]
+                else:
+                    found[place] = ack
+                    following[place] = place = place + 1
+        return found
+
     def _far(self) -> tuple[Floats, Floats]:
         """Return RTTs from here to the receiver and back, at the ACKs that say them, ms.
 
-        As Karn has it, what was sent again says nothing, nor do ACKs that close a hole.
+        A sample is of the oldest segment that an ACK acknowledges, as Linux takes it (tcp_clean_rtx_queue). As Karn has
+        it, what was sent again says nothing, nor do ACKs that close a hole.
         """
         first = ~self.again
         ends, begins, times = self.ends[first], self.begins[first], self.data_time[first]
@@ -179,13 +235,13 @@ class _Whole:
         at, ack, low = self.ack_time[fresh], self.ack[fresh], before[fresh]
         place = np.searchsorted(ends, ack, side="left")
         place = np.minimum(place, len(ends) - 1)
-        sent = times[place]
         # first transmissions of which any byte was sent again
         repaired = np.zeros(len(ends) + 1, dtype=np.int64)
         np.add.at(repaired, np.searchsorted(ends, self.begins[self.again], side="right"), 1)
         np.add.at(repaired, np.searchsorted(begins, self.ends[self.again], side="left"), -1)
         dirty = np.concatenate(([0], np.cumsum(np.cumsum(repaired)[:-1] > 0)))
         first_new = np.minimum(np.searchsorted(ends, low, side="right"), place)
+        sent = times[first_new]
         good = (dirty[place + 1] - dirty[first_new] == 0) & (at > sent)
         return at[good], (at[good] - sent[good]) * 1e3
 
@@ -270,25 +326,49 @@ class _Whole:
         ends = np.flatnonzero(self.forward & (self.flags & FIN > 0))
         return bool(len(ends)) and bool(len(self.ack)) and int(self.ack.max()) > int(self.ends.max())
 
-    def _ecn(self) -> bool | None:
+    def _ecn(self) -> tuple[bool | None, bool]:
+        """Return whether both ends agreed on ECN, None without a handshake, and whether on AccECN.
+
+        RFC 9768, table 2: what a SYN with all three flags is answered by.
+        """
         syn = self.flags & SYN > 0
-        asked, answered = syn & (self.flags & ACK == 0), syn & (self.flags & ACK > 0)
-        if not asked.any() or not answered.any():
-            return None
-        wants = (self.flags[asked] & (ECE | CWR)) == (ECE | CWR)
-        return bool(wants.any() and (self.flags[answered] & (ECE | CWR | AE) > 0).any())
+        asked, answered = self.flags[syn & (self.flags & ACK == 0)], self.flags[syn & (self.flags & ACK > 0)]
+        if not len(asked) or not len(answered):
+            return None, False
+        accurate = bool((_ace(asked) == _ALL_FLAGS).any() and np.isin(_ace(answered), _ACCURATE).any())
+        wants = (asked & (ECE | CWR)) == (ECE | CWR)
+        return bool(wants.any() and (answered & (ECE | CWR | AE) > 0).any()), accurate
+
+    def _told(self, *, is_accurate: bool) -> int:
+        """Return how many packets with CE the receiver told of: by AccECN's counter, which has 3 bits, or by ECE.
+
+        RFC 9768, section 3.2.2: the counter begins at 5; the last ACK of a handshake has a code instead. Of ECE, what
+        the sender answered with CWR is counted: once for each round trip with marks (RFC 3168, section 6.1.2). Linux
+        sends CWR after a loss too.
+        """
+        telling = ~self.forward & (self.flags & ACK > 0) & (self.flags & (SYN | RST) == 0)
+        if not is_accurate:
+            said = np.cumsum(telling & (self.flags & ECE > 0))
+            return int((np.diff(said[self.data & (self.flags & CWR > 0)], prepend=0) > 0).sum())
+        place = np.flatnonzero(telling)
+        opener = self.forward[np.flatnonzero(self.flags & SYN > 0)[0]]
+        place = place[int(not opener) :]
+        ack = unwrapped(self.packets.acknowledged[self.order][place], self.base)
+        counter = _ace(self.flags[place])[ack >= np.maximum.accumulate(ack)]  # none that was overtaken
+        return int((np.diff(counter, prepend=_FIRST_COUNT) % 8).sum())
 
 
-def _whole_trips(
-    side: Side | None, far: tuple[Floats, Floats], near: tuple[Floats, Floats], shaken_near: float | None
-) -> tuple[Floats, Floats]:
+def _ace(flags: Int64s) -> Int64s:
+    """Return the three flags AE, CWR and ECE as a number: AccECN's counter."""
+    return (flags >> 6) & 7
+
+
+def _whole_trips(side: Side | None, far: tuple[Floats, Floats], near: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
     """Return samples of the whole RTT, of what was seen of its two parts."""
     if side in (None, "sender") and len(far[1]):
         return far if side == "sender" or not len(near[1]) else _sum(far, near)
     if len(near[1]) and len(far[1]):
         return _sum(near, far)
-    if side == "between" and len(far[1]) and shaken_near is not None:  # no timestamps: that part as it was at the start
-        return np.zeros(0), np.zeros(0)
     return np.zeros(0), np.zeros(0)
 
 

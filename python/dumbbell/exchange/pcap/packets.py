@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-import struct
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,21 +14,21 @@ from dumbbell.exchange.pcap.records import Int64s, Records, words
 
 TCP, UDP, ICMP, ICMPV6 = 6, 17, 1, 58
 SYN, FIN, RST, ACK, ECE, CWR, AE = 0x02, 0x01, 0x04, 0x10, 0x40, 0x80, 0x100
-CE, ECT1 = 3, 1
+CE, ECT0, ECT1 = 3, 2, 1
 _ETHERNET_HEADER = 14
 # link type (LINKTYPE_ of tcpdump.org) → where the network header begins, and where its type is; raw IP has no type
 _TYPED = {1: (14, 12), 113: (16, 14), 276: (20, 0)}
 _RAW = {12: 0, 14: 0, 101: 0, 228: 0, 229: 0, 0: 4, 108: 4}
 _IPV4, _IPV6, _VLAN = 0x0800, 0x86DD, (0x8100, 0x88A8, 0x9100)
 _EXTENSIONS = (0, 43, 60)  # headers of IPv6 that are passed over: hop-by-hop, routing, destination
-_FEW_OPTIONS = 64  # of headers that are looked at one by one, in thousands
+_FILLER, _MOST_BLOCKS = 1, 4  # the option of one byte; blocks of SACK that a header has room for
 
 Bools = npt.NDArray[np.bool_]
 
 
 @dataclass
 class Packets:
-    """What was captured of TCP, UDP and pings, in order of time. All columns have one value per packet.
+    """What was captured of TCP, UDP and pings, in order of time. All columns but `sacks` have one value per packet.
 
     `source` and `target` are numbers of addresses with ports, of `ends`; `frame` is the length as an Ethernet frame;
     `stamp` and `echo` are TCP's timestamps, -1 without.
@@ -48,6 +48,8 @@ class Packets:
     echo: Int64s
     segment: Int64s
     """The MSS that a SYN announces; 0 of others."""
+    sacks: Int64s
+    """Blocks of SACK, a row each: place of the packet, first byte, end. In order of packets."""
     ends: list[str]
     notes: list[str] = field(default_factory=list)
 
@@ -84,6 +86,12 @@ class _Bytes:
         found = np.zeros(len(place), dtype=np.int64)
         found[inside] = numbers[place[inside]]
         return found
+
+    def of(self, rows: Int64s) -> _Bytes:
+        """Return those of some packets."""
+        few = copy(self)
+        few.at, few.end = self.at[rows], self.end[rows]
+        return few
 
     def kept(self, keep: Bools) -> None:
         self.at, self.end = self.at[keep], self.end[keep]
@@ -131,7 +139,10 @@ def read(records: Records) -> Packets:
 
 def _none(notes: list[str]) -> Packets:
     empty = np.zeros(0, dtype=np.int64)
-    return Packets(empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, [], notes)
+    return Packets(
+        empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty,
+        np.zeros((0, 3), dtype=np.int64), [], notes,
+    )  # fmt: skip
 
 
 def _headers(
@@ -186,48 +197,54 @@ def _transport(
     # of pings: type, and the identifier with the number
     flags = np.where(icmp, bytes_.one(upper), flags)
     sequence = np.where(tcp | icmp, bytes_.four(upper + 4), 0)
-    stamp, echo = _stamps(bytes_, upper, header, tcp)
-    segment = np.zeros(len(keep), dtype=np.int64)
-    for place in np.flatnonzero(tcp & (flags & SYN > 0))[: _FEW_OPTIONS * 1000]:
-        segment[place], *rest = _options(bytes_, int(place), int(upper[place]) + 20, int(upper[place] + header[place]))
-        stamp[place], echo[place] = rest
+    options = _options(bytes_, upper, header, tcp)
+    segment = np.where(flags & SYN > 0, options.segment, 0)
     ends, numbers = _ends(addresses, ports, is_4)
     return Packets(
         records.time_ns[keep], protocol, numbers[0], numbers[1], frame, payload, ecn, sequence,
-        np.where(tcp, bytes_.four(upper + 8), 0), flags, stamp, echo, segment, ends, notes,
+        np.where(tcp, bytes_.four(upper + 8), 0), flags, options.stamp, options.echo, segment, options.sacks,
+        ends, notes,
     )  # fmt: skip
 
 
-def _stamps(bytes_: _Bytes, upper: Int64s, header: Int64s, tcp: Bools) -> tuple[Int64s, Int64s]:
-    """Return TCP's timestamps: nearly all stacks write them first, after two fillers; the rest is read one by one."""
+@dataclass
+class _Options:
+    """What TCP's options say: MSS (0 without), timestamps (-1 without) and blocks of SACK."""
+
+    segment: Int64s
+    stamp: Int64s
+    echo: Int64s
+    sacks: Int64s
+
+
+def _options(bytes_: _Bytes, upper: Int64s, header: Int64s, tcp: Bools) -> _Options:
+    """Return what the options of all packets say, read side by side: one option of each packet at a time.
+
+    Nearly all stacks write timestamps first, after two fillers.
+    """
     usual = tcp & (header >= 32) & (bytes_.four(upper + 20) == 0x0101080A)
     stamp = np.where(usual, bytes_.four(upper + 24), -1)
     echo = np.where(usual, bytes_.four(upper + 28), -1)
-    for place in np.flatnonzero(tcp & ~usual & (header >= 30))[: _FEW_OPTIONS * 1000]:
-        _, stamp[place], echo[place] = _options(
-            bytes_, int(place), int(upper[place]) + 20, int(upper[place] + header[place])
-        )
-    return stamp, echo
-
-
-def _options(bytes_: _Bytes, number: int, place: int, end: int) -> tuple[int, int, int]:
-    """Return MSS, timestamp and its echo of a TCP header; 0, -1 and -1 where they are missing."""
-    at = int(bytes_.at[number])
-    raw = bytes_.data[at + place : min(at + end, int(bytes_.end[number]))].tobytes()
-    segment, stamp, echo, here = 0, -1, -1, 0
-    while here < len(raw) and raw[here]:
-        if raw[here] == 1:
-            here += 1
-            continue
-        length = raw[here + 1] if here + 1 < len(raw) else 0
-        if length < 2 or here + length > len(raw):
-            break
-        if (raw[here], length) == (2, 4):
-            segment = int.from_bytes(raw[here + 2 : here + 4])
-        elif (raw[here], length) == (8, 10):
-            stamp, echo = struct.unpack_from(">II", raw, here + 2)
-        here += length
-    return segment, stamp, echo
+    segment = np.zeros(len(upper), dtype=np.int64)
+    sacks = [np.zeros((0, 3), dtype=np.int64)]
+    at = np.where(usual, 32, 20)
+    left = np.flatnonzero(tcp & (at < header))
+    while len(left):
+        here, place = bytes_.of(left), upper[left] + at[left]
+        kind = here.one(place)
+        length = np.where(kind == _FILLER, 1, here.one(place + 1))
+        good = (kind != 0) & ((kind == _FILLER) | (length >= 2)) & (at[left] + length <= header[left])
+        is_mss, is_stamp = good & (kind == 2) & (length == 4), good & (kind == 8) & (length == 10)
+        segment[left[is_mss]] = here.two(place + 2)[is_mss]
+        stamp[left[is_stamp]], echo[left[is_stamp]] = here.four(place + 2)[is_stamp], here.four(place + 6)[is_stamp]
+        for block in range(_MOST_BLOCKS):
+            has = good & (kind == 5) & (length >= 10 + 8 * block)
+            first = place + 2 + 8 * block
+            sacks.append(np.stack((left[has], here.four(first)[has], here.four(first + 4)[has]), axis=1))
+        at[left] += length
+        left = left[good & (at[left] < header[left])]
+    blocks = np.concatenate(sacks)
+    return _Options(segment, stamp, echo, blocks[np.argsort(blocks[:, 0], kind="stable")])
 
 
 def _ends(addresses: list[Int64s], ports: list[Int64s], is_4: Bools) -> tuple[list[str], list[Int64s]]:

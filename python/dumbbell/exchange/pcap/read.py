@@ -46,9 +46,11 @@ class _Capture:
         self.notes = list(dict.fromkeys(found.notes))
         self.sides: set[str | None] = set()
         self.ecn: set[bool | None] = set()
+        self.marking: set[str] = set()
 
     def measured(self) -> Measured:
         flows: list[Flow] = []
+        first: dict[int, int] = {}
         hosts: list[tuple[str, str]] = []
         total, most = max(1, int(self.packets.payload.sum())), 1
         groups = sorted(self._groups(), key=lambda group: -int(self.packets.payload[group].sum()))
@@ -61,6 +63,7 @@ class _Capture:
             if (flow := self._flow(group)) is not None:
                 most = max(most, payload)
                 flows.append(flow)
+                first[id(flow)] = int(group[0])
                 hosts.append((self._host(flow.ends, 0), self._host(flow.ends, 1)))
         if left:
             share = f"{100 * left_bytes / total:.2g} %"
@@ -69,7 +72,7 @@ class _Capture:
         flows += self._pings()
         if not flows:
             raise Nothing(str(self.path), "", "no flow with data", "a capture of TCP or UDP with payload, or of pings")
-        flows.sort(key=lambda flow: flow.start_s)
+        flows.sort(key=lambda flow: (flow.start_s, first.get(id(flow), len(self.packets))))
         result = Measured(
             flows,
             self.length_s,
@@ -89,13 +92,18 @@ class _Capture:
         if self.ecn and None not in self.ecn and len(self.ecn) == 1:
             agreed = self.ecn == {True}
             result.setup["hosts.ecn"] = Fact("true" if agreed else "false", "the handshakes")
+        for way in {flow.direction for flow in result.flows if flow.name in self.marking}:
+            of_way = [flow for flow in result.flows if flow.direction == way and flow.cc is not None]
+            queue = '{ name = "dualpi2" }' if of_way else '{ name = "codel", ecn = true }'
+            key = {"down": "bottleneck.aqm", "up": "reverse.aqm"}[way]
+            result.setup[key] = Fact(queue, "packets were marked; the file does not say by which queue", known=False)
         sides = {side for side in self.sides if side}
         if len(sides) == 1 and None not in self.sides:
             result.source["taken"] = {"sender": "near the sender", "receiver": "near the receiver"}.get(
                 side := next(iter(sides)), "between the ends"
             )
             if side == "sender":
-                result.notes.append("taken near the sender: what reached the receiver, its CE marks too, does not show")
+                result.notes.append("taken near the sender: what reached the receiver shows by its ACKs alone")
         downs = [flow for flow in result.flows if flow.direction == "down" and flow.kind != "ping"]
         if downs and sides and "sender" not in self.sides and None not in self.sides:
             frames = np.zeros(len(self.points))
@@ -168,6 +176,8 @@ class _Capture:
         columns["retransmissions"] = measured.column(np.where(lives, again, np.nan), whole=True)
         if one.side == "sender":
             figures["sent"] = one.sent
+            if one.has_ecn:
+                figures["ce_received" if one.is_accurate else "ecn_reductions"] = one.told
         elif one.side is not None:
             figures |= {
                 "throughput_mbit": float(one.data_frames.sum()) * 8e-6 / seconds,
@@ -190,8 +200,18 @@ class _Capture:
         )
         if one.shortest_ms is not None:
             flow.base_rtt = Fact(setup.milliseconds(one.shortest_ms), "its smallest RTT")
+        if one.ect1 > one.ect0:
+            flow.cc = Fact("prague", "its packets are ECT(1), as those of L4S are", known=False)
+        elif one.is_accurate:
+            flow.echo = Fact('"accecn"', "the handshake")
+        if one.ce + one.told:
+            self.marking.add(flow.name)
+        flow.carried = self._carried(self._counted(one.passed_at, one.passed_frames))
         self._frames[id(flow)] = self._counted(one.data_at, one.data_frames)
         return flow
+
+    def _carried(self, frames: Floats) -> pl.DataFrame:
+        return pl.DataFrame({"time_s": self.points, "mbit": frames * 8e-6 / self.step})
 
     def _counted(self, times: Floats, amounts: Floats) -> Floats:
         """Return the sum in each interval."""
@@ -241,6 +261,7 @@ class _Capture:
         )
         figures |= {"ce_received": int((self.packets.ecn[group] == CE).sum())} if rate else {}
         self._frames[id(flow)] = self._counted(times, frames)
+        flow.carried = self._carried(self._frames[id(flow)])
         return flow
 
     def _pings(self) -> list[Flow]:

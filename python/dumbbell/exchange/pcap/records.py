@@ -22,6 +22,7 @@ _PCAP = {  # magic number → order of bytes, fractions of a second
 }
 _SECTION, _INTERFACE, _OLD, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
 _MOST_CAPTURED = 2**26  # bytes of a packet: more is damage
+_MOST_OPTIONS = 2**17  # bytes of a packet's block without the packet
 _NAME, _RESOLUTION, _OFFSET = 2, 9, 14  # options of an interface
 
 Int64s = npt.NDArray[np.int64]
@@ -140,7 +141,7 @@ def _pcapng(path: Path, raw: bytes) -> Records:
             unpack = struct.Struct(f"{order}II").unpack_from
             kind, size = unpack(raw, place)
         if size < 12 or size % 4 or place + size > end:
-            what = "cut off" if size >= 12 and not size % 4 else "damaged"
+            what = "damaged" if _is_damaged(raw, place, kind, size, order) else "cut off"
             notes.append(f"{what} after packet {columns.count + len(found) + len(old)}: read up to there")
             break
         if kind == _ENHANCED and size >= 32:
@@ -158,6 +159,16 @@ def _pcapng(path: Path, raw: bytes) -> Records:
     if timeless:
         notes.append(f"{timeless} packets without a time are left out")
     return columns.records(raw, interfaces, notes)
+
+
+def _is_damaged(raw: bytes, place: int, kind: int, size: int, order: str) -> bool:
+    """Whether the last block has a length that it cannot have; else the file ends in it."""
+    if size < 12 or size % 4 or size > _MOST_CAPTURED:
+        return True
+    if kind != _ENHANCED or place + 24 > len(raw):
+        return False
+    (kept,) = struct.unpack_from(f"{order}I", raw, place + 20)
+    return not 32 <= size - kept <= _MOST_OPTIONS
 
 
 def _section(
