@@ -342,9 +342,11 @@ def traced(tmp_path: Path, command: Command) -> Callable[..., dict[str, Any]]:
         made = command("import", "two.pcapng", "-o", "r.duckdb", "--propose", "as.toml")
         assert made.returncode == 0, made.stderr
         table = tomllib.loads((tmp_path / "as.toml").read_text())
-        found = dumbbell.open(tmp_path / "r.duckdb", engine="all").flows
+        results = dumbbell.open(tmp_path / "r.duckdb", engine="all")
+        found, found_runs = results.flows, results.runs
         ours = dumbbell.run(tmp_path / "two.toml", output=tmp_path / "s.duckdb", progress=False).flows
         marks = found["ce_received"][0], ours["ce_received"][0]
+        assert "simulated by dumbbell" in json.loads(found_runs["imported"][0])["comment"]
         # flows keep their order, whoever got most
         assert [port.rpartition(":")[2] for port in found["source"]] == ["50000", "50001"]
         return table | {"marks": marks, "sources": found["source"].to_list()}

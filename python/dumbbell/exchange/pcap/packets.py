@@ -52,6 +52,8 @@ class Packets:
     """Blocks of SACK, a row each: place of the packet, first byte, end. In order of packets."""
     ends: list[str]
     notes: list[str] = field(default_factory=list)
+    about: dict[str, str] = field(default_factory=dict)
+    """What the file says of itself."""
 
     def __len__(self) -> int:
         return len(self.time_ns)
@@ -203,7 +205,7 @@ def _transport(
     return Packets(
         records.time_ns[keep], protocol, numbers[0], numbers[1], frame, payload, ecn, sequence,
         np.where(tcp, bytes_.four(upper + 8), 0), flags, options.stamp, options.echo, segment, options.sacks,
-        ends, notes,
+        ends, notes, records.about,
     )  # fmt: skip
 
 

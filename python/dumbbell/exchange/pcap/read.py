@@ -81,7 +81,8 @@ class _Capture:
             source={
                 "format": "capture",
                 "started": datetime.fromtimestamp(min(self.start_ns / 1e9, 4e9), UTC).isoformat(),
-            },
+            }
+            | self.packets.about,
             notes=self.notes,
         )
         self._describe(result)

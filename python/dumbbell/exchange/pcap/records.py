@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dumbbell.errors import Nothing, Unreadable
+from dumbbell.errors import Nothing, Unreadable, one_line
 
 ALLOWED = "a capture: pcap or pcapng"
 _PCAP = {  # magic number → order of bytes, fractions of a second
@@ -23,6 +24,7 @@ _PCAP = {  # magic number → order of bytes, fractions of a second
 _SECTION, _INTERFACE, _OLD, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
 _MOST_CAPTURED = 2**26  # bytes of a packet: more is damage
 _MOST_OPTIONS = 2**17  # bytes of a packet's block without the packet
+_ABOUT = {4: "written by", 1: "comment"}  # options of a section
 _NAME, _RESOLUTION, _OFFSET = 2, 9, 14  # options of an interface
 
 Int64s = npt.NDArray[np.int64]
@@ -51,6 +53,8 @@ class Records:
     interface: Int64s
     interfaces: list[Interface]
     notes: list[str] = field(default_factory=list)
+    about: dict[str, str] = field(default_factory=dict)
+    """What the file says of itself: `written by`, `comment`."""
 
 
 def is_capture(raw: bytes) -> bool:
@@ -70,13 +74,15 @@ class _Columns:
         self._parts.append(columns)
         self.count += len(columns[0])
 
-    def records(self, raw: bytes, interfaces: list[Interface], notes: list[str]) -> Records:
+    def records(
+        self, raw: bytes, interfaces: list[Interface], notes: list[str], about: dict[str, str] | None = None
+    ) -> Records:
         empty = np.zeros(0, dtype=np.int64)
         at, captured, length, time_ns, interface = (
             np.concatenate([empty, *(part[place] for part in self._parts)]) for place in range(5)
         )
         data = np.frombuffer(raw, np.uint8)
-        return Records(raw, data, at, captured, length, time_ns, interface, interfaces, notes)
+        return Records(raw, data, at, captured, length, time_ns, interface, interfaces, notes, about or {})
 
 
 def words(raw: bytes, kind: str) -> npt.NDArray[Any]:
@@ -127,6 +133,7 @@ def _pcapng(path: Path, raw: bytes) -> Records:
     columns, notes = _Columns(), []
     interfaces: list[Interface] = []
     first, order, place, end = 0, "<", 0, len(raw)  # first: number of the first interface of the section
+    about: dict[str, str] = {}
     timeless, found, old = 0, array("q"), array("q")
     unpack = struct.Struct("<II").unpack_from
     while place + 12 <= end:
@@ -144,7 +151,11 @@ def _pcapng(path: Path, raw: bytes) -> Records:
             what = "damaged" if _is_damaged(raw, place, kind, size, order) else "cut off"
             notes.append(f"{what} after packet {columns.count + len(found) + len(old)}: read up to there")
             break
-        if kind == _ENHANCED and size >= 32:
+        if kind == _SECTION and not about:
+            for code, value in _options(raw, place + 24, place + size - 4, order):
+                if code in _ABOUT:
+                    about[_ABOUT[code]] = one_line(value.decode("utf-8", "replace"))[:200]
+        elif kind == _ENHANCED and size >= 32:
             found.append(place)
         elif kind == _OLD and size >= 32:
             old.append(place)
@@ -158,7 +169,7 @@ def _pcapng(path: Path, raw: bytes) -> Records:
     _section(columns, raw, (found, old), order, interfaces, first)
     if timeless:
         notes.append(f"{timeless} packets without a time are left out")
-    return columns.records(raw, interfaces, notes)
+    return columns.records(raw, interfaces, notes, about)
 
 
 def _is_damaged(raw: bytes, place: int, kind: int, size: int, order: str) -> bool:
@@ -212,12 +223,7 @@ def _nanoseconds(ticks: Int64s, per_second: int) -> Int64s:
 
 def _interface(raw: bytes, body: int, last: int, order: str) -> Interface:
     one = Interface(struct.unpack_from(f"{order}H", raw, body)[0])
-    place = body + 8
-    while place + 4 <= last:
-        code, length = struct.unpack_from(f"{order}HH", raw, place)
-        value = raw[place + 4 : min(place + 4 + length, last)]
-        if code == 0:
-            break
+    for code, value in _options(raw, body + 8, last, order):
         if code == _NAME:
             one.name = value.decode("utf-8", "replace")[:40]
         elif code == _RESOLUTION and len(value) == 1:
@@ -225,5 +231,14 @@ def _interface(raw: bytes, body: int, last: int, order: str) -> Interface:
             one.per_second = 2 ** min(bits, 62) if value[0] & 0x80 else 10 ** min(bits, 18)
         elif code == _OFFSET and len(value) == 8:
             one.offset_s = max(-(2**32), min(struct.unpack(f"{order}q", value)[0], 2**32))
-        place += 4 + length + (-length % 4)
     return one
+
+
+def _options(raw: bytes, place: int, last: int, order: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the options of a block up to the byte `last`: code and value."""
+    while place + 4 <= last:
+        code, length = struct.unpack_from(f"{order}HH", raw, place)
+        if code == 0:
+            return
+        yield code, raw[place + 4 : min(place + 4 + length, last)]
+        place += 4 + length + (-length % 4)
