@@ -23,12 +23,13 @@ def line(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"duration": 20}, 'duration is 20; did you mean "20ms"? It must be a time such as "20ms", "1.5s" or "100us"'),
+        ({"duration": 20}, 'duration is 20; did you mean "20s"? It must be a time such as "20ms", "1.5s" or "100us"'),
         ({"duration": 0}, "duration is 0; it must be a time from 1ns to 86400s"),
         ({"duration": "25h"}, 'duration is "25h"; it must be a time from 1ns to 86400s'),
         ({"flows": []}, f"flows: {NOTHING}"),
         ({"flows": None}, f"flows: {NOTHING}"),
         ({"flows": 3}, "flows is 3; it must be a list"),
+        ({"flows": FLOW}, "flows: [flows] is one table; use [[flows]], with two brackets: there may be several"),
         ({"flows": ["reno"]}, 'flows[0] is "reno"; it must be a table'),
         (
             {"flows": [FLOW | {"count": 10**9}]},
@@ -62,6 +63,11 @@ def line(**changes: Any) -> str:
             {"bottleneck": {"rate_changes": [{"at": "5s", "rate": "x"}], "aqm": "codel"}},
             'bottleneck.rate_changes[0].rate is "x"; it must be a rate such as "10Mbit", "500kbit" or "1Gbit"',
         ),
+        (
+            {"bottleneck": {"rate": "50MB", "aqm": "codel"}},
+            'bottleneck.rate is "50MB", a size; did you mean "50Mbit", or "400Mbit" for 50MB/s? '
+            'It must be a rate such as "10Mbit", "500kbit" or "1Gbit"',
+        ),
         ({"seeds": []}, "seeds is []; it must be a list of different integers of 0 or more, such as [1, 2, 3]"),
         (
             {"seeds": [1, 1]},
@@ -74,6 +80,23 @@ def line(**changes: Any) -> str:
         (
             {"matrix": {"flows[5].cc": ["reno"]}},
             "unknown key flows[5]; the last of flows is flows[1]",
+        ),
+        (
+            {"matrix": {"base_rtt": ["1ms"]}},
+            'matrix."base_rtt"[0]: unknown key base_rtt; did you mean flows[*].base_rtt?',
+        ),
+        ({"matrix": {"rtt": ["1ms"]}}, 'matrix."rtt"[0]: unknown key rtt; did you mean flows[*].base_rtt?'),
+        (
+            {"matrix": {"flows.base_rtt": ["1ms"]}},
+            'matrix."flows.base_rtt"[0]: unknown key flows.base_rtt; did you mean flows[*].base_rtt?',
+        ),
+        (
+            {"matrix": {"flows.cc.beta": [0.5]}},
+            'matrix."flows.cc.beta"[0]: unknown key flows.cc.beta; did you mean flows[*].cc.beta?',
+        ),
+        (
+            {"matrix": {"flows[0].rtt": ["1ms"]}},
+            'matrix."flows[0].rtt"[0]: unknown key flows[0].rtt; did you mean flows[0].base_rtt?',
         ),
         (
             {"matrix": {"flows[": ["reno"]}},
@@ -114,6 +137,43 @@ def test_what_others_call_it_names_the_key() -> None:
     assert line(bottleneck={"aqm": "codel", "bandwidth": "1Mbit"}).endswith("did you mean bottleneck.rate?")
     assert line(link={"rate": "1Mbit"}).endswith("did you mean bottleneck?")
     assert line(seed=3).endswith("did you mean seeds?")
+
+
+@pytest.mark.parametrize(
+    ("changes", "meant"),
+    [
+        ({"duration": 30}, '"30s"'),
+        ({"duration": "0.5"}, '"0.5s"'),
+        ({"flows": [FLOW | {"start": 1}]}, '"1s"'),
+        ({"flows": [FLOW | {"stop": 0.5}]}, '"0.5s"'),
+        ({"flows": [FLOW | {"base_rtt": 20}]}, '"20ms"'),
+        ({"flows": [FLOW | {"jitter": 2}]}, '"2ms"'),
+        ({"flows": [FLOW | {"cc": {"name": "bbr3", "min_rtt_window": 5}}]}, '"5s"'),
+        ({"bottleneck": {"aqm": {"name": "pie", "target": 15}}}, '"15ms"'),
+        ({"flows": [FLOW | {"ack_path": [{"name": "gro", "interval": 20}]}]}, '"20us"'),
+    ],
+)
+def test_a_time_without_unit_gets_that_of_its_key(changes: dict[str, Any], meant: str) -> None:
+    assert f"; did you mean {meant}? It must be a time" in line(**changes)
+
+
+@pytest.mark.parametrize(
+    ("key", "name", "meant"),
+    [
+        ("cc", "bbr", "bbr1"),
+        ("cc", "BBR", "bbr1"),
+        ("cc", "NewReno", "reno"),
+        ("aqm", "droptail", "pfifo"),
+        ("aqm", "drop-tail", "pfifo"),
+        ("aqm", "Tail drop", "pfifo"),
+        ("aqm", "taildrop", "pfifo"),
+        ("aqm", "fifo", "pfifo"),
+    ],
+)
+def test_what_others_call_an_algorithm(key: str, name: str, meant: str) -> None:
+    text = line(bottleneck={"aqm": name}) if key == "aqm" else line(flows=[FLOW | {"cc": name}])
+    assert f'unknown {key} "{name}"; did you mean "{meant}"? Known are ' in text
+    assert text.endswith("; mainline Linux's bbr is BBRv1, here bbr1") == (meant == "bbr1")
 
 
 def test_misspellings_name_the_nearest() -> None:

@@ -145,6 +145,24 @@ def test_a_fault_of_toml_says_where(tmp_path: Path, text: str, place: str) -> No
         experiment.load(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("[flows]\n[flows]\n", "2:7: FLOWS"),
+        ("[flows]\n[[flows]]\n", "2:8: FLOWS"),
+        ("[[flows]]\n[flows]\n", "2:7: FLOWS"),
+        ("a = 1\na = 2\n", "2:6: this is not TOML: a is there twice; it must be there once"),
+    ],
+)
+def test_what_is_there_twice_is_said_in_words(tmp_path: Path, text: str, found: str) -> None:
+    flows = "flows is there twice; it must be there once, or a table [[flows]] each time if there may be several"
+    path = tmp_path / "home.toml"
+    path.write_text(text)
+    with pytest.raises(InputError) as error:
+        experiment.load(path)
+    assert str(error.value) == f"{path}:{found.replace('FLOWS', f'this is not TOML: {flows}')}"
+
+
 def test_claims_say_line_and_column(tmp_path: Path) -> None:
     path = tmp_path / "claims.toml"
     path.write_text('title = "x"\nframes = "csaqm"\ntabels = {}\n')

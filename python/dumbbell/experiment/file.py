@@ -1,5 +1,6 @@
 """Experiment files: TOML → checked description → runs, one at a time."""
 
+import copy
 import itertools
 import pickle
 import random
@@ -155,6 +156,9 @@ class Experiment:
         def sets(other: keys.Path) -> bool:
             return len(other) <= len(path) and keys.overlap(other, path)
 
+        if isinstance(error, UnknownKey) and error.nearest and not any(isinstance(step, int) for step in path):
+            error = copy.copy(error)
+            error.nearest = str(error.nearest).replace("[0]", "[*]")  # set for all
         if any(sets(one) for one, _ in self.settings):
             return error.within("--set")
         for number in reversed(chosen):

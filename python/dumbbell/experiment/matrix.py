@@ -45,10 +45,13 @@ def _here(path: Path) -> str:
     return path_text(path) or "the file"
 
 
-def _items(holder: Any, step: str | int, before: Path) -> range | list[str]:
-    """Return the keys or indexes of `holder` that `step` means."""
+def _items(holder: Any, step: str | int, before: Path, rest: Path) -> range | list[str]:
+    """Return the keys or indexes of `holder` that `step` means; `rest` comes after it."""
     if isinstance(step, str):
         if not isinstance(holder, dict):
+            if isinstance(holder, list):
+                every = path_text((*before, EVERY, step, *rest))
+                raise UnknownKey("", path_text((*before, step, *rest)), str(step), nearest=every)
             raise UnknownKey("", path_text((*before, step)), str(step), f"{_here(before)} is {shown(holder)}")
         return [step]
     if not isinstance(holder, list) or not holder:
@@ -65,7 +68,7 @@ def _items(holder: Any, step: str | int, before: Path) -> range | list[str]:
 def set_path(holder: Any, path: Path, value: Any, before: Path = ()) -> None:
     """Set every place in `holder` that `path` means to a copy of `value`; tables on the way are made."""
     step, rest = path[0], path[1:]
-    for item in _items(holder, step, before):
+    for item in _items(holder, step, before, rest):
         if not rest:
             holder[item] = copy.deepcopy(value) if isinstance(value, dict | list) else value
             continue

@@ -1,5 +1,6 @@
-"""What other tools and papers call the keys of experiment files."""
+"""What other tools and papers call the keys of experiment files, and algorithms."""
 
+import re
 from collections.abc import Sequence
 
 _CALLED = {
@@ -20,8 +21,24 @@ _CALLED = {
     "length": "duration",
     "time": "duration",
     "name": "title",
+    "rtt": "base_rtt",
     "seed": "seeds",
 }
+
+# of algorithms: ours, and what to know of theirs
+_ALGORITHMS = {
+    "bbr": ("bbr1", "mainline Linux's bbr is BBRv1, here bbr1"),  # net/ipv4/tcp_bbr.c of Linux 6.12
+    "newreno": ("reno", ""),
+    "droptail": ("pfifo", ""),
+    "taildrop": ("pfifo", ""),
+    "fifo": ("pfifo", ""),
+}
+
+
+def algorithm(word: str, names: Sequence[str]) -> tuple[str | None, str]:
+    """Return the one of the `names` of algorithms that others call `word`, and what to know of it."""
+    name, remark = _ALGORITHMS.get(re.sub(r"[-_ ]", "", word.casefold()), ("", ""))
+    return (name, remark) if name in names else (None, "")
 
 
 def meant(word: str, keys: Sequence[str]) -> str | None:

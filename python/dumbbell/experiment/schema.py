@@ -100,7 +100,8 @@ def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
             key = "" if isinstance(value, str) else ".name"
             if name is None:
                 raise _complaint(Missing("", key, names))
-            raise _complaint(UnknownName("", key, shown(name), names, what=what))
+            ours, also = other_names.algorithm(str(name), names)
+            raise _complaint(UnknownName("", key, shown(name), names, ours, what=what, also=also))
         return table
 
     union: Any = Union[tuple(models)]  # noqa: UP007  built at run time
@@ -341,6 +342,8 @@ def _told(one: Any, table: dict[str, Any]) -> InputError:
             return Missing("", key, _missing(str(steps[-1])))
         case "extra_forbidden":
             return UnknownKey("", key, shown(steps[-1]), _names(steps[:-1], table), nearest_key(steps, table))
+        case "list_type" if key in (*LISTED, "override") and isinstance(one["input"], dict):
+            return Unfit("", key, f"[{key}] is one table", f"[[{key}]], with two brackets: there may be several")
         case "list_type":
             return WrongValue("", key, shown(one["input"]), "a list")
         case "dict_type" | "model_type" | "model_attributes_type":
@@ -422,14 +425,17 @@ def nearest_key(path: Path, given: dict[str, Any]) -> str | None:
     tops: list[Path] = [
         (),
         ("bottleneck",),
-        ("reverse",),
-        ("hop", 0),
+        *((name,) for name in ("reverse",) if name in given),
+        *((name, 0) for name in ("hop",) if name in given),
         ("hosts",),
         ("record",),
         *((name, 0) for name in SENDERS),
     ]
     elsewhere = [*tops, *((*one, step) for one in tops for step in ("aqm", "cc", "link") if step in _names(one, given))]
-    return _nearest_in(elsewhere, word, given, 0.8) or _nearest_in([table, *inside], word, given, 0.5)
+    if close := _nearest_in(elsewhere, word, given, 0.8):
+        return close
+    called = next(((*one, name) for one in tops if (name := other_names.meant(word, _names(one, given)))), None)
+    return path_text(called) if called and not table else _nearest_in([table, *inside], word, given, 0.5)
 
 
 def _nearest_in(tables: Sequence[Path], word: str, given: dict[str, Any], cutoff: float) -> str | None:

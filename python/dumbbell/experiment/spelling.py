@@ -34,6 +34,7 @@ def show_value(param: Param, value: Any) -> str:
 
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
+_DAY = 24 * units.TIME["h"]
 _UNLIMITED = 2**50  # bytes: a bound as large as this limits nobody
 _EXPONENTS = {"-log2": "", "-log2 s": " s"}  # units of parameters whose value is the exponent of a power of two
 
@@ -89,6 +90,18 @@ def allowed_values(param: Param) -> str | tuple[str, ...]:
     return f"{allowed}, or none" if param.optional else allowed
 
 
+def _usual(param: Param, kind: str) -> str | None:
+    """Return the unit that is meant most likely if a time has none: that of the default, or s of times in a run.
+
+    Such times are 0 or unset by default, and may be as long as a run.
+    """
+    if kind != "time":
+        return None
+    if param.default:
+        return units.show(kind, param.default).lstrip("0123456789.")
+    return "s" if param.max is None or param.max >= _DAY else None
+
+
 def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
     """Return `value`, as written in a file, in canonical form; InputError without file and key if it cannot be.
 
@@ -121,7 +134,7 @@ def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
         return value
     kind = unit_kind(param)
     if kind:
-        result: Any = units.parse(kind, value)
+        result: Any = units.parse(kind, value, _usual(param, kind))
     elif param.kind == "choice":
         if value not in param.choices:
             raise wrong()

@@ -47,11 +47,22 @@ def _no_toml(name: str, content: bytes, said: str) -> InputError:
     if match := re.fullmatch(r"(.*) \(at (?:line (\d+), column (\d+)|end of document)\)", said, re.DOTALL):
         what = match[1]
         line, column = (int(match[2]), int(match[3])) if match[2] else (text.count("\n") + 1, 1)
-    error = Unreadable(name, "", f"this is not TOML: {what[:1].lower()}{what[1:]}")
     if not line:
-        return error
+        return Unreadable(name, "", f"this is not TOML: {what[:1].lower()}{what[1:]}")
+    found, allowed = _twice(what, text.split("\n")[line - 1]) or (f"{what[:1].lower()}{what[1:]}", "")
+    error = Unreadable(name, "", f"this is not TOML: {found}", allowed)
     begin = sum(len(one) + 1 for one in text.split("\n")[: line - 1])
     return places.at(error, text, places.Span(begin + column - 1, begin + column))
+
+
+def _twice(said: str, line: str) -> tuple[str, str] | None:
+    """Return what is there twice and what is right instead, if a parser says that in its words of a line."""
+    if not re.match(r"Cannot (declare|overwrite|mutate|redefine) ", said):
+        return None
+    if header := re.match(r"\s*\[\[?([^\[\]]+)\]", line):
+        table = header[1].strip()
+        return f"{table} is there twice", f"there once, or a table [[{table}]] each time if there may be several"
+    return f"{line.partition('=')[0].strip()} is there twice", "there once"
 
 
 def title(file: str | Path) -> str:

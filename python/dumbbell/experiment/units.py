@@ -17,6 +17,10 @@ _SPELLINGS = {
     "size": {"KB": "kB"},
 }
 UNITS = {"time": TIME, "rate": RATE, "size": SIZE}
+_USUAL = {"time": "ms", "rate": "Mbit", "size": "B"}
+_NUMBER = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,9})?", re.ASCII)
+_IN_BITS = 100_000  # a rate without unit that is as large as this is meant in bit/s, as tc(8) reads it
+_BYTES_PER_SECOND = {f"{unit}ps" for unit in SIZE}
 _EXAMPLES = {
     "time": 'a time such as "20ms", "1.5s" or "100us"',
     "rate": 'a rate such as "10Mbit", "500kbit" or "1Gbit"',
@@ -24,24 +28,22 @@ _EXAMPLES = {
 }
 
 
-def parse(kind: str, value: Any) -> int:
+def parse(kind: str, value: Any, usual: str | None = None) -> int:
     """Return `value` in ns, bit/s or bytes, for `kind` "time", "rate" or "size".
 
     The bare number 0 needs no unit. Raises InputError, without file and key, on anything else without a unit, on an
-    unknown unit and on a fraction of the smallest unit.
+    unknown unit and on a fraction of the smallest unit. The error says a number without unit with the `usual` unit.
     """
     if type(value) is int and value == 0:
         return 0
     units = UNITS[kind]
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        hint = f'"{value}{_usual(kind)}"' if type(value) is int and 0 < value < 10**12 else None
-        raise WrongValue("", "", shown(value), _EXAMPLES[kind], hint)
+        raise WrongValue("", "", shown(value), _EXAMPLES[kind], _with_unit(kind, value, usual or _USUAL[kind]))
     number, word, per_second = match.groups()
-    unit = word if word in units else _SPELLINGS[kind].get(word.lower() if kind == "rate" else word)
+    unit = _unit(kind, word)
     if unit is None or (per_second and kind != "rate"):
-        close = nearest(word, units)
-        raise WrongValue("", "", shown(value), _EXAMPLES[kind], f'"{number}{close}"' if close else None)
+        raise _no_unit(kind, value, number, word, per_second or "")
     try:
         exact = Decimal(number) * units[unit]
         whole = int(exact)
@@ -52,8 +54,45 @@ def parse(kind: str, value: Any) -> int:
     return whole
 
 
-def _usual(kind: str) -> str:
-    return {"time": "ms", "rate": "Mbit", "size": "B"}[kind]
+def _unit(kind: str, word: str) -> str | None:
+    """Return the unit that a word is, if it is one of this kind."""
+    return word if word in UNITS[kind] else _SPELLINGS[kind].get(word.lower() if kind == "rate" else word)
+
+
+def _with_unit(kind: str, value: Any, usual: str) -> str | None:
+    """Return a number with the unit that was most likely meant; None if there is nothing to guess."""
+    text = str(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | str) or not _NUMBER.fullmatch(text):
+        return None
+    number = Decimal(text)
+    if not number:
+        return None
+    if kind == "rate" and number >= _IN_BITS and number == int(number):
+        return f'"{show(kind, int(number))}"'
+    return f'"{text}{usual}"'
+
+
+def _no_unit(kind: str, value: str, number: str, word: str, per_second: str) -> WrongValue:
+    """Return the error of a quantity whose unit there is not, or which is of another kind."""
+    other = next((one for one in UNITS if one != kind and _unit(one, word)), None)
+    if kind == "rate" and (other == "size" or word in _BYTES_PER_SECOND):
+        return _bytes_as_rate(value, number, word.removesuffix("ps"), is_rate=bool(per_second) or other is None)
+    if other is not None and not per_second:
+        return WrongValue("", "", f"{shown(value)}, a {other}", _EXAMPLES[kind])
+    close = nearest(word, UNITS[kind])
+    return WrongValue("", "", shown(value), _EXAMPLES[kind], f'"{number}{close}"' if close else None)
+
+
+def _bytes_as_rate(value: str, number: str, word: str, *, is_rate: bool) -> WrongValue:
+    """Return the error of a rate in bytes, or of a size in place of a rate, which is most likely one in bits."""
+    unit = _unit("size", word) or word
+    bits = int(Decimal(number) * SIZE[unit] * 8) if _NUMBER.fullmatch(number) else 0
+    in_bytes = f'"{show("rate", bits)}"' if bits else None
+    if is_rate or in_bytes is None:
+        return WrongValue("", "", f"{shown(value)}, in bytes", _EXAMPLES["rate"], in_bytes)
+    in_bits = f'"{number}{unit[0].lower() if unit[0] in "kK" else unit[0].replace("B", "")}bit"'
+    meant = f"{in_bits}, or {in_bytes} for {number}{unit}/s"
+    return WrongValue("", "", f"{shown(value)}, a size", _EXAMPLES["rate"], meant)
 
 
 def show(kind: str, value: int) -> str:
