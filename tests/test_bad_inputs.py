@@ -1,5 +1,6 @@
 """Every command that reads or writes a file, with files that are not what they should be: one line, status 2."""
 
+import gzip
 import sqlite3
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from conftest import SMALL
 from dumbbell import cli
+from dumbbell.results.store import Store
 
 BAD = ("missing", "folder", "empty", "sqlite", "text", "bytes")
 READ = {
@@ -63,6 +65,52 @@ def test_a_file_that_is_not_what_it_should_be_is_one_line(
     assert kind in lines[0] and "Traceback" not in lines[0] and len(lines[0]) < 600
     # nothing is written, and nothing that was there is changed
     assert {path.name: path.read_bytes() for path in bad.iterdir() if path.is_file()} == before
+
+
+KINDS = {
+    "results": "this is a results file, which dumbbell table, plot, report, diff, compare and explain read",
+    "experiment": "this is an experiment file, which dumbbell run, explain and trace read",
+    "pcap": "this is a capture, which dumbbell import reads",
+    "pcapng": "this is a capture, which dumbbell import reads",
+    "pcap.gz": "this is a capture, which dumbbell import reads",
+    "flent": "this is a data file of Flent, which dumbbell import reads",
+    "iperf3": "this is JSON of iperf3, which dumbbell import reads",
+    "qlog": "this is a qlog file, which dumbbell import and dumbbell qlog plot read",
+    "parquet": "this is a Parquet file",
+}
+OTHERS = {
+    "run": set(KINDS) - {"experiment"},
+    **dict.fromkeys(("table", "plot", "report", "diff", "compare", "explain"), set(KINDS) - {"results"}),
+    "import": {"results", "experiment", "parquet"},
+}
+
+
+@pytest.fixture
+def kinds(tmp_path: Path) -> Path:
+    imports = Path(__file__).parent / "imports"
+    (tmp_path / "experiment").write_text(SMALL)
+    pcap = gzip.decompress((imports / "near.pcap.gz").read_bytes())
+    (tmp_path / "pcap").write_bytes(pcap)
+    (tmp_path / "pcap.gz").write_bytes(gzip.compress(pcap))
+    (tmp_path / "pcapng").write_bytes(b"\n\r\r\n\x1c\0\0\0")
+    (tmp_path / "flent").write_bytes(gzip.compress(b'{"metadata": {"DATA_FILENAME": "x"}, "version": 4}'))
+    (tmp_path / "iperf3").write_bytes((imports / "upload.json").read_bytes())
+    (tmp_path / "qlog").write_text('\x1e{"qlog_version": "0.3"}\n')
+    (tmp_path / "parquet").write_bytes(b"PAR1" + bytes(100) + b"PAR1")
+    with Store.open(tmp_path / "results", write=True):
+        pass
+    return tmp_path
+
+
+@pytest.mark.parametrize(("name", "kind"), [(name, kind) for name in OTHERS for kind in sorted(OTHERS[name])])
+def test_a_file_of_another_kind_is_called_what_it_is(
+    name: str, kind: str, kinds: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(kinds)
+    line = READ.get(name, [name, "BAD"])
+    status, lines = said([kind if word == "BAD" else word for word in line], monkeypatch, capsys)
+    assert (status, len(lines)) == (2, 1), lines
+    assert lines[0].partition("; it must be ")[0] == f"{kind}: {KINDS[kind]}", lines
 
 
 @pytest.mark.parametrize(

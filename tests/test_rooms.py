@@ -12,9 +12,9 @@ LONG = {
 }
 # a room may import those before it
 ROOMS = [
-    *("errors", "lazy", "scratch", "waiting", "programs", "experiment", "results", "engines", "stacks", "figures"),
-    *("published", "claims", "check", "qlog", "packets", "exchange", "explain", "watch", "plotting", "pages", "report"),
-    *("shell", "notebook", "api", "cli", "__main__"),
+    *("errors", "lazy", "scratch", "waiting", "programs", "file_kinds", "experiment", "results", "engines", "stacks"),
+    *("figures", "published", "claims", "check", "qlog", "packets", "exchange", "explain", "watch", "plotting"),
+    *("pages", "report", "shell", "notebook", "api", "cli", "__main__"),
 ]
 
 

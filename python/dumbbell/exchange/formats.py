@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from dumbbell import file_kinds
 from dumbbell.errors import Nothing, Unreadable, shown
 from dumbbell.exchange import iperf3, ss
 from dumbbell.exchange.flent import file as flent_file
@@ -30,19 +31,25 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
         raise Unreadable(str(path), "", error.found, ALLOWED) from None
     if not raw.strip():
         raise Unreadable(str(path), "", "the file is empty", ALLOWED)
-    if pcap.is_capture(raw):
+    if file_kinds.is_capture(raw):
         return pcap.read(path, raw, interval_s)
     try:
         text = raw.decode("utf-8")
     except UnicodeDecodeError:
-        raise Unreadable(str(path), "", f"it begins with the bytes {raw[:8].hex(' ')}", ALLOWED) from None
-    if qlog.looks_like(text):
+        raise _unknown(path, raw, f"the bytes {raw[:8].hex(' ')}") from None
+    if file_kinds.is_qlog(text):
         return qlog.read(path, interval_s)
     if text.lstrip()[:1] in "{[":
         return _of_json(path, text)
     if ss.looks_like(text):
         return ss.read(path, text, interval_s)
-    raise Unreadable(str(path), "", f"it begins with {shown(text.strip()[:40])}", ALLOWED)
+    raise _unknown(path, raw, shown(text.strip()[:40]))
+
+
+def _unknown(path: Path, raw: bytes, head: str) -> Unreadable:
+    """Return the error of a file for which there is no reader here."""
+    kind = file_kinds.of_bytes(raw)
+    return Unreadable(str(path), "", f"this is {kind}" if kind else f"it begins with {head}", ALLOWED)
 
 
 def _of_json(path: Path, text: str) -> Measured:

@@ -28,12 +28,6 @@ _SPACES = {"initial": "initial", "handshake": "handshake"}
 _LEAST_SHARE = 0.001
 
 
-def looks_like(text: str) -> bool:
-    """Whether a text may be qlog."""
-    head = text[:200_000]
-    return text[:1] == "\x1e" or bool(re.search(r'"(?:qlog_version|qlog_format|file_schema|vantage_?point)"', head))
-
-
 def read(path: Path, interval_s: float | None = None) -> Measured:
     """Return what a qlog file says of each connection. Raises InputError."""
     files = qlog_file.connections(path, (*_METRICS, _SENT, _RECEIVED, _LOST))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from dumbbell import file_kinds
 from dumbbell.errors import InputError, Unreadable, nearest, one_line
 from dumbbell.experiment import places, shipped
 
@@ -30,6 +31,9 @@ def read_toml(file: str | Path, kind: str = "an experiment file (TOML)", known: 
         raise Unreadable(
             name, "", f"it has more than {MAX_FILE_BYTES >> 20} MiB", f"at most {MAX_FILE_BYTES >> 20} MiB"
         )
+    what = file_kinds.of_bytes(content)
+    if what is not None and what is not file_kinds.EXPERIMENT:
+        raise Unreadable(name, "", f"this is {what}", kind)
     try:
         return tomllib.loads(places.decoded(content))
     except UnicodeDecodeError as error:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import duckdb
 
-from dumbbell import _native
+from dumbbell import _native, file_kinds
 from dumbbell.errors import InUse, Unreadable, Unwritable, WrongValue
 from dumbbell.experiment.cell import Cell
 from dumbbell.results.columns import TABLES as DECLARED
@@ -479,12 +479,11 @@ def is_other(text: str) -> bool:
 
 def kind(path: Path) -> str:
     """Return what a file that DuckDB does not open is."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        head = file.read(16)
-        if not head:
+    if found := file_kinds.of(path):
+        return str(found)
+    with contextlib.suppress(OSError):
+        if not path.stat().st_size:
             return "an empty file"
-        if head == b"SQLite format 3\0":
-            return "a SQLite database"
     return "another kind of file"
 
 

@@ -5,6 +5,5 @@ flows of all of them.
 """
 
 from dumbbell.exchange.pcap.read import read
-from dumbbell.exchange.pcap.records import is_capture
 
-__all__ = ["is_capture", "read"]
+__all__ = ["read"]

@@ -12,15 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dumbbell import file_kinds
 from dumbbell.errors import Nothing, Unreadable, one_line
 
 ALLOWED = "a capture: pcap or pcapng"
-_PCAP = {  # magic number → order of bytes, fractions of a second
-    b"\xd4\xc3\xb2\xa1": ("<", 10**6),
-    b"\xa1\xb2\xc3\xd4": (">", 10**6),
-    b"\x4d\x3c\xb2\xa1": ("<", 10**9),
-    b"\xa1\xb2\x3c\x4d": (">", 10**9),
-}
+# magic number → order of bytes, fractions of a second
+_PCAP = dict(zip(file_kinds.PCAP, (("<", 10**6), (">", 10**6), ("<", 10**9), (">", 10**9)), strict=True))
 _SECTION, _INTERFACE, _OLD, _SIMPLE, _ENHANCED = 0x0A0D0D0A, 1, 2, 3, 6
 _MOST_CAPTURED = 2**26  # bytes of a packet: more is damage
 _MOST_OPTIONS = 2**17  # bytes of a packet's block without the packet
@@ -55,11 +52,6 @@ class Records:
     notes: list[str] = field(default_factory=list)
     about: dict[str, str] = field(default_factory=dict)
     """What the file says of itself: `written by`, `comment`."""
-
-
-def is_capture(raw: bytes) -> bool:
-    """Whether bytes begin as a capture does."""
-    return raw[:4] in _PCAP or raw[:4] == b"\n\r\r\n"
 
 
 class _Columns:

@@ -1,0 +1,89 @@
+"""What a file is by how it begins, and which commands read it: said where another kind of file was asked for."""
+
+import bz2
+import contextlib
+import lzma
+import re
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+_HEAD = 200_000  # bytes that are looked at, unpacked
+# draft-ietf-opsawg-pcap-05, section 4: microseconds and nanoseconds, in both orders of bytes
+PCAP = (b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d")
+_PCAPNG = b"\n\r\r\n"  # draft-ietf-opsawg-pcapng-02, section 4.1: type of a section header, alike in both orders
+_DUCKDB = slice(8, 12), b"DUCK"  # behind a checksum of eight bytes: duckdb.org/docs/stable/internals/storage
+_QLOG = re.compile(r'"(?:qlog_version|qlog_format|file_schema|vantage_?point)"')
+_FLENT = re.compile(r'\A\s*\{.*"(?:x_values|raw_values|BATCH_UUID|DATA_FILENAME)"', re.DOTALL)
+_IPERF3 = re.compile(r'\A\s*\{.*"version":\s*"iperf 3', re.DOTALL)
+_EXPERIMENT = re.compile(r"^[ \t]*\[{0,2}[ \t]*(?:bottleneck|flows|web|udp|matrix)[ \t]*[\].=]", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file, with its article, and the commands that read it, if there are any."""
+
+    name: str
+    commands: str
+
+    def __str__(self) -> str:
+        verb = "read" if " and " in self.commands else "reads"
+        return f"{self.name}, which {self.commands} {verb}" if self.commands else self.name
+
+
+RESULTS = Kind("a results file", "dumbbell table, plot, report, diff, compare and explain")
+EXPERIMENT = Kind("an experiment file", "dumbbell run, explain and trace")
+CAPTURE = Kind("a capture", "dumbbell import")
+FLENT = Kind("a data file of Flent", "dumbbell import")
+IPERF3 = Kind("JSON of iperf3", "dumbbell import")
+QLOG = Kind("a qlog file", "dumbbell import and dumbbell qlog plot")
+PARQUET = Kind("a Parquet file", "")
+SQLITE = Kind("a SQLite database", "")
+
+
+def is_capture(head: bytes) -> bool:
+    """Whether bytes begin as a capture does."""
+    return head[:4] in (*PCAP, _PCAPNG)
+
+
+def is_qlog(text: str) -> bool:
+    """Whether a text may be qlog."""
+    return text[:1] == "\x1e" or bool(_QLOG.search(text[:_HEAD]))
+
+
+def of_bytes(raw: bytes) -> Kind | None:
+    """Return what bytes of a file, from its first one on, are; None if that is not known."""
+    place, magic = _DUCKDB
+    if raw[place] == magic:
+        return RESULTS
+    if raw[:4] == b"PAR1":
+        return PARQUET
+    if raw[:16] == b"SQLite format 3\0":
+        return SQLITE
+    head = _unpacked(raw)
+    if is_capture(head):
+        return CAPTURE
+    text = head.decode("utf-8", errors="replace").removeprefix("\ufeff")
+    if text[:1] == "\x1e" or (text.lstrip()[:1] == "{" and is_qlog(text)):
+        return QLOG
+    found = ((_FLENT, FLENT), (_IPERF3, IPERF3), (_EXPERIMENT, EXPERIMENT))
+    return next((kind for pattern, kind in found if pattern.search(text)), None)
+
+
+def of(path: str | Path) -> Kind | None:
+    """Return what a file is; None if that is not known or it cannot be read."""
+    with contextlib.suppress(OSError, ValueError), Path(path).open("rb") as file:
+        return of_bytes(file.read(_HEAD))
+    return None
+
+
+def _unpacked(raw: bytes) -> bytes:
+    """Return the first bytes of what is compressed in a file; of any other file, its first bytes."""
+    with contextlib.suppress(OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
+        if raw[:2] == b"\x1f\x8b":
+            return zlib.decompressobj(wbits=31).decompress(raw[:_HEAD], _HEAD)
+        if raw[:3] == b"BZh":
+            return bz2.BZ2Decompressor().decompress(raw[:_HEAD], _HEAD)
+        if raw[:6] == b"\xfd7zXZ\x00":
+            return lzma.LZMADecompressor().decompress(raw[:_HEAD], _HEAD)
+    return raw[:_HEAD]
