@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import statistics
 import struct
 import subprocess
@@ -12,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 
@@ -354,10 +356,39 @@ def test_packets_of_a_stored_run() -> None:
     assert some["flow"].unique().to_list() == [1]
     assert some.filter(~pl.col("flags").cast(pl.String).str.contains("SYN")).height > 100
     several = dumbbell.run(
-        {"duration": "1s", "seeds": [1, 2], "bottleneck": {"rate": "1Mbit", "aqm": "codel"}, "flows": [flow("reno")]}
+        {
+            "duration": "1s",
+            "seeds": [1, 2],
+            "bottleneck": {"rate": "1Mbit", "aqm": "codel"},
+            "flows": [flow("reno", start={"uniform": ["0s", "100ms"]})],
+        }
     )
     with pytest.raises(InputError, match="2 runs"):
         several.packets()
+    of_run = several.run(seed=2).packets("sender")
+    assert of_run.height > 50 and of_run.equals(several.where(seed=2).packets("sender"))
+    assert not of_run.equals(several.run(seed=1).packets("sender"))
+
+
+@pytest.mark.parametrize(
+    ("version", "said"),
+    [
+        ("import-1", "packets: the run was imported: another tool measured it; use a run of sim"),
+        (
+            "linux-6.12+x.y",
+            "packets: the run is of engine linux-6.12+x.y, which is not repeated here; use a run of sim",
+        ),
+    ],
+)
+def test_packets_of_what_was_not_simulated_are_refused(version: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "results.duckdb"
+    dumbbell.run(
+        {"duration": "1s", "bottleneck": {"rate": "1Mbit", "aqm": "codel"}, "flows": [flow("reno")]}, output=path
+    )
+    with duckdb.connect(str(path)) as store:
+        store.execute("UPDATE runs SET engine_version = ?", [version])
+    with pytest.raises(InputError, match=re.escape(said)):
+        dumbbell.open(path).run().packets()
 
 
 def test_a_run_without_packets_costs_what_it_did_and_measures_the_same(tmp_path: Path) -> None:

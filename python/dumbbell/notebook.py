@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from dumbbell.results import results
+from dumbbell.results import run as one_run
 from dumbbell.results.frames import To, given
-from dumbbell.results.run import Run
 from dumbbell.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -20,6 +20,26 @@ if TYPE_CHECKING:
 
 
 Parts = Literal["flows", "runs", "classes", "slowdowns", "short_flows", "hops"]
+
+
+class Run(one_run.Run):
+    """A single run of a results file. Made by `Results.run`."""
+
+    def packets(
+        self,
+        at: str | Sequence[str] = (),
+        flows: int | Sequence[int] = (),
+        time: tuple[float, float] | None = None,
+        *,
+        to: To = "polars",
+    ) -> Any:
+        """See `dumbbell.packets.again.packets`: every packet at every point; the run is simulated again.
+
+        `to` is "polars", "pandas" or "arrow". Raises InputError if the run is not one of the simulator.
+        """
+        from dumbbell.packets import again
+
+        return given(again.packets(self.results, at, flows, time), to)
 
 
 class Results(results.Results):

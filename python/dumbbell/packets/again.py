@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from dumbbell import _native
-from dumbbell.errors import Nothing, TooMany, Unsupported
+from dumbbell.errors import Nothing, TooMany, Unfit
 from dumbbell.experiment.cell import Cell
 from dumbbell.packets import wanted, write
 from dumbbell.results.results import Results
@@ -36,8 +36,13 @@ def packets(
             else Nothing(file, "", "no run", some)
         )
     rows = results.frame("runs").row(0, named=True)
-    if kind(rows["engine_version"]) != "sim":
-        raise Unsupported(file, "packets", f"a run of {rows['engine_version']}", "a run of sim", where="packets()")
+    engine = kind(rows["engine_version"])
+    if engine != "sim":
+        trace = f"a run of sim, or dumbbell trace --engine {engine}, which carries the experiment out again"
+        said, some = f"the run is of engine {rows['engine_version']}, which is not repeated here", trace
+        if engine == "import":
+            said, some = "the run was imported: another tool measured it", "a run of sim, or a capture of your own"
+        raise Unfit(file, "packets", said, some)
     cell = Cell(rows["experiment"], rows["title"], json.loads(rows["matrix"]), rows["seed"], json.loads(rows["config"]))
     points = [at] if isinstance(at, str) else at
     numbers = [flows] if isinstance(flows, int) else flows
