@@ -28,6 +28,8 @@ from dumbbell.results.results import PARTS, Results
 from dumbbell.results.tables import NARROW, aligned, bins_note, number
 
 _FAMILY = 0.05  # the chance that a comparison of equals says "different"
+# of a value: what a sum of 9 million doubles may be off, 2^-53 for each (Higham, Accuracy and Stability, 2002, 4.2)
+_ROUNDING = 1e-9
 _MOST_ROWS = 20
 _MOST_SETTINGS, _LONGEST = 6, 40  # settings that are listed, and characters of one
 # what a run has done rather than measured, and what it was given
@@ -358,12 +360,8 @@ def _pairs_by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], t
         raise Unfit(str(results.path), "--by", f"{name} has one value, {', '.join(values)}", "a key with two or more")
     if len(values) > 2:
         shown = ", ".join(values)
-        raise Unfit(
-            "--by",
-            name,
-            f"it has {len(values)} values: {shown}",
-            f"two of them, such as {name}={values[0]},{values[1]}",
-        )
+        two = f"two of them, such as {name}={values[0]},{values[1]}"
+        raise Unfit("--by", name, f"it has {len(values)} values: {shown}", two)
     cells = [cell for cell, text in dimension.texts.items() if text in values]
     others = dims.undetermined([one.only(cells) for one in results.dimensions], [dimension.only(cells)], cells)
     # what follows from the key in every pair is part of the difference
@@ -431,6 +429,13 @@ def _long(results: Results, values: Sequence[str]) -> pl.DataFrame:
     return pl.concat(parts)
 
 
+def _apart(a: str, b: str) -> pl.Expr:
+    """Return the difference b - a of two columns, 0 where it is no more than rounding."""
+    apart = pl.col(b) - pl.col(a)
+    rounding = _ROUNDING * pl.max_horizontal(pl.col(a).abs(), pl.col(b).abs())
+    return pl.when(apart.abs() > rounding).then(apart).otherwise(0.0)
+
+
 _PLACE = ["pair", "where", "table", "measure", "part"]
 
 
@@ -443,8 +448,8 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     by_seed = joined.group_by(_PLACE, maintain_order=True).agg(
         a=pl.col("value").mean(),
         b=pl.col("value_b").mean(),
-        difference=(pl.col("value_b") - pl.col("value")).mean(),
-        variance=(pl.col("value_b") - pl.col("value")).var(),
+        difference=_apart("value", "value_b").mean(),
+        variance=_apart("value", "value_b").var(),
         n=pl.len(),
         unlike=pl.max_horizontal(pl.col("hash").n_unique(), pl.col("hash_b").n_unique()),
     )
@@ -469,7 +474,7 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
         *_PLACE,
         a="mean",
         b="mean_b",
-        difference=pl.col("mean_b") - pl.col("mean"),
+        difference=_apart("mean", "mean_b"),
         variance=v + w,
         n=pl.min_horizontal("n", "n_b"),
         paired=pl.lit(value=False),
@@ -528,7 +533,7 @@ def _judged(compared: pl.DataFrame, a: pl.DataFrame, b: pl.DataFrame) -> tuple[p
         a, b = shared
     scaled = _compared(_over_cells(a, sizes), _over_cells(b, sizes)).join(several.select(of_measure), on=of_measure)
     scaled = scaled.rename({"difference": "relative", "variance": "relative_variance"}).drop("a", "b")
-    whole = scaled.join(several, on=of_measure).with_columns(difference=pl.col("b") - pl.col("a"))
+    whole = scaled.join(several, on=of_measure).with_columns(difference=_apart("a", "b"))
     measures = pl.concat([alone, _decided(_tested(whole))], how="diagonal_relaxed")
     order = ["differs", "at_least", "size"]
     return frame.sort(order, descending=True), measures.sort(order, descending=True)
@@ -581,7 +586,7 @@ def _decided(rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows with the verdict of each: Benjamini and Hochberg's procedure (1995) over all of them.
 
     Of equals it says "different" with the chance that it is given, here half of `_FAMILY`: there are two such lists.
-    What has no interval, one run on either side, differs if it is not equal.
+    What has no interval, one run on either side, differs if it is not equal but for rounding.
     """
     tested = rows.with_row_index("place").filter(pl.col("p").is_not_null()).sort("p")
     count = tested.height
