@@ -217,6 +217,8 @@ def test_an_imported_file_is_like_a_run(name: str, tmp_path: Path) -> None:
     assert all(row[key] is None for key in unknown)
     assert found.flows["sojourn_mean_ms"].null_count() == found.flows.height
     assert found.measures("flows") and found.tidy().height == found.flows.height
+    assert found.notes[0] == f"no run is of engine sim; these are of {tables.VERSION}"
+    assert found.where("flow=0").table("goodput").cells[0][0] == "it"  # no key tells it from others: its experiment
 
 
 def test_columns_have_the_types_that_engines_give_them(tmp_path: Path) -> None:

@@ -42,6 +42,12 @@ def three_sweeps(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return made(path, [], ["hosts.ecn=false"], ["bottleneck.aqm.target=20ms"], matrix=matrix)
 
 
+def test_a_flow_that_is_not_alike_in_all_runs_has_its_number_alone(tmp_path: Path) -> None:
+    flows = [{"cc": "cubic", "base_rtt": "20ms", "count": 2}, {"cc": "reno", "base_rtt": "20ms"}]
+    results = made(tmp_path / "r.duckdb", flows=flows, matrix={"flows[1].cc": ["reno", "bbr1"]})
+    assert results.table("goodput", columns="flow").header[1:] == ["0 cubic", "1 cubic", "2"]
+
+
 def test_settings_of_several_sweeps_in_one_file_are_kept_apart(three_sweeps: Results) -> None:
     assert [one.name for one in three_sweeps.dimensions] == ["bottleneck.rate", "bottleneck.aqm.target", "hosts.ecn"]
     found = aggregate.means(three_sweeps, "goodput", ["bottleneck.rate"])
@@ -67,7 +73,7 @@ def test_runs_of_an_older_engine_are_left_out_and_named(tmp_path: Path) -> None:
     with duckdb.connect(str(results.path)) as connection:
         connection.execute("UPDATE runs SET engine_version = 'old' WHERE config NOT LIKE '%\"ecn\":true%'")
     found = dumbbell.open(results.path)
-    assert len(found) == 3 and found.notes == ["left out: 3 runs of engine old"]
+    assert len(found) == 3 and found.notes == ["left out: 3 runs of engine old; engine all has them"]
     assert "hosts.ecn" not in [one.name for one in found.dimensions]
     assert len(dumbbell.open(results.path, engine="old")) == 3
     both = dumbbell.open(results.path, engine="all")
@@ -140,7 +146,7 @@ def test_units_count_in_conditions(three_sweeps: Results) -> None:
     assert len(three_sweeps.where("aqm=codel(target=20ms)")) == 6
     for text, message in (
         ("rate=30Mbit", "where: rate: unknown value 30Mbit; did you mean 20Mbit? Known are 10Mbit, 20Mbit"),
-        ("rate=20ms", 'where: rate is "20ms"; it must be a rate'),
+        ("rate=20ms", 'where: rate is "20ms", a time; it must be a rate'),
         ("seed=9", "where: seed: unknown value 9; known are 1, 2, 3"),
         ("rate", 'where is "rate"; it must be KEY=VALUE'),
         ("rte=20Mbit", r"where: unknown key rte; did you mean rate"),

@@ -50,11 +50,12 @@ def test_a_table_of_any_key_by_any_other(results: Results) -> None:
     # at 10 Mbit/s: CUBIC gets 1 + seed, mean 2.5; Reno gets 2 + seed, mean 3.5
     assert results.table("goodput", "bottleneck.rate", "flow", spread=False).markdown() == (
         "goodput, Mbit/s, of each flow; mean over seeds, n = 2\n\n"
-        "| bottleneck.rate \\ flow |    0 |    1 |\n"
-        "| ---------------------- | ---: | ---: |\n"
-        "| 10Mbit                 |  2.5 |  3.5 |\n"
-        "| 100Mbit                | 11.5 | 21.5 |"
+        "| bottleneck.rate \\ flow | 0 cubic | 1 reno |\n"
+        "| ---------------------- | ------: | -----: |\n"
+        "| 10Mbit                 |     2.5 |    3.5 |\n"
+        "| 100Mbit                |    11.5 |   21.5 |"
     )
+    assert results.table("goodput", "flow", "bottleneck.rate", spread=False).cells[1] == ["1 reno", "3.5", "21.5"]
     lines = results.table("goodput", spread=False).markdown().splitlines()
     assert lines[2].split("|")[1:4] == [" bottleneck.rate \\ flow ", " cubic ", " reno "]
 
@@ -176,7 +177,7 @@ def test_latex_is_a_tabular_whose_text_is_escaped(results: Results) -> None:
     assert lines[1:5] == [
         r"\begin{tabular}{lrr}",
         r"\toprule",
-        r"bottleneck.rate \textbackslash{} flow & 0 & 1 \\",
+        r"bottleneck.rate \textbackslash{} flow & 0 cubic & 1 reno \\",
         r"\midrule",
     ]
     assert lines[5].startswith(r"10Mbit & 2.5 $\pm$ 6.4 & 3.5 $\pm$ 6.4 \\")

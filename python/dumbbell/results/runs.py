@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import polars as pl
 
-from dumbbell.errors import InputError, Nothing, Unfit, UnknownName, nearest
+from dumbbell.errors import InputError, Nothing, Unfit, UnknownName, flag, nearest
 from dumbbell.experiment import matrix
 from dumbbell.results import dimensions as dims
 from dumbbell.results import parts, selecting
@@ -123,6 +123,11 @@ class Runs:
     def notes(self) -> list[str]:
         """What to know of these results, one line each: what is left out, and seeds that make no difference."""
         notes = self._left_out
+        if self._engine is None:
+            if notes:
+                notes[-1] += f"; {flag('engine')} all has them"
+            if not any(kind(version) == "sim" for version in self._all["engine_version"].unique()):
+                notes.insert(0, f"no run is of engine sim; these are of {', '.join(self.engine_texts().values())}")
         identical, several = self.identical
         if identical:
             notes.append(f"in {identical} of {several} cells all seeds made the same run: {_REMEDY}")
@@ -135,7 +140,7 @@ class Runs:
         left = self._all.filter(~pl.col("engine_version").is_in(list(meant)))
         counts = left.group_by("engine_version", maintain_order=True).len().rows()
         names = self.engine_texts(self._all["engine_version"])
-        return [f"left out: {count} runs of engine {names[version]}" for version, count in counts]
+        return [f"left out: {count} run{'s' * (count > 1)} of engine {names[version]}" for version, count in counts]
 
     def __len__(self) -> int:
         return self._index.height

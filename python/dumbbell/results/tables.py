@@ -127,12 +127,19 @@ def table(
         places.append(tuple(row[axis.name] for axis in down))
         by_row.setdefault(places[-1], {})[row[across.name] if across else heads[0]] = cell_text(row, spread=spread)
     shown = list(by_row)[:limit]
-    cells = [[*place, *(by_row[place].get(head, "-") for head in heads)] for place in shown]
-    header = [axis.name for axis in down]
+    called = [_names(results, axis) for axis in down]
+    said = [[of.get(text, text) for of, text in zip(called, place, strict=True)] for place in shown]
+    cells = [
+        [*words, *(by_row[place].get(head, "-") for head in heads)] for words, place in zip(said, shown, strict=True)
+    ]
     if across:
-        header = [*header[:-1], f"{header[-1]} \\ {across.name}"] if header else [f"\\ {across.name}"]
-    header = header or [""]
-    cells = cells if down else [["", *row] for row in cells]
+        of_heads = _names(results, across)
+        heads = [of_heads.get(head, head) for head in heads]
+    header = [axis.name for axis in down]
+    if not down:  # nothing tells runs apart
+        header, cells = ["experiment"], [[_experiments(results), *row] for row in cells]
+    if across:
+        header = [*header[:-1], f"{header[-1]} \\ {across.name}"]
     notes = list(found.notes)
     if len(shown) < len(by_row):
         notes.insert(0, f"{len(shown)} of {len(by_row)} rows; without --limit all")
@@ -143,6 +150,21 @@ def table(
     plain = frame.filter(pl.Series([place in set(shown) for place in places], dtype=pl.Boolean)).drop(labels)
     plain = plain if spread else plain.drop("half", "low", "high")
     return Table(_title(found, spread=spread), frame, plain, [*header, *heads], len(header), cells, notes)
+
+
+def _experiments(results: Results) -> str:
+    names = results.cells["experiment"].unique(maintain_order=True).to_list()
+    return ", ".join(names) if len(names) < 4 else f"{len(names)} experiments"
+
+
+def _names(results: Results, axis: Axis) -> dict[str, str]:
+    """Return the names of flows by the texts of their numbers: `0 cubic`, where a number is alike in all runs."""
+    if axis.name != "flow" or axis.numbers is None:
+        return {}
+    called = pl.coalesce("part", "cc").str.replace(r" #\d+$", "").alias("called")
+    flows = results.parts("flows", []).select("flow", called).unique(maintain_order=True)
+    alike = flows.group_by("flow").agg(pl.col("called").first(), n=pl.len()).filter(pl.col("n") == 1)
+    return {str(flow): f"{flow} {name}" for flow, name in alike.select("flow", "called").iter_rows() if name}
 
 
 def _with_numbers(found: Means) -> tuple[pl.DataFrame, list[str]]:
