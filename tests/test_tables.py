@@ -196,6 +196,13 @@ def test_unknown_names_get_one_line(results: Results) -> None:
         ({"rows": "bottleneck.rte"}, "rows: unknown key bottleneck.rte; did you mean "),
         ({"columns": "bottleneck.rte"}, "columns: unknown key bottleneck.rte; did you mean "),
         ({"value": "gooodput"}, "value: unknown measure gooodput; did you mean "),
+        ({"value": "latency"}, "value: unknown measure latency; did you mean sojourn_mean_ms? Known are "),
+        ({"value": "latency"}, "; sojourn_mean_ms is time in queue, mean, ms; rtt_mean_ms is mean RTT, ms"),
+        ({"value": "delay"}, "value: unknown measure delay; did you mean sojourn_mean_ms? "),  # no UDP
+        ({"value": "Queue delay"}, "; did you mean sojourn_mean_ms? "),
+        ({"value": "loss"}, "value: unknown measure loss; did you mean drop_share? "),
+        ({"value": "fairness"}, "value: unknown measure fairness; did you mean jain? "),
+        ({"value": "bandwidth"}, "value: unknown measure bandwidth; did you mean goodput_mbit? "),
     ):
         with pytest.raises(InputError) as error:
             results.table(**options)

@@ -1,4 +1,4 @@
-"""What other tools and papers call the keys of experiment files, and algorithms."""
+"""What other tools and papers call the keys of experiment files, algorithms and measures."""
 
 import re
 from collections.abc import Sequence
@@ -33,6 +33,25 @@ _ALGORITHMS = {
     "taildrop": ("pfifo", ""),
     "fifo": ("pfifo", ""),
 }
+
+# of measures: ours, the most likely one first
+_DELAYS = ("sojourn_mean_ms", "rtt_mean_ms")
+_LOSSES = ("drop_share", "drops", "retransmissions")
+_RATES = ("goodput_mbit", "throughput_mbit")
+_MEASURES = {
+    **dict.fromkeys(("delay", "latency"), _DELAYS),
+    **dict.fromkeys(("queue_delay", "queueing_delay", "queuing_delay"), _DELAYS[:1]),
+    **dict.fromkeys(("loss", "losses", "loss_rate", "packet_loss", "drop_rate"), _LOSSES),
+    **dict.fromkeys(("bandwidth", "bw", "rate", "speed"), _RATES),
+    **dict.fromkeys(("fairness", "fairness_index", "jain_index"), ("jain",)),
+    **dict.fromkeys(("queue", "queue_length", "queue_size"), ("backlog_mean_packets", "sojourn_mean_ms")),
+    "fct": ("completion_s", "completion_mean_s"),
+}
+
+
+def measures(word: str, columns: Sequence[str]) -> list[str]:
+    """Return those of `columns` that others call `word`."""
+    return [one for one in _MEASURES.get(re.sub(r"[- ]", "_", word.casefold()), ()) if one in columns]
 
 
 def algorithm(word: str, names: Sequence[str]) -> tuple[str | None, str]:

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from dumbbell.errors import UnknownName, WrongValue, nearest
+from dumbbell.experiment import other_names
 from dumbbell.results import parts
+from dumbbell.results.columns import axis_label
 from dumbbell.results.runs import Runs
 from dumbbell.results.store import TABLES, Store
 from dumbbell.results.versions import kernel_texts
@@ -96,16 +98,21 @@ class Results(Runs):
         if of is None and self._of_parts and self._parts["flow"].null_count() == self._parts.height:
             tables = [table for table in tables if table != "flows"]  # of short flows there are classes only
         for table in tables:
+            if name == "delay" and not any(config.get("udp") for config in self._configs.values()):
+                break  # the short name is of one-way delays of UDP, which nothing has
             for candidate in (name, SHORT.get(name, name)):
                 if candidate in self.measures(table):
                     return Measure(table, candidate)
-        for table in tables:
+        known = list(dict.fromkeys(column for table in tables for column in self.measures(table)))
+        meant = other_names.measures(name, known)
+        for table in tables if not meant else ():
             close = [column for column in self.measures(table) if column.startswith(f"{name}_")]
             if len(close) == 1:
                 return Measure(table, close[0])
-        known = list(dict.fromkeys(column for table in tables for column in self.measures(table)))
         short = [word for word, column in SHORT.items() if column in known]
-        raise UnknownName(str(self.path), "--value", name, known, nearest(name, [*known, *short]), what="measure")
+        near = meant[0] if meant else nearest(name, [*known, *short])
+        also = "; ".join(f"{one} is {axis_label(one)}" for one in meant)
+        raise UnknownName(str(self.path), "--value", name, known, near, what="measure", also=also)
 
     def frame(self, name: str) -> pl.DataFrame:
         """Return the rows of one of the tables that belong to these runs."""
