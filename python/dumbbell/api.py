@@ -38,7 +38,7 @@ def run(
     `cluster`; by the simulator or, if `engine` is "linux", "linux:NAME" or "live", by a kernel. `progress` is whether
     to show a bar, by default in terminals and notebooks, or a function of runs done and runs in all.
 
-    Raises InputError (a ValueError of one line) on bad input, RuntimeError if a run fails and KeyboardInterrupt,
+    Raises InputError (a ValueError) on bad input, RuntimeError if a run fails and KeyboardInterrupt,
     after keeping what is finished, on Ctrl-C.
     """
     match experiment:

@@ -98,7 +98,9 @@ def nearest(word: Any, words: Iterable[str], cutoff: float = 0.5) -> str | None:
 
 
 class InputError(ValueError):
-    """Bad input; its text is one line, `FILE:LINE:COLUMN: SENTENCE`. Raise one of the kinds below.
+    """Bad input; its text is `FILE:LINE:COLUMN: SENTENCE`, a line for each of its `errors`.
+
+    Raise one of the kinds below.
 
     `allowed` is what would be right, in words or as a list of names; the nearest of these is found if none is given.
     """
