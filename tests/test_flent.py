@@ -15,6 +15,7 @@ import pytest
 
 import dumbbell
 from conftest import Command, described
+from dumbbell import experiment
 from dumbbell.errors import InputError
 from dumbbell.exchange import formats, keep
 from dumbbell.exchange.flent import tests as flents
@@ -28,12 +29,13 @@ TWO = described(
     record={"interval": "200ms"},
 )  # fmt: skip
 RRUL = described(
-    duration="6s", seeds=[1], reverse={"rate": "5Mbit", "aqm": "codel"}, record={"interval": "200ms"},
+    duration="6s", seeds=[1], record={"interval": "200ms"},
+    reverse={"rate": "5Mbit", "aqm": {"name": "codel", "ecn": True}},
     flows=[
         {"cc": "cubic", "base_rtt": "40ms", "count": 4},
-        {"cc": "cubic", "base_rtt": "40ms", "count": 4, "direction": "up"},
+        {"cc": "cubic", "base_rtt": "40ms", "count": 4, "direction": "up", "start": {"uniform": ["0s", "100ms"]}},
     ],
-    udp=[{"rate": "3.92kbit", "size": "98B", "echo": True, "base_rtt": "40ms"}],
+    udp=[{"rate": "7840bit", "size": "98B", "echo": True, "base_rtt": "40ms", "start": "250ms", "stop": "4s"}],
 )  # fmt: skip
 FAIR = described(
     duration="6s", seeds=[1], record={"interval": "200ms"},
@@ -194,7 +196,9 @@ def test_a_folder_has_a_file_per_run(tmp_path: Path, command: Command) -> None:
     )
     assert sorted(Path(line).name for line in done.stdout.splitlines()) == names
     for arguments, words in (
-        (["-o", "one.flent.gz"], "4 runs are too many"),
+        (["-o", "one.flent.gz"], "there may be 1 in a file: --where KEY=VALUE chooses it, --flent -o FOLDER"),
+        (["--flent", "-o", "m.toml"], "choose a folder that can be written to, with space, or NAME.flent.gz"),
+        (["-o", "all.csv"], '-o is "all.csv"; it must be a folder for a file of each table, or NAME.flent.gz'),
         (["--flent", "--csv"], "--csv and --flent do not go together"),
         (["--flent", "-o", "out"], "this file exists"),
         (["-o", "none/one.flent.gz", "--where", "seed=1", "--where", "bottleneck.aqm=pie"], "none"),
@@ -216,12 +220,15 @@ def test_runs_without_time_series_are_refused(tmp_path: Path) -> None:
 def test_an_exported_run_comes_back(
     name: str, files: dict[str, Path], runs: dict[str, dumbbell.Results], tmp_path: Path
 ) -> None:
-    keep.keep(tmp_path / "r.duckdb", [keep.proposed(files[name], formats.read(files[name]), "x")])
+    one = keep.proposed(files[name], formats.read(files[name]), "x")
+    keep.keep(tmp_path / "r.duckdb", [one])
     back, there = dumbbell.open(tmp_path / "r.duckdb"), runs[name]
+    assert [experiment.parse(tomllib.loads(one.text), "x").cell(0).cell_key] == there.runs["cell"].to_list(), one.text
+    assert one.assumed == one.measured.notes == []
     assert back.runs["cell"].to_list() == there.runs["cell"].to_list()
     assert back.runs["experiment"].to_list() == there.runs["experiment"].to_list()
     left_out = {"key", "number", "wall_s", "engine_version", "kernel", "imported", "given", "hash", "config", "matrix"}
-    for table in ("runs", "flows", "classes", "rtt", "sojourn", "queue_series", "hop_series", "series"):
+    for table in ("runs", "flows", "classes", "rtt", "sojourn", "hops", "queue_series", "hop_series", "series"):
         ours, theirs = there.frame(table), back.frame(table)
         if table == "series":
             life = "flow", "start_s"
@@ -246,6 +253,38 @@ def test_an_exported_run_comes_back(
                 assert b == pytest.approx(a, rel=1e-9, abs=1e-9), (table, column)
             else:
                 assert ours[column].to_list() == theirs[column].to_list(), (table, column)
+
+
+def test_without_our_metadata_the_series_are_added_up(
+    files: dict[str, Path], runs: dict[str, dumbbell.Results], tmp_path: Path
+) -> None:
+    data = content(files["rrul"])
+    del data["metadata"]["DUMBBELL"]
+    path = tmp_path / "x.flent"
+    path.write_text(json.dumps(data))
+    one = keep.proposed(path, formats.read(path), "x")
+    keep.keep(tmp_path / "r.duckdb", [one])
+    back, there = dumbbell.open(tmp_path / "r.duckdb"), runs["rrul"]
+    assert there.hops["drops"].max() > 0 and there.hops["ce_marks"].max() > 0
+    for table in ("runs", "hops"):
+        for column in ("drops", "ce_marks", "throughput_mbit"):
+            assert back.frame(table)[column].to_list() == pytest.approx(there.frame(table)[column].to_list()), column
+        waited = [found.frame(table)["sojourn_mean_ms"].to_list() for found in (back, there)]
+        assert waited[0] == pytest.approx(waited[1], rel=0.1)  # packets of an interval count by their bytes
+    assert back.hops["hop"].to_list() == ["bottleneck", "reverse"]
+    ping = back.flows.filter(cc="ping").row(0, named=True)
+    answered = back.frame("rtt").filter(pl.col("class") == ping["class"])
+    assert answered["samples"].sum() == ping["answers"]
+    (udp,) = tomllib.loads(one.text)["udp"]
+    assert (udp["rate"], udp["size"], udp["start"][:3], udp["stop"]) == ("3.92kbit", "98B", "0.3", "4.2s")
+    assert sorted(text.partition(" = ")[0] for text in one.assumed) == ["udp[0].rate", "udp[0].size"]
+
+
+def test_what_a_proposal_leaves_out_of_a_run_is_told(tmp_path: Path) -> None:
+    other = dumbbell.run(TWO | {"flows": [TWO["flows"][0] | {"loss": 0.01}]})
+    (path,) = write.export(other, str(tmp_path / "other.flent.gz"))
+    one = keep.proposed(path, formats.read(path), "x")
+    assert one.measured.notes == ["the experiment that is proposed is not that of the run, for flows[0].loss"]
 
 
 def test_an_imported_file_is_exported_as_the_same_test(tmp_path: Path) -> None:
@@ -318,7 +357,7 @@ def test_round_trips_per_second_are_round_trips(tmp_path: Path) -> None:
     data["results"]["Ping (ms) UDP BE1"] = [20.0] * 5
     data["raw_values"]["Ping (ms) UDP BE1"] = [{"t": 1577836800 + n / 5, "val": 50.0} for n in range(5)]
     (ping,) = [flow for flow in read(tmp_path, data).flows if flow.name == "Ping (ms) UDP BE1"]
-    assert ping.figures["rtt_p50_ms"] == 20.0
+    assert ping.figures["rtt_p50_ms"] == 20.0 and ping.gap_s == 0.02
 
 
 def test_counters_since_the_start_are_counted_per_interval(tmp_path: Path) -> None:
@@ -381,6 +420,8 @@ def test_the_set_up_is_taken_from_the_metadata(metadata: dict[str, Any], rate: s
     path.write_text(json.dumps(foreign(**metadata)))
     made = keep.proposed(path, formats.read(path), "x")
     table = tomllib.loads(made.text)
+    ping = {"rate": "3.92kbit", "size": "98B", "echo": True}  # five answers are four spaces
+    assert {key: one for key, one in table["udp"][0].items() if key != "base_rtt"} == ping
     assert table["bottleneck"]["rate"] == rate
     if aqm is not None:
         assert table["bottleneck"]["aqm"] == aqm and "bottleneck.aqm" in made.known

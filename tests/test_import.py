@@ -260,7 +260,11 @@ def test_a_proposed_experiment_says_what_is_known_and_what_is_not() -> None:
     assert table["bottleneck"]["rate"] == "18.8Mbit"
     assert table["bottleneck"]["aqm"] == {"name": "pfifo", "limit": round(0.025 * 18.8e6 / 8 / 1514)}
     assert made.known == ["duration", "flows[0].cc", "flows[0].base_rtt"]
-    assert [text.partition(" = ")[0] for text in made.assumed] == ["bottleneck.rate", "bottleneck.aqm"]
+    assert {text.partition(" = ")[0] for text in made.assumed} == {"bottleneck.rate", "bottleneck.aqm", "hosts.ecn"}
+    assert table["hosts"] == {"ecn": False}  # as Linux has it by default
+    found.queue = pl.DataFrame({"time_s": [1.0, 2.0], "ce_marks": [0, 3]})
+    marked = setup.proposal(found, "file.x", "file")
+    assert tomllib.loads(marked.text)["hosts"] == {"ecn": True} and "hosts.ecn" in marked.known
     assert all("ASSUMED" in line for line in made.text.splitlines() if line.startswith(("rate", "aqm")))
     assert parse(table, "file").cell(0).cell_key == made.cell.cell_key
 
@@ -305,7 +309,7 @@ def test_from_a_capture_to_a_comparison_in_two_commands(tmp_path: Path, command:
     assert first.returncode == 0 and first.stdout == "far.toml\n"
     assert "1 runs done" in first.stderr and "assumed: bottleneck.rate" in first.stderr
     second = command("table", "r.duckdb", "--engine", "all", "--value", "goodput")
-    rows = [line for line in second.stdout.splitlines() if line.startswith(("| import-1", "| 0."))]
+    rows = [line for line in second.stdout.splitlines() if line.startswith(("| import-", "| 0."))]
     assert len(rows) == 2 and not any("0 of" in row for row in rows)
     third = command("diff", "r.duckdb", "--by", "engine_version")
     assert third.returncode in (0, 1) and "1 cell in both" in third.stdout
@@ -495,8 +499,8 @@ def test_a_file_may_be_the_measurement_of_an_experiment(tmp_path: Path, command:
         (["up.ss.txt", "--as", "x.toml", "--run"], "--as and --run"),
         (["up.ss.txt", "--set", "a=1"], "unknown key a"),
         (["up.ss.txt", "--set", "bottleneck.aqm.limit=1"], "--set is bottleneck.aqm.limit; it must be a key of the"),
-        (["up.ss.txt", "--propose", "none/x.toml"], "no such folder"),
-        (["up.ss.txt", "--propose", "up.ss.txt/x.toml"], "no such folder"),
+        (["up.ss.txt", "--propose", "up.ss.txt/x.toml"], "choose a folder, which is made, or a file ending in .toml"),
+        (["up.ss.txt", "--as", "two.toml"], """use --set 'reverse.aqm, bottleneck.aqm=[["codel", "pie"]]', with"""),
         (["up.ss.txt", "--propose", "there.toml"], "this file exists"),
         (["up.ss.txt", "-o", "none/r.duckdb"], "no folder none"),
         (["up.ss.txt", "-o", "text.txt"], "text.txt"),
@@ -507,6 +511,9 @@ def test_what_is_wrong_is_told_in_a_line(arguments: list[str], words: str, tmp_p
         "empty.json": "", "text.txt": "hello", "other.json": '{"a": 1}', "bad.json": '{"a": ', "there.toml": "",
         "failed.json": '{"start": {}, "intervals": [], "end": {}, "error": "unable to connect"}',
         "up.ss.txt": rounds("1700000000", "1700000001"),
+        "two.toml": '[bottleneck]\nrate = "10Mbit"\n[reverse]\nrate = "10Mbit"\n'
+            '[[flows]]\ncc = "cubic"\nbase_rtt = "20ms"\n'
+            '[matrix]\n"reverse.aqm, bottleneck.aqm" = [["codel", "pie"], ["pie", "codel"]]\n',
     }.items():  # fmt: skip
         (tmp_path / name).write_text(text)
     done = command("import", *arguments)

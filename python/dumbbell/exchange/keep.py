@@ -13,12 +13,15 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from dumbbell.errors import InputError, Unfit
+from dumbbell.errors import InputError, Unfit, listed
 from dumbbell.exchange import setup, tables
 from dumbbell.exchange.measured import Measured
+from dumbbell.experiment import matrix
 from dumbbell.experiment.cell import Cell
+from dumbbell.results import dimensions
 from dumbbell.results.store import Store
 
+_NAMED = 8  # keys that a note names
 _TYPES = {"Int64": pa.int64(), "Float64": pa.float64(), "String": pa.string()}
 
 
@@ -53,6 +56,9 @@ def proposed(
         found.flows = flows  # as they are in its configuration
         name = found.exact["name"] if own_name and found.exact["name"] else name
         cell = dataclasses.replace(cell, experiment=name, title=found.exact["title"])
+        ours, theirs = (dimensions.seedless(one) for one in (json.loads(made.cell.config), found.exact["config"]))
+        if unlike := [matrix.path_text(path) for path in dimensions.unlike((), [ours, theirs])]:
+            found.notes.append(f"the experiment that is proposed is not that of the run, for {listed(unlike, _NAMED)}")
     return Imported(path, name, found, cell, made.text, made.known, made.assumed)
 
 

@@ -60,6 +60,10 @@ class Flow:
     """What of it passed the link, as frames: `time_s` and `mbit`, Mbit/s in the interval before."""
     echo: Fact | None = None
     """Of TCP: how the receiver tells of marks, if not as the control expects it."""
+    gap_s: float | None = None
+    """Of pings: the time from one to the next."""
+    lasts: dict[str, Fact] | None = None
+    """Keys `start` and `stop` as an experiment has them; where no experiment is known, None."""
     ends: tuple[str, str] | None = None
     """Address and port of sender and receiver."""
     is_over: bool = False

@@ -150,7 +150,7 @@ def _alike(first: Flow, flow: Flow) -> bool:
 
     if (first.kind, first.direction, text(first.cc)) != (flow.kind, flow.direction, text(flow.cc)):
         return False
-    if (text(first.rate), text(first.size)) != (text(flow.rate), text(flow.size)):
+    if (text(first.rate), text(first.size)) != (text(flow.rate), text(flow.size)) or first.lasts != flow.lasts:
         return False
     if first.kind == "flows" and (first.cc is None or not first.cc.known):
         low, high = sorted((first.goodput_mbit, flow.goodput_mbit))
@@ -224,14 +224,14 @@ class _Writer:
         self._line("title", toml_text(found.title or file))
         duration = max(found.duration_s, found.interval_s, 0.01)
         self._key("duration", Fact(f'"{seconds(math.ceil(duration * 1000) / 1000)}"', "the length of the measurement"))
-        self._line("seeds", "[1]")
+        self._line("seeds", f"[{found.exact['seed'] if found.exact else 1}]")
         ways = ["down", "up"] if any(flow.direction == "up" for flow in found.flows) else ["down"]
         for way in ways:
             self._hop(way, found, facts)
-        if "hosts.ecn" in facts or any(key.startswith("hosts.") for key in self._settings):
+        said = any(key.startswith("hosts.") for key in self._settings)
+        if said or "hosts.ecn" in facts or any(flow.kind == "flows" for flow in found.flows):
             self._section("[hosts]", "hosts.")
-            if "hosts.ecn" in facts:
-                self._key("ecn", facts["hosts.ecn"])
+            self._key("ecn", facts.get("hosts.ecn") or _ecn(found))
         numbers = {"flows": 0, "udp": 0}
         for group in groups:
             section = "flows" if group[0].kind == "flows" else "udp"
@@ -341,12 +341,13 @@ class _Writer:
         first = group[0]
         self._whose(group)
         is_ping = first.kind == "ping"
-        size = first.size or Fact(f"{_PING_BYTES if is_ping else FRAME_BYTES}B", "the file does not say", known=False)
+        says = "the file does not say" + "; ping and fping send 84 bytes, and Ethernet adds 14" * is_ping
+        size = first.size or Fact(f"{_PING_BYTES if is_ping else FRAME_BYTES}B", says, known=False)
         speed = first.rate
         if speed is None and is_ping:
             gap = _gap(first, found.interval_s)
             text = rate(max(units.parse("size", size.text) * 8 / gap, _LEAST_PING))
-            speed = Fact(text, f"one per {gap:.3g} s")
+            speed = Fact(text, f"an answer every {gap:.3g} s, of this size", known=size.known)
         elif speed is None:
             speed = Fact(rate(first.goodput_mbit * 1e6), "what was received", known=False)
         self._key("rate", replace(speed, text=f'"{speed.text}"'))
@@ -369,6 +370,10 @@ class _Writer:
             self._line("count", str(len(group)))
 
     def _times(self, group: list[Flow], found: Measured) -> None:
+        if (lasts := group[0].lasts) is not None:
+            for key, fact in lasts.items():
+                self._key(key, fact)
+            return
         start = min(flow.start_s for flow in group)
         end = max(flow.end_s for flow in group)
         if start > max(found.interval_s, 0.05) and start < found.duration_s:
@@ -391,8 +396,10 @@ def _gap(flow: Flow, otherwise: float) -> float:
     """Return the time between pings, s."""
     times = flow.series["time_s"].to_list() if flow.series.height else []
     sent = flow.figures.get("answers")
+    if flow.gap_s:
+        return flow.gap_s
     if sent and flow.end_s > flow.start_s:
-        return (flow.end_s - flow.start_s) / max(1, int(sent))
+        return (flow.end_s - flow.start_s) / max(1, int(sent) - 1)
     gaps = np.diff(times)
     return float(statistics.median(gaps)) if len(gaps) else max(otherwise, 0.01)
 
@@ -442,6 +449,21 @@ def _buffer(flows: list[Flow], way: str, speed: float) -> Fact:
     limit = round(max(rises) / 1e3 * speed / 8 / FRAME_BYTES)
     text = f'{{ name = "pfifo", limit = {min(max(limit, _LEAST_LIMIT), _MOST_LIMIT)} }}'
     return Fact(text, f"the file does not say; the RTT rose by {max(rises):.3g} ms, which is this buffer", known=False)
+
+
+def _ecn(found: Measured) -> Fact:
+    """Return whether hosts asked for ECN, where the file does not say: a queue marks only packets that allow it.
+
+    Linux's net.ipv4.tcp_ecn is 2 by default, by which a host answers ECN and does not ask for it
+    (Documentation/networking/ip-sysctl.rst).
+    """
+    if any((one["ce_marks"].sum() or 0) > 0 for one in _queues(found) if "ce_marks" in one.columns):
+        return Fact("true", "the queue marked packets")
+    return Fact("false", "the file does not say; by Linux's default, tcp_ecn = 2, no host asks for it", known=False)
+
+
+def _queues(found: Measured) -> list[pl.DataFrame]:
+    return [*found.hops.values(), *([] if found.queue is None else [found.queue])]
 
 
 def given(facts: list[str]) -> str:

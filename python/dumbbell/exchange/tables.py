@@ -13,7 +13,7 @@ import polars as pl
 from dumbbell.exchange.measured import Flow, Measured, of_samples
 from dumbbell.results.columns import BINS, COLUMNS, LEAST_BIN
 
-VERSION = "import-1"
+VERSION = "import-2"
 """The engine of imported runs; it counts up when the same file gives other tables."""
 # columns that are not real numbers
 _WHOLE = {
@@ -24,12 +24,14 @@ _WHOLE = {
     "classes": "class flows",
     "series": "flow cwnd ssthresh in_flight retransmissions",
     "queue_series": "backlog_packets backlog_bytes ce_marks sce_marks drops",
+    "hops": "packets ack_packets ce_marks sce_marks drops_overflow drops_aqm drops ack_drops",
     "hop_series": "backlog_packets backlog_bytes ack_packets ce_marks sce_marks drops ack_drops",
     "rtt": "class samples",
     "sojourn": "class packets",
 }
 _WORDS = {
     "runs": "aqm_counters",
+    "hops": "hop aqm_counters",
     "flows": "cc direction slow_start_exit closed source destination",
     "classes": "kind cc direction",
     "hop_series": "hop",
@@ -100,6 +102,7 @@ def tables(found: Measured, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
     if found.hops:
         of_hops = [one.with_columns(pl.lit(hop).alias("hop")) for hop, one in found.hops.items()]
         made["hop_series"] = pl.concat(of_hops).sort("time_s", maintain_order=True)
+        made["hops"] = pl.DataFrame([{"hop": hop} | _of_queue(one) for hop, one in found.hops.items()])
     if found.exact:
         for name in found.exact["tables"]:
             rows = pl.DataFrame(found.exact[name], infer_schema_length=None, strict=False)
@@ -150,9 +153,24 @@ def _run(found: Measured) -> dict[str, Any]:
     counted = [flow.figures["retransmissions"] for flow in found.flows if "retransmissions" in flow.figures]
     if counted and len(counted) == len([flow for flow in found.flows if flow.kind == "flows"]):
         row["retransmissions"] = round(sum(counted))
-    if found.queue is not None and found.queue.height and "sojourn_mean_ms" in found.queue.columns:
-        row["sojourn_mean_ms"] = found.queue["sojourn_mean_ms"].mean()
+    if found.queue is not None and found.queue.height:
+        row |= _of_queue(found.queue)
     return row | found.runs
+
+
+def _of_queue(queue: pl.DataFrame) -> dict[str, Any]:
+    """Return what the counters of a queue over time come to in the whole run."""
+    known = {name for name in queue.columns if queue[name].count()}
+    row: dict[str, Any] = {name: queue[name].sum() for name in ("drops", "ce_marks") if name in known}
+    if "throughput_mbit" in known:
+        row["throughput_mbit"] = queue["throughput_mbit"].mean()
+    if "sojourn_mean_ms" in known:
+        waited, sent = pl.col("sojourn_mean_ms"), pl.col("throughput_mbit")
+        mean = waited.mean()
+        if row.get("throughput_mbit"):  # a mean of packets: an interval counts by what left in it
+            mean = (waited * sent).sum() / sent.filter(waited.is_not_null()).sum()
+        row["sojourn_mean_ms"] = queue.select(mean).item()
+    return row
 
 
 def _jain(goodputs: list[float]) -> float | None:
@@ -218,7 +236,7 @@ def _histograms(flows: list[Flow], classes: list[list[int]]) -> pl.DataFrame:
     """Return the histogram of RTT samples by class, with the bins of the engines."""
     rows = []
     for place, members in enumerate(classes):
-        samples = [flows[number].rtts_ms for number in members if flows[number].kind == "flows"]
+        samples = [flows[number].rtts_ms for number in members]
         kept = [one for one in samples if one is not None and len(one)]
         if not kept:
             continue

@@ -20,7 +20,8 @@ _RATE = re.compile(r"(?<![\w.])(?:\w+[=:])?(\d+(?:\.\d+)?)\s*([kmg])(?:bit(?:/?s
 _RTT = re.compile(r"(?:\brtt|[_\W]rtt)[_=: ]*(\d+(?:\.\d+)?)\s*ms", re.IGNORECASE)
 _SIZES = {"k": 1e3, "m": 1e6, "g": 1e9}
 _SHAPERS = {"tbf": "rate", "cake": "bandwidth", "netem": "rate"}
-_TABLES = ("runs", "flows", "classes", "rtt", "sojourn")  # of our own files
+_TABLES = ("runs", "flows", "classes", "rtt", "sojourn", "hops")  # of our own files
+_OF_EXPERIMENT = "the experiment"
 _COMMON = ("none", "off", "raw")  # words that say nothing alone
 _LEAST_SHARE = 0.9  # of a rate that the title says: a flow that had more went the other way
 _CONTROL = re.compile(r"-K\s+([\w-]+)(?:,([\w-]+))?")
@@ -206,6 +207,18 @@ def _rates_of_title(data: Data, found: Measured) -> None:
         return
 
 
+def _lasts(one: dict[str, Any]) -> dict[str, Fact]:
+    """Return `start` and `stop` of an entry of a configuration, where they are set."""
+    ends = (units.show("time", one["start"][key]) if one["start"][key] else "0s" for key in ("min", "max"))
+    first, last = map(setup.quoted, ends)
+    found = {"start": first if first == last else f"{{ uniform = [{first}, {last}] }}"}
+    if one.get("stop") is not None:
+        found["stop"] = setup.quoted(units.show("time", one["stop"]))
+    if one["start"]["max"] == 0:
+        del found["start"]
+    return {key: Fact(text, _OF_EXPERIMENT) for key, text in found.items()}
+
+
 def restore(data: Data, found: Measured) -> None:
     """Take configuration and figures of a run that dumbbell exported as they were."""
     own = data.metadata.get(OWN)
@@ -213,7 +226,7 @@ def restore(data: Data, found: Measured) -> None:
         return
     try:
         config = own["config"]
-        tables = {name: own["tables"][name] for name in _TABLES}
+        tables = {name: own["tables"][name] for name in _TABLES if name != "hops" or name in own["tables"]}
         _native.check(json.dumps(config))
         flows = [one for kind in ("flows", "udp") for one in config[kind] for _ in range(one["count"])]
         names = [str(one) for one in own["series"]]
@@ -234,9 +247,13 @@ def restore(data: Data, found: Measured) -> None:
             flow = Flow(name, "flows" if "cc" in one else "ping" if one.get("echo") else "udp")
         flow.direction = str(row.get("direction") or "down")
         if "cc" in one:
-            flow.cc = setup.control(str(one["cc"]["name"]), "the experiment")
+            flow.cc = setup.control(str(one["cc"]["name"]), _OF_EXPERIMENT)
+        else:
+            flow.rate = Fact(units.show("rate", one["rate"]), _OF_EXPERIMENT)
+            flow.size = Fact(units.show("size", one["size"]), _OF_EXPERIMENT)
         if one.get("base_rtt"):
-            flow.base_rtt = Fact(setup.milliseconds(one["base_rtt"] / 1e6), "the experiment")
+            flow.base_rtt = Fact(units.show("time", one["base_rtt"]), _OF_EXPERIMENT)
+        flow.lasts = _lasts(one)
         kept.append(flow)
     found.flows = kept
     if not config.get("reverse"):  # the way of the data, which the host that measures sends

@@ -166,14 +166,16 @@ def _ping(data: Data, name: str, points: Floats) -> Flow | None:
     if samples is None:
         return None
     rtts = samples.values["val"]
-    if _is_frequency(data, name, rtts):
+    if counted := _is_frequency(data, name, rtts):
         with np.errstate(divide="ignore"):
             rtts = np.where(rtts > 0, 1000.0 / rtts, np.nan)
     keep = np.isfinite(rtts) & (rtts >= 0)
     times, rtts = samples.times[keep], rtts[keep]
     if not len(rtts):
         return None
-    end = float(times.max())
+    first, end = int(np.argmin(times)), float(times.max())
+    # netperf has one ping on its way at a time, all others send them at even spaces
+    gap = float(np.median(rtts)) / 1e3 if counted else float(np.median(np.diff(times))) if len(times) > 1 else 0.0
     figures: dict[str, float | int] = measured.of_samples(rtts)
     figures |= {"rtt_mean_ms": float(rtts.mean()), "rtt_max_ms": float(rtts.max()), "answers": len(rtts)}
     series = pl.DataFrame({"time_s": points, "rtt_ms": measured.column(measured.held(times, rtts, points))})
@@ -182,11 +184,12 @@ def _ping(data: Data, name: str, points: Floats) -> Flow | None:
         one(name),
         "ping",
         "up",
-        start_s=max(0.0, float(times.min())),
+        start_s=max(0.0, float(times[first] - rtts[first] / 1e3)),  # a sample has the time of the answer
         end_s=end,
         figures=figures,
         series=series,
         rtts_ms=rtts,
+        gap_s=gap or None,
     )
 
 

@@ -59,7 +59,7 @@ class _Run:
     classes: list[dict[str, Any]]
     series: pl.DataFrame
     queues: dict[str, pl.DataFrame]
-    histograms: dict[str, list[dict[str, Any]]]
+    more: dict[str, list[dict[str, Any]]]
     title: str
 
 
@@ -74,7 +74,8 @@ def export(results: Results, output: str) -> list[Path]:
     Files that exist are not written over. Raises InputError.
     """
     if is_file(output) and len(results) > 1:
-        raise TooMany(str(results.path), "", f"{len(results)} runs", "1 in a file: --where chooses it, or a folder")
+        allowed = "1 in a file: --where KEY=VALUE chooses it, --flent -o FOLDER writes a file of each"
+        raise TooMany(str(results.path), "", f"{len(results)} runs", allowed)
     texts = results.cell_texts()
     files: dict[Path, bytes] = {}
     for run in _runs(results, texts):
@@ -91,7 +92,7 @@ def _runs(results: Results, texts: dict[str, str]) -> list[_Run]:
     several = len(results.seeds) > 1
     rows = {
         name: results.frame(name)
-        for name in ("flows", "classes", "series", "queue_series", "hop_series", "rtt", "sojourn")
+        for name in ("flows", "classes", "series", "queue_series", "hops", "hop_series", "rtt", "sojourn")
     }
     cells = dict(results._index.select("key", "cell").iter_rows())
     found = []
@@ -110,8 +111,8 @@ def _runs(results: Results, texts: dict[str, str]) -> list[_Run]:
         words = [word for word in said.split(", ") if word and word != row["experiment"]]
         title = ", ".join([row["experiment"], *words, *([f"seed {row['seed']}"] if several else [])])
         flows, classes = (own[name].drop("key").to_dicts() for name in ("flows", "classes"))
-        histograms = {name: own[name].drop("key").to_dicts() for name in ("rtt", "sojourn")}
-        found.append(_Run(row, config, flows, classes, own["series"], queues, histograms, title))
+        more = {name: own[name].drop("key").to_dicts() for name in ("hops", "rtt", "sojourn")}
+        found.append(_Run(row, config, flows, classes, own["series"], queues, more, title))
     return found
 
 
@@ -314,8 +315,9 @@ def _metadata(run: _Run, test: tests.Test, file: _File, began: datetime, said: d
         "runs": [_plain({k: v for k, v in row.items() if k not in _OF_STORE})],
         "flows": [_plain(one) for one in run.flows],
         "classes": [_plain(one) for one in run.classes],
-        "rtt": run.histograms["rtt"],
-        "sojourn": run.histograms["sojourn"],
+        "rtt": run.more["rtt"],
+        "sojourn": run.more["sojourn"],
+        "hops": [_plain(one) for one in run.more["hops"]],
     }
     return {
         "NAME": test.name,
@@ -440,4 +442,5 @@ def _write(files: dict[Path, bytes], *, is_folder: bool) -> None:
                 (draft / path.name).rename(path)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        raise Unwritable(str(folder), "", reason, "a folder that can be written to, with space") from None
+        allowed = "a folder that can be written to, with space, or NAME.flent.gz" * is_folder or "another place"
+        raise Unwritable(str(folder), "", reason, allowed) from None
