@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dumbbell.errors import Conflict, InputError, Missing, Unwritable, WrongValue, one_line, several
+from dumbbell.errors import Conflict, InputError, Missing, Unfit, Unwritable, WrongValue, one_line, several
 from dumbbell.experiment import units
 
 if TYPE_CHECKING:
@@ -124,8 +125,11 @@ def _all_read(
     if experiment is not None:
         whole = load(experiment, settings)
         if whole.matrix.size > 1:
-            axes = ", ".join(axis.text for axis in whole.matrix.axes if len(axis.values) > 1)
-            raise Missing(experiment, "--set", f"one value of each key of the matrix: {axes}")
+            axes = [axis for axis in whole.matrix.axes if len(axis.values) > 1]
+            settings_said = " ".join(f"--set {shlex.quote(axis.setting(0))}" for axis in axes)
+            cells = f"it has {whole.matrix.size} cells, and a file measured one"
+            allowed = f"{settings_said}, with the values of the file; a command for each cell"
+            raise Unfit(experiment, "matrix", cells, allowed)
         chosen = whole.cell(0)
     found, wrong = [], []
     paths = [Path(file) for file in dict.fromkeys(files)]
@@ -177,8 +181,12 @@ def _drafts(found: list[Imported], propose: str | None, *, simulate: bool) -> di
     names = list(dict.fromkeys(one.name for one in found))
     if single and len(names) > 1:
         raise Conflict("import", "", f"--propose {propose} and {len(names)} set-ups", "a folder, or --name")
-    if not (where.parent if single else where).is_dir():
-        raise Unwritable(str(where), "", "no such folder", "a file ending in .toml, or a folder that exists")
+    folder = where.parent if single else where
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise Unwritable(str(folder), "", reason, "a folder, which is made, or a file ending in .toml") from None
     for one in found:
         path = where if single else where / f"{one.name}.toml"
         drafts.setdefault(path, one.text)

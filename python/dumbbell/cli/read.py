@@ -54,6 +54,7 @@ Engine = Annotated[
 Of = Annotated[str | None, typer.Option(help=f"Whose figures: {', '.join(PARTS)}, runs.")]
 
 
+_FILES = (".csv", ".parquet", ".json", ".gz", ".bz2", ".zip", ".toml", ".duckdb")  # names of files, none of a folder
 _KEYS_OF_RUNS = "keys of runs, such as flows[*].cc or bottleneck.rate"
 
 
@@ -501,6 +502,9 @@ def export(
         print("\n".join(map(str, flent.export(found, output))))
         return
     folder, ending = Path(output), "parquet" if as_parquet else "csv"
+    if folder.suffix in _FILES and not folder.is_dir():
+        allowed = "a folder for a file of each table, or NAME.flent.gz for one run"
+        raise WrongValue("export", "-o", shown(output), allowed)
     keys = None
     if where or engine != "all":
         found = _results(results, where, engine)

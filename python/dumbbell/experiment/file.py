@@ -4,6 +4,7 @@ import copy
 import itertools
 import pickle
 import random
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -431,9 +432,10 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
         if (axis_read := _kept(found, keys.parse_axis, key, values)) is not None
     ]
     product = keys.Matrix(tuple(axes_read))
-    for path, _ in last:
+    for path, value in last:
         if axis := product.changed_by(path):
-            allowed = f"another key, or the whole axis, {axis.text}=[...]"
+            like = next((n for n, one in enumerate(axis.values) if len(axis.keys) > 1 and value in one), 0)
+            allowed = f"another key, or the whole axis, such as {shlex.quote(axis.setting(like))}"
             raise Conflict("--set", "", f"{keys.path_text(path)} and the matrix", allowed)
     for number, (_, sets) in enumerate(overrides):
         for path, _ in sets:

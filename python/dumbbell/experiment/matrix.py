@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dumbbell.errors import InputError, Nothing, UnknownKey, WrongValue, shown
+from dumbbell.experiment.settings import show_setting
 
 _STEP = re.compile(r"([A-Za-z_][A-Za-z0-9_-]*)|\[(\*|[0-9]{1,7})\]")
 Path = tuple[str | int, ...]
@@ -112,6 +113,12 @@ class Axis:
     def settings(self, position: int) -> list[tuple[str, Path, Any]]:
         """Return key, path and value of everything that this axis sets at `position`."""
         return list(zip(self.keys, self.paths, self.values[position], strict=True))
+
+    def setting(self, position: int) -> str:
+        """Return what leaves this position alone, as `--set` takes it."""
+        values = self.values[position]
+        alone = values[0] if len(self.keys) == 1 else list(values)
+        return show_setting(self.text, [alone] if isinstance(alone, list) else alone)
 
     def changed_by(self, path: Path) -> bool:
         """Return whether setting `path` after this axis changes what the axis says that it set."""

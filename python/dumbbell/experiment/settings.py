@@ -23,6 +23,12 @@ def parse_setting(text: str) -> tuple[str, Any]:
         return key.strip(), value.strip()
 
 
+def show_setting(key: str, value: Any) -> str:
+    """Return key and value as `--set` takes them: text without quotes where that is enough."""
+    bare = isinstance(value, str) and value.lstrip()[:1] not in ("[", "{", '"', "'")
+    return f"{key}={value if bare else toml_text(value)}"
+
+
 def own(value: Any, key: str = "") -> Any:
     """Return a copy of what TOML could hold, in which no table is in two places: a key is set in one.
 

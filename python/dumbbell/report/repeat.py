@@ -17,7 +17,6 @@ from typing import Any
 from dumbbell.errors import InputError
 from dumbbell.experiment import matrix, shipped
 from dumbbell.experiment.file import Experiment, load
-from dumbbell.experiment.settings import toml_text
 from dumbbell.report.sources import Runs
 from dumbbell.results import dimensions as dims
 from dumbbell.results.versions import kind
@@ -76,9 +75,7 @@ class _File:
             return None
         position, own = found
         given = [
-            f"{axis.text}={_toml(axis.values[digit][0] if len(axis.keys) == 1 else [list(axis.values[digit])])}"
-            for axis, digit in zip(self._axes.axes, position, strict=True)
-            if len(axis.values) > 1
+            axis.setting(digit) for axis, digit in zip(self._axes.axes, position, strict=True) if len(axis.values) > 1
         ]
         ours, theirs = (json.loads(json.dumps(dims.seedless(one))) for one in (own, config))
         paths = dims.unlike((), [ours, theirs])
@@ -123,8 +120,3 @@ def _command(experiment: str, file: _File | None, texts: dict[str, str], config:
         name = file.name
     command = " ".join(["dumbbell run", shlex.quote(name), *(f"--set {shlex.quote(one)}" for one in settings)])
     return command, said
-
-
-def _toml(value: Any) -> str:
-    """Return a value as `--set` takes it: text without quotes where that is enough."""
-    return value if isinstance(value, str) and value.lstrip()[:1] not in ("[", "{", '"', "'") else toml_text(value)
