@@ -362,6 +362,17 @@ def test_a_distribution_of_one_class_says_whose_it_is(tmp_path: Path, drawn: Dra
     assert set(rows) == {("time in queue, ms", "flows"), ("time in queue, ms", "udp"), ("RTT, ms", "flows")}
 
 
+def test_a_distribution_of_pings_is_of_every_answer(tmp_path: Path, drawn: Drawn) -> None:
+    ping = {"rate": "7840bit", "size": "98B", "echo": True, "base_rtt": "20ms"}
+    flows = [{"cc": "cubic", "base_rtt": "20ms"}]
+    results = made(tmp_path / "r.duckdb", flows=flows, udp=[ping], seeds=[1])
+    results.plot("cdf", value="pings")
+    answers = results.flows.filter(cc="ping")["answers"].sum()
+    assert drawn.frame["count"].sum() == answers > 0 and drawn["x_label"] == "RTT of pings, ms"
+    with pytest.raises(InputError, match=r"unknown measure pings; did you mean rtt\?.*--where kind=udp keeps pings"):
+        results.plot("box", value="pings")
+
+
 def test_queue_disciplines_share_a_panel_in_the_order_of_the_matrix(tmp_path: Path, drawn: Drawn) -> None:
     keys = {"bottleneck.aqm": ["pie", "codel", "pfifo"], "bottleneck.rate": ["20Mbit", "5Mbit"]}
     results = made(tmp_path / "r.duckdb", matrix=keys, seeds=[1])

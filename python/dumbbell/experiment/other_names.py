@@ -45,6 +45,7 @@ _MEASURES = {
     **dict.fromkeys(("bandwidth", "bw", "rate", "speed"), _RATES),
     **dict.fromkeys(("fairness", "fairness_index", "jain_index"), ("jain",)),
     **dict.fromkeys(("queue", "queue_length", "queue_size"), ("backlog_mean_packets", "sojourn_mean_ms")),
+    **dict.fromkeys(("ping", "pings"), ("rtt_mean_ms",)),
     "fct": ("completion_s", "completion_mean_s"),
 }
 

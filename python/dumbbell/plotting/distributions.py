@@ -18,7 +18,11 @@ from dumbbell.results.results import Results
 
 _AT_ONCE_MS = 0.05  # where a logarithmic axis has packets that waited less: they met an empty queue
 _COUNT = "count"
-BINS = {"sojourn": ("sojourn", "from_ms", "packets"), "rtt": ("rtt", "from_ms", "samples")}
+BINS = {
+    "sojourn": ("sojourn", "from_ms", "packets"),
+    "rtt": ("rtt", "from_ms", "samples"),
+    "pings": ("rtt", "from_ms", "samples"),
+}
 
 
 def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Picture:
@@ -68,8 +72,11 @@ def _values(results: Results, asked: Asked, value: str, keys: Sequence[str]) -> 
     """Return what one distribution is of, as `value`, or as bins with `from_ms` and a count; and what it is called."""
     if value in BINS:
         table, column, weight = BINS[value]
+        label = axis_label(column, table)
+        if value == "pings":
+            results, label = results.where("kind=udp"), label.replace("RTT", "RTT of pings")
         found = aggregate.rows(results, table, [column, weight], keys, mean_over=asked.mean_over, options=asked.options)
-        return replace(found, frame=found.frame.rename({weight: _COUNT})), axis_label(column, table)
+        return replace(found, frame=found.frame.rename({weight: _COUNT})), label
     if value in ("completion", "slowdown", "completion_s"):
         column = "slowdown" if value == "slowdown" else "completion_s"
         found = aggregate.rows(results, "short_flows", [column], keys, mean_over=asked.mean_over, options=asked.options)

@@ -34,6 +34,7 @@ SHORT = {
     "marks": "ce_marks",
     "convergence": "convergence_s",
 }
+# what other tools call measures
 # tables whose rows are parts of a run: what one is called, and the columns that distinguish the parts of a run
 PARTS = {
     "flows": ("flow", ("flow", "cc", "direction", "base_rtt_ms")),
@@ -112,6 +113,8 @@ class Results(Runs):
         short = [word for word, column in SHORT.items() if column in known]
         near = meant[0] if meant else nearest(name, [*known, *short])
         also = "; ".join(f"{one} is {axis_label(one)}" for one in meant)
+        if name.startswith("ping"):
+            also = "--where kind=udp keeps pings; of kinds, series and cdf draw pings"
         raise UnknownName(str(self.path), "--value", name, known, near, what="measure", also=also)
 
     def frame(self, name: str) -> pl.DataFrame:
