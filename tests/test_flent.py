@@ -380,6 +380,31 @@ FQ = {
 }
 
 
+@pytest.mark.parametrize(("ways", "run", "hops"), [(("down", "up"), 5, [5, 50]), (("down",), 5, []), (("up",), 50, [])])
+def test_queues_are_those_of_the_interfaces_that_shape(
+    ways: tuple[str, ...], run: int, hops: list[int], tmp_path: Path
+) -> None:
+    shaper = {"name": "tbf", "params": {"rate": "20Mbit"}}
+    remote = {"near": {"EGRESS_INFO": interface(shaper, FQ)}, "far": {"INGRESS_INFO": interface(shaper, FQ)}}
+    told = {"qdisc_stats_hosts": "near,far", "qdisc_stats_interfaces": "eth0,eth0"}
+    data = foreign(REMOTE_METADATA=remote, TEST_PARAMETERS=told)
+    for number, way in enumerate(ways, 1):
+        data["results"][f"TCP {way}load::{number}"] = data["results"].pop(f"TCP download::{number}")
+    if len(ways) == 1:
+        del data["results"]["TCP download::2"]
+    data["raw_values"] = {
+        f"qdisc_stats_{host}": [{"t": 1577836800.2 + n / 5, "dropped": drops} for n in range(5)]
+        for host, drops in (("far", 1), ("near", 10))
+    }
+    path = tmp_path / "x.flent"
+    path.write_text(json.dumps(data))
+    keep.keep(tmp_path / "r.duckdb", [keep.proposed(path, formats.read(path), "x")])
+    found = dumbbell.open(tmp_path / "r.duckdb")
+    assert found.runs["drops"].to_list() == [run]
+    assert [one["drops"] for one in found.hops.to_dicts()] == hops
+    assert found.hop_series.height == len(hops) * 5
+
+
 @pytest.mark.parametrize(
     ("metadata", "rate", "aqm"),
     [

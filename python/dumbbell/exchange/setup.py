@@ -25,7 +25,7 @@ from dumbbell.experiment.settings import toml_text
 
 FRAME_BYTES, PAYLOAD_BYTES = 1514, 1448  # of a full segment with timestamps: Ethernet without FCS, and of it payload
 _WINDOW_S = 1.0
-_ALIKE = 0.2  # base RTTs this close to the smallest of a group are one
+_ALIKE = 0.2  # base RTTs, and spaces of pings, this close to the smallest of a group are one
 _ALIKE_MS, _TOGETHER_S = 1.0, 1.0
 _ALIKE_RATE = 1.5  # rates within this factor are alike: flows of unknown controls with others may have others
 _MOST_NAMED = 4  # flows of a table that are named
@@ -117,7 +117,10 @@ def _unlike(flow: Flow, one: dict[str, Any]) -> tuple[bool, ...]:
 def _turned(found: Measured) -> None:
     """Let a measurement of uploads alone pass the bottleneck, as one of downloads does."""
     senders = [flow for flow in found.flows if flow.kind != "ping"]
-    if senders and all(flow.direction == "up" for flow in senders):
+    ways = {flow.direction for flow in senders}
+    if len(ways) == 1 and found.hops and not found.exact:  # the other queue has acknowledgements alone
+        found.queue, found.hops = found.hops["reverse" if ways == {"up"} else "bottleneck"], {}
+    if ways == {"up"}:
         for flow in found.flows:
             flow.direction = "down"
         found.setup = {
@@ -126,7 +129,7 @@ def _turned(found: Measured) -> None:
             if not key.startswith("bottleneck.")
         }
         found.source["uploads"] = True
-    elif senders and all(flow.direction == "down" for flow in senders):
+    elif ways == {"down"}:
         for flow in found.flows:
             flow.direction = "down"
         found.setup = {key: fact for key, fact in found.setup.items() if not key.startswith("reverse.")}
@@ -156,6 +159,9 @@ def _alike(first: Flow, flow: Flow) -> bool:
         low, high = sorted((first.goodput_mbit, flow.goodput_mbit))
         if high > _ALIKE_RATE * low:
             return False
+    gaps = sorted(one.gap_s or 0.0 for one in (first, flow))
+    if gaps[1] > gaps[0] * (1 + _ALIKE):
+        return False
     near = abs(first.start_s - flow.start_s) <= _TOGETHER_S and abs(first.end_s - flow.end_s) <= _TOGETHER_S
     rtts = [_ms(one.base_rtt) for one in (first, flow)]
     if None in rtts:

@@ -21,6 +21,7 @@ _RTT = re.compile(r"(?:\brtt|[_\W]rtt)[_=: ]*(\d+(?:\.\d+)?)\s*ms", re.IGNORECAS
 _SIZES = {"k": 1e3, "m": 1e6, "g": 1e9}
 _SHAPERS = {"tbf": "rate", "cake": "bandwidth", "netem": "rate"}
 _TABLES = ("runs", "flows", "classes", "rtt", "sojourn", "hops")  # of our own files
+WAYS = {"INGRESS_INFO": "bottleneck", "EGRESS_INFO": "reverse"}  # interfaces of a host that shapes
 _OF_EXPERIMENT = "the experiment"
 _COMMON = ("none", "off", "raw")  # words that say nothing alone
 _LEAST_SHARE = 0.9  # of a rate that the title says: a flow that had more went the other way
@@ -65,10 +66,14 @@ def control(data: Data, name: str, *, up: bool) -> Fact:
 
 
 def _parameter(data: Data, key: str, *, up: bool) -> str:
+    parts = _parameters(data).get(key, "").split(",")
+    return (parts[0] if up or len(parts) < 2 else parts[1]).strip()
+
+
+def _parameters(data: Data) -> dict[str, str]:
+    """Return what the test was told."""
     table = data.metadata.get("TEST_PARAMETERS")
-    said = table.get(key) if isinstance(table, dict) else None
-    parts = said.split(",") if isinstance(said, str) else []
-    return (parts[0] if up or len(parts) < 2 else parts[1]).strip() if parts else ""
+    return {key: one for key, one in table.items() if isinstance(one, str)} if isinstance(table, dict) else {}
 
 
 def _hosts(data: Data) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -82,9 +87,8 @@ def _hosts(data: Data) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def describe(data: Data, found: Measured) -> None:
     """Add what the metadata say of the set-up."""
-    sections = {"EGRESS_INFO": "reverse", "INGRESS_INFO": "bottleneck"}
     for host, table in _hosts(data):
-        for key, section in sections.items():
+        for key, section in WAYS.items():
             info = table.get(key)
             if isinstance(info, dict) and f"{section}.rate" not in found.setup:
                 where = f"{host or 'the host that measures'}, {info.get('iface') or 'its interface'}"
@@ -99,6 +103,24 @@ def describe(data: Data, found: Measured) -> None:
         found.setup["hosts.ecn"] = Fact(
             "true" if str(ecn) == "1" else "false", f"sysctl tcp_ecn = {ecn} where it was measured"
         )
+
+
+def ways(data: Data) -> dict[str, str]:
+    """Return which queue each host counted: that of the interface that shapes this way, where only one host has it."""
+    hosts, interfaces = (
+        [one.strip() for one in _parameters(data).get(f"qdisc_stats_{what}", "").split(",")]
+        for what in ("hosts", "interfaces")
+    )
+    if set(hosts) == set(WAYS.values()):  # as dumbbell calls them
+        return {host: host for host in hosts}
+    tables = dict(_hosts(data))
+    found = {}
+    for host, interface in zip(hosts, interfaces, strict=False):
+        for key, way in WAYS.items():
+            info = tables.get(host, {}).get(key)
+            if isinstance(info, dict) and info.get("iface") == interface and _shaped(info, way, host):
+                found[host] = way
+    return found if len(set(found.values())) == len(found) else {}
 
 
 def _shaped(info: dict[str, Any], section: str, where: str) -> dict[str, Fact]:

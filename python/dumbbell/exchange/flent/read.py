@@ -62,8 +62,8 @@ def of_data(data: Data) -> Measured:
         source=metadata.source(data),
         notes=notes,
     )
-    _queues(data, points, found)
     metadata.describe(data, found)
+    _queues(data, points, found)
     _base_rtts(found)
     metadata.restore(data, found)
     return found
@@ -173,9 +173,10 @@ def _ping(data: Data, name: str, points: Floats) -> Flow | None:
     times, rtts = samples.times[keep], rtts[keep]
     if not len(rtts):
         return None
-    first, end = int(np.argmin(times)), float(times.max())
-    # netperf has one ping on its way at a time, all others send them at even spaces
-    gap = float(np.median(rtts)) / 1e3 if counted else float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+    end = float(times.max())
+    sent = np.sort(times - rtts / 1e3)  # a sample has the time of the answer
+    # netperf has one ping on its way at a time
+    gap = float(np.median(rtts)) / 1e3 if counted else _gap(times, sent)
     figures: dict[str, float | int] = measured.of_samples(rtts)
     figures |= {"rtt_mean_ms": float(rtts.mean()), "rtt_max_ms": float(rtts.max()), "answers": len(rtts)}
     series = pl.DataFrame({"time_s": points, "rtt_ms": measured.column(measured.held(times, rtts, points))})
@@ -184,13 +185,27 @@ def _ping(data: Data, name: str, points: Floats) -> Flow | None:
         one(name),
         "ping",
         "up",
-        start_s=max(0.0, float(times[first] - rtts[first] / 1e3)),  # a sample has the time of the answer
+        start_s=max(0.0, float(sent[0])),
         end_s=end,
         figures=figures,
         series=series,
         rtts_ms=rtts,
         gap_s=gap or None,
     )
+
+
+def _gap(*known: Floats) -> float:
+    """Return the time between pings, s, which leave at even spaces: of the times that are most even; 0 of one ping.
+
+    Times of answers are less even than those of pings, unless they are the points of a plot.
+    """
+    found = []
+    for times in known:
+        gaps = np.diff(np.sort(times))
+        if len(gaps):
+            gap = float(np.median(gaps))
+            found.append((float(np.median(np.abs(gaps - gap))), gap))
+    return min(found, default=(0.0, 0.0))[1]
 
 
 def _is_frequency(data: Data, name: str, raw: Floats) -> bool:
@@ -208,11 +223,13 @@ def _is_frequency(data: Data, name: str, raw: Floats) -> bool:
 
 
 def _queues(data: Data, points: Floats, found: Measured) -> None:
-    """Add what queue disciplines counted over time: of the only queue, or of those that are called as ours."""
+    """Add what queue disciplines counted over time: of the only queue, or of those whose way the metadata say."""
     names = sorted({name.partition("::")[0] for name in [*data.raw, *data.results] if _QUEUE.match(name)})
     frames = {name.partition("_stats_")[2]: one for name in names if (one := _queue(data, name, points)) is not None}
-    if frames.keys() == {"bottleneck", "reverse"}:
-        found.queue, found.hops = frames["bottleneck"], frames
+    ways = metadata.ways(data)
+    both = {way: frames[host] for host, way in ways.items() if host in frames}
+    if len(both) == len(frames) == len(metadata.WAYS):
+        found.queue, found.hops = both["bottleneck"], {way: both[way] for way in metadata.WAYS.values()}
     elif len(frames) == 1:
         found.queue = next(iter(frames.values()))
     elif frames:
