@@ -281,10 +281,13 @@ def test_without_our_metadata_the_series_are_added_up(
 
 
 def test_what_a_proposal_leaves_out_of_a_run_is_told(tmp_path: Path) -> None:
-    other = dumbbell.run(TWO | {"flows": [TWO["flows"][0] | {"loss": 0.01}]})
+    alone = TWO | {"flows": TWO["flows"][:1]}
+    other = dumbbell.run(alone | {"flows": [alone["flows"][0] | {"loss": 0.01}]})
     (path,) = write.export(other, str(tmp_path / "other.flent.gz"))
     one = keep.proposed(path, formats.read(path), "x")
     assert one.measured.notes == ["the experiment that is proposed is not that of the run, for flows[0].loss"]
+    named = keep.described(path, formats.read(path), experiment.parse(alone, "alone.toml").cell(0))
+    assert named.measured.notes == ["dumbbell wrote it of a run that was not of alone, for flows[0].loss"]
 
 
 def test_an_imported_file_is_exported_as_the_same_test(tmp_path: Path) -> None:
@@ -358,6 +361,17 @@ def test_round_trips_per_second_are_round_trips(tmp_path: Path) -> None:
     data["raw_values"]["Ping (ms) UDP BE1"] = [{"t": 1577836800 + n / 5, "val": 50.0} for n in range(5)]
     (ping,) = [flow for flow in read(tmp_path, data).flows if flow.name == "Ping (ms) UDP BE1"]
     assert ping.figures["rtt_p50_ms"] == 20.0 and ping.gap_s == 0.02
+
+
+def test_pings_left_at_even_spaces_whenever_they_were_answered(tmp_path: Path) -> None:
+    rtts = [20.0, 60.0, 140.0, 20.0, 90.0, 30.0, 180.0, 20.0]
+    data = foreign()
+    data["results"]["Ping (ms) ICMP"] = [45.0] * 5
+    data["raw_values"]["Ping (ms) ICMP"] = [
+        {"t": 1577836800.0 + 0.05 * n + rtt / 1e3, "val": rtt} for n, rtt in enumerate(rtts)
+    ]
+    ping = read(tmp_path, data).flows[-1]
+    assert ping.gap_s == pytest.approx(0.05, rel=1e-4) and ping.start_s == pytest.approx(0, abs=1e-5)
 
 
 def test_counters_since_the_start_are_counted_per_interval(tmp_path: Path) -> None:

@@ -56,15 +56,16 @@ def proposed(
         found.flows = flows  # as they are in its configuration
         name = found.exact["name"] if own_name and found.exact["name"] else name
         cell = dataclasses.replace(cell, experiment=name, title=found.exact["title"])
-        ours, theirs = (dimensions.seedless(one) for one in (json.loads(made.cell.config), found.exact["config"]))
-        if unlike := [matrix.path_text(path) for path in dimensions.unlike((), [ours, theirs])]:
-            found.notes.append(f"the experiment that is proposed is not that of the run, for {listed(unlike, _NAMED)}")
+        if unlike := _unlike(made.cell, found.exact["config"]):
+            found.notes.append(f"the experiment that is proposed is not that of the run, for {unlike}")
     return Imported(path, name, found, cell, made.text, made.known, made.assumed)
 
 
 def described(path: Path, found: Measured, cell: Cell) -> Imported:
     """Return a file that measured a cell of an experiment; raises InputError if its flows are others."""
     if found.exact:  # whose flows have their order
+        if unlike := _unlike(cell, found.exact["config"]):
+            found.notes.append(f"dumbbell wrote it of a run that was not of {cell.experiment}, for {unlike}")
         found.exact["config"] = cell.groups
     else:
         setup.matched(found, cell.groups)
@@ -77,6 +78,13 @@ def described(path: Path, found: Measured, cell: Cell) -> Imported:
             says = f"{there[kind]} {what} are in the file, and {counted[kind]} in {cell.experiment}"
             raise Unfit(str(path), "", says, "an experiment of these flows")
     return Imported(path, cell.experiment, found, cell, known=setup.paths(cell.given))
+
+
+def _unlike(cell: Cell, config: dict[str, Any]) -> str:
+    """Return the keys by which a cell is not the configuration of a run; empty if it is."""
+    ours, theirs = (dimensions.seedless(one) for one in (json.loads(cell.config), config))
+    found = [matrix.path_text(path) for path in dimensions.unlike((), [ours, theirs])]
+    return listed(found, _NAMED) if found else ""
 
 
 def _cell(one: Imported, seed: int, content: str = "") -> Cell:
