@@ -369,7 +369,7 @@ def test_a_distribution_of_pings_is_of_every_answer(tmp_path: Path, drawn: Drawn
     results.plot("cdf", value="pings")
     answers = results.flows.filter(cc="ping")["answers"].sum()
     assert drawn.frame["count"].sum() == answers > 0 and drawn["x_label"] == "RTT of pings, ms"
-    with pytest.raises(InputError, match=r"unknown measure pings; did you mean rtt\?.*--where kind=udp keeps pings"):
+    with pytest.raises(InputError, match=r"pings; did you mean rtt_mean_ms\?.*--where kind=udp keeps pings"):
         results.plot("box", value="pings")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dumbbell.errors import Conflict, InputError, Missing, Unfit, Unwritable, WrongValue, one_line, several
+from dumbbell.errors import Conflict, InputError, Unfit, Unwritable, WrongValue, one_line, several
 from dumbbell.experiment import units
 
 if TYPE_CHECKING:
