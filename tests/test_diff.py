@@ -209,6 +209,18 @@ def test_a_change_of_nothing_has_no_size(tmp_path: Path) -> None:
     assert "mean change of a cell" in found.markdown() and "%" not in row, row
 
 
+def test_a_change_to_nothing_is_all_of_it() -> None:
+    place = {"pair": 0, "where": "", "table": "runs", "measure": "drops", "part": ""}
+    a, b = (
+        pl.DataFrame([place | {"seed": seed, "hash": f"{seed}{end}", "value": value} for seed, value in enumerate(own)])
+        for end, own in (("a", [40.0, 41.0]), ("b", [0.0, 0.0]))
+    )
+    row = diff.held(a, b, ("A", "B")).measures.row(0, named=True)
+    assert (row["change"], row["change_low"]) == (-1.0, -1.0) and row["change_high"] > -1.0
+    back = diff.held(b, a, ("A", "B")).measures.row(0, named=True)
+    assert back["change"] is None, "a change of nothing has no size"
+
+
 def test_an_interval_narrower_than_a_bin_says_so(tmp_path: Path) -> None:
     """Quantiles of unlike runs in one bin have no spread; that is not certainty to the last digit."""
     matrix = {"bottleneck.rate": ["10Mbit", "20Mbit"]}

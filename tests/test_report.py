@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import zlib
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from conftest import Command, described, examples
 from dumbbell import Results, report
 from dumbbell.errors import InputError
 from dumbbell.experiment.file import load
+from dumbbell.explain import observed
+from dumbbell.explain.explained import explained
 from dumbbell.figures import html
 from dumbbell.report import page as writing
 from dumbbell.report import repeat, series
@@ -210,6 +213,29 @@ def test_findings_say_what_diff_says(page: str, store: Path) -> None:
     differs = Results(store).diff(by="bottleneck.aqm", values=[measure]).measures.filter(part=of).row(0, named=True)
     shown = [float(one) for one in re.findall(r'class="number">([0-9.]+)<', rest)]
     assert differs["differs"] and shown == [pytest.approx(differs[side], rel=1e-3) for side in "ab"]
+    # a measure of flows is told of both, the one that wins and the one that loses, and no row is of no cell
+    rows = re.findall(r'data-show="(flows\.[^"]+)">[^<]*</button></th><td>flow (cubic|bbr3)(?: <span|<)', part)
+    assert rows and set(rows) == {(measure, flow) for measure, _ in rows for flow in ("cubic", "bbr3")}
+    assert not re.search(r'class="number">0 of', part)
+
+
+def test_findings_say_which_flow_gets_more(page: str, store: Path, tmp_path: Path) -> None:
+    part = page.partition("How the flows share")[2].partition("</table>")[0]
+    flows = Results(store).parts("flows", ["goodput_mbit"]).group_by("cell", "part").agg(pl.col("goodput_mbit").mean())
+    flows = flows.with_columns(share=pl.col("goodput_mbit") / pl.col("goodput_mbit").sum().over("cell"))
+    of_flow = {flow: flows.filter(part=flow)["share"].to_list() for flow in ("cubic", "bbr3")}
+    wins = sum(share > 0.5 for share in of_flow["bbr3"])
+    first, count = ("bbr3", wins) if wins > 9 else ("cubic", 18 - wins)
+    assert f"<p>{first} gets more goodput than" in part and f"in {count} of 18 cells" in part
+    for flow, share in of_flow.items():
+        row = re.search(rf'<tr><th scope="row">{flow}</th>(.*?)</tr>', part)
+        assert row
+        mean, least, most = (float(one) for one in re.findall(r">([0-9.]+) %", row[1]))
+        found = (100 * float(np.mean(share)), 100 * min(share), 100 * max(share))
+        assert (mean, least, most) == pytest.approx(found, rel=0.06)
+    alone = dumbbell.run(described(flows=TABLE["flows"], seeds=[1, 2], duration="3s"), progress=False)
+    text = alone.report(tmp_path / "alone.html").read_text(encoding="utf-8")
+    assert re.search(r"gets more goodput than \w+ in the mean over seeds. They get [0-9.]+ Mbit/s for", text)
 
 
 def test_series_are_those_of_the_store(page: str, store: Path) -> None:
@@ -284,7 +310,10 @@ def test_one_run_and_results_of_a_notebook(tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     found = model(text)
     assert found["alone"] == [0] and found["figures"] == [] and found["key"] == results.keys
-    assert "<title>One run</title>" in text and "these runs differ in no key" in text
+    assert "<title>One run</title>" in text
+    said = explained(observed.of_results(results)).results
+    assert {"utilisation", "shares", "waiting", "signals"} <= {one.kind for one in said}
+    assert [f"<li>{escape(one.sentence)}</li>" in text for one in said] == [True] * len(said)
 
 
 def test_runs_without_series_or_with_short_flows(tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from dumbbell.results.results import Results
 from dumbbell.results.tables import number
 
 _MOST_VALUES = 6  # values of a key that are held against its first
-_MOST_ROWS = 8  # measures of one comparison
+_MOST_MEASURES = 8  # of one comparison
+_MOST_PARTS = 6  # flows of one measure
 # what is compared where files or engines do not differ: what users of links and flows notice
 _HEADLINES = (
     *("runs.utilisation", "runs.goodput_total_mbit", "runs.sojourn_mean_ms", "runs.sojourn_p99_ms", "runs.jain"),
@@ -124,7 +125,7 @@ def rankings(of: Sequence[Side]) -> list[Ranking]:
                 titles[f"{key.name}={_quoted(first)},{_quoted(other)}"] = f"{key.name}: {first} (A) against {other} (B)"
         for by, differs in diff.by_each(side.results, list(titles), known).items() if titles and known else ():
             title = f"{side.name}: {titles[by]}" if len(of) > 1 else titles[by]
-            found.append(Ranking(title, differs.lines[1:], _rows(differs)[:_MOST_ROWS]))
+            found.append(Ranking(title, differs.lines[1:], _rows(differs)))
     return found
 
 
@@ -133,24 +134,47 @@ def _quoted(text: str) -> str:
 
 
 def _rows(found: Diff) -> list[dict[str, Any]]:
-    """Return the measures that differ, the surest and largest first."""
+    """Return the measures that differ, the surest and largest first; of flows all, if one of them differs.
+
+    What one flow loses another may win: a row of one of them alone would not say so.
+    """
+    measures = found.measures
+    of = {table: set(measures.filter(table=table)["part"]) for table in ("flows", "classes")}
+    if of["flows"] == of["classes"]:  # a class for each flow
+        measures = measures.filter(pl.col("table") != "classes")
+    differing = measures.filter("differs").select("table", "measure").unique(maintain_order=True)
+    sign = pl.col("relative").sign()
+    same = found.frame.select("table", "measure", "part", cell=sign).join(
+        measures.select("table", "measure", "part", mean=sign), on=["table", "measure", "part"]
+    )
+    agree = same.group_by("table", "measure", "part").agg(agree=(pl.col("cell") == pl.col("mean")).sum())
+    measures = measures.join(agree, on=["table", "measure", "part"], how="left", maintain_order="left")
     rows = []
-    for row in found.measures.filter("differs").iter_rows(named=True):
-        nothing = row["a"] == 0
-        whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
-        rows.append(
-            {
-                "measure": f"{row['table']}.{row['measure']}",
-                "label": axis_label(row["measure"], row["table"]),
-                "of": f"{whose} {row['part']}".strip(),
-                "a": number(row["a"]),
-                "b": number(row["b"]),
-                "change": "-" if nothing or row["change"] is None else percent(row["change"]),
-                "interval": "-" if nothing else interval(row["change_low"], row["change_high"], percent),
-                "cells": f"{row['differing']} of {row['cells']}",
-            }
-        )
+    for table, measure in differing.head(_MOST_MEASURES).iter_rows():
+        own = measures.filter(table=table, measure=measure)
+        rows += [_row(row) for row in own.head(_MOST_PARTS).iter_rows(named=True)]
     return rows
+
+
+def _row(row: dict[str, Any]) -> dict[str, Any]:
+    nothing = row["a"] == 0
+    whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
+    return {
+        "measure": f"{row['table']}.{row['measure']}",
+        "label": axis_label(row["measure"], row["table"]),
+        "of": f"{whose} {row['part']}".strip(),
+        "a": number(row["a"]),
+        "b": number(row["b"]),
+        "change": "-" if nothing or row["change"] is None else percent(row["change"]),
+        "interval": "-" if nothing else _interval(row["change_low"], row["change_high"]),
+        "cells": f"{row['agree']} of {row['cells']}",
+        "sure": bool(row["differs"]),
+    }
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    """Return an interval in words; without an upper end, the mean of A may be nothing."""
+    return f"{percent(low)} or more" if low is not None and high is None else interval(low, high, percent)
 
 
 def claims(runs: Runs, of: Sequence[Side], wanted: Sequence[str], *, run_program: bool = False) -> list[Judged]:

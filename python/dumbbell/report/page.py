@@ -11,7 +11,7 @@ from typing import Any
 
 from dumbbell.errors import Unwritable
 from dumbbell.figures import html
-from dumbbell.report import findings, measured, references, repeat, text
+from dumbbell.report import findings, measured, references, repeat, shares, text
 from dumbbell.report.findings import Compared, Side
 from dumbbell.report.measured import Table
 from dumbbell.report.series import RUNS_OF_A_CHUNK, Chunk, Series
@@ -93,7 +93,15 @@ class _Report:
             "run": ("What was run", text.what_was_run(runs, self._sides)),
             "findings": (
                 "Findings",
-                text.findings(judged, self._compared, refused, findings.rankings(self._sides), names),
+                text.findings(
+                    judged,
+                    self._compared,
+                    refused,
+                    findings.rankings(self._sides),
+                    names,
+                    shares.shares(self._sides),
+                    shares.one_run(self._sides),
+                ),
             ),
         }
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from html import escape
+from typing import Any
 
 from dumbbell.errors import InputError
 from dumbbell.report.findings import Compared, Judged, Ranking, Side
 from dumbbell.report.references import Published
+from dumbbell.report.shares import Shares
 from dumbbell.report.sources import Runs, Source
 from dumbbell.results.versions import kind
 
@@ -115,9 +118,14 @@ def findings(
     refused: Sequence[str],
     ranked: Sequence[Ranking],
     names: Sequence[str],
+    shared: Sequence[Shares],
+    one_run: Sequence[str],
 ) -> str:
-    """Return the section of findings: verdicts, differences between sides, differences between settings."""
+    """Return the section of findings: verdicts, what one run came to, who gets more, what differs."""
     parts = [_claims(one) for one in judged]
+    if one_run:
+        parts.append(f"<ul>{''.join(f'<li>{escape(sentence)}</li>' for sentence in one_run)}</ul>")
+    parts += [_shares(one) for one in shared]
     for one in compared:
         parts.append(_sides(one, names))
     parts += [f'<p class="note">Not compared: {escape(text)}.</p>' for text in refused]
@@ -159,43 +167,62 @@ def _claims(one: Judged) -> str:
     return "".join(parts)
 
 
+def _shares(one: Shares) -> str:
+    heading = f"How the flows share{': ' if one.title else ''}{escape(one.title)}"
+    heads = ["flow", "goodput of a flow, Mbit/s", "share of all, mean"]
+    heads += ["least", "most"] if len(one.rows[0]) > 4 else []
+    heads.append("cells where it gets most")
+    head = "".join(f'<th scope="col"{" class=number" * (0 < i < 3)}>{text}</th>' for i, text in enumerate(heads))
+    body = "".join(
+        f'<tr><th scope="row">{escape(row[0])}</th>'
+        + "".join(f"<td{' class=number' * (i < 2)}>{escape(text)}</td>" for i, text in enumerate(row[1:]))
+        + "</tr>"
+        for row in one.rows
+    )
+    return f'<h3>{heading}</h3><p>{escape(one.says)}</p><div class="scroll"><table><tr>{head}</tr>{body}</table></div>'
+
+
 def _sides(one: Compared, names: Sequence[str]) -> str:
     lines = "".join(f'<p class="note">{escape(line)}</p>' for line in one.lines)
     heading = f"<h3>{escape(names[one.a])} (A) and {escape(names[one.b])} (B)</h3><p>{escape(one.verdict)}</p>"
     if not one.rows:
         return heading + lines
-    return f"{heading}{_differences(one.rows[:12])}<details><summary>How they were compared</summary>{lines}</details>"
+    return f"{heading}{_differences(one.rows)}<details><summary>How they were compared</summary>{lines}</details>"
 
 
 def _ranking(one: Ranking, *, first: bool) -> str:
     if not one.rows:
         told = "no difference is sure"
     else:
-        told = "; ".join(
-            f'{escape(_without_unit(row["label"]))}{_of(row)} <span class="big">{escape(_changed(row))}</span>'
-            for row in one.rows[:3]
-        )
+        measures = itertools.groupby(one.rows, key=lambda row: row["measure"])
+        told = "; ".join(_told(list(rows)) for _, rows in itertools.islice(measures, 3))
     lines = "".join(f'<p class="note">{escape(line)}</p>' for line in one.lines)
     body = _differences(one.rows) if one.rows else ""
     opened = " open" if first and one.rows else ""
     return f"<details{opened}><summary><b>{escape(one.title)}</b>: {told}</summary>{body}{lines}</details>"
 
 
+def _told(rows: Sequence[dict[str, Any]]) -> str:
+    """Return one measure and how it changes, of every flow of which that is sure."""
+    changes = [f'{_of(row)} <span class="big">{escape(_changed(row))}</span>' for row in rows if row["sure"]]
+    return escape(_without_unit(rows[0]["label"])) + ",".join(changes)
+
+
 def _without_unit(label: str) -> str:
     return label.rpartition(",")[0] or label
 
 
-def _changed(row: dict[str, str]) -> str:
+def _changed(row: dict[str, Any]) -> str:
     return f"{row['a']} to {row['b']}" if row["change"] == "-" else row["change"]
 
 
-def _of(row: dict[str, str]) -> str:
+def _of(row: dict[str, Any]) -> str:
     part = row["of"].partition(" ")[2]
     return f" of {escape(part)}" if part else ""
 
 
-def _differences(rows: Iterable[dict[str, str]]) -> str:
-    heads = ("measure", "of", "A", "B", "change", "95 % interval", "cells that differ")
+def _differences(rows: Iterable[dict[str, Any]]) -> str:
+    heads = ("measure", "of", "A", "B", "change", "95 % interval", "cells that change so")
     head = "".join(
         f'<th scope="col"{"" if i < 2 else " class=number"}>{escape(text)}</th>' for i, text in enumerate(heads)
     )
@@ -204,10 +231,11 @@ def _differences(rows: Iterable[dict[str, str]]) -> str:
         show = (
             f'<button type="button" class="link" data-show="{escape(row["measure"])}">{escape(row["label"])}</button>'
         )
+        sure = "" if row["sure"] else ' <span class="note">(not sure)</span>'
         numbers = "".join(
             f'<td class="number">{escape(row[key])}</td>' for key in ("a", "b", "change", "interval", "cells")
         )
-        body.append(f'<tr><th scope="row">{show}</th><td>{escape(row["of"])}</td>{numbers}</tr>')
+        body.append(f'<tr><th scope="row">{show}</th><td>{escape(row["of"])}{sure}</td>{numbers}</tr>')
     return f'<div class="scroll"><table><tr>{head}</tr>{"".join(body)}</table></div>'
 
 

@@ -229,7 +229,8 @@ def _how(compared: pl.DataFrame) -> str:
     way = "paired seed by seed" if kinds["paired"].all() else "means of different seeds, Welch's test"
     if kinds["paired"].any() and not kinds["paired"].all():
         way = "paired seed by seed where both have the seeds"
-    return f"{_count(compared['pair'].n_unique(), 'cell')} in both, n = {times(kinds['n'])}; {way}."
+    why = " seeds (runs that are equal count once)" if kinds["n"].n_unique() > 1 else ""
+    return f"{_count(compared['pair'].n_unique(), 'cell')} in both, n = {times(kinds['n'])}{why}; {way}."
 
 
 def pairs_of_two(first: Results, second: Results) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
@@ -578,8 +579,8 @@ def _tested(rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_a(relative: pl.Expr) -> pl.Expr:
-    """Return (b - a) / a for (b - a) / ((a + b) / 2), null where a is as good as nothing."""
-    return pl.when(relative.abs() < 1.999).then(relative / (1 - relative / 2))
+    """Return (b - a) / a for (b - a) / ((a + b) / 2), null where a is as good as nothing; at least -1."""
+    return pl.when(relative < 1.999).then(pl.max_horizontal(relative / (1 - relative / 2), pl.lit(-1.0)))
 
 
 def _decided(rows: pl.DataFrame) -> pl.DataFrame:
