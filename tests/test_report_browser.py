@@ -89,6 +89,12 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def is_said(text: str, mean: float) -> bool:
+    """Whether a mean with half of its interval, in words, begins with this mean, in so many decimals."""
+    shown = text.partition(" ")[0]
+    return float(shown) == pytest.approx(mean, rel=1e-3, abs=0.51 * 10 ** -len(shown.partition(".")[2]))
+
+
 MAP = 'table.map[aria-label^="time in queue, mean"]'
 
 
@@ -135,8 +141,10 @@ def test_cells_of_a_map_are_means_of_the_store(page: Page, files: Path) -> None:
             & (pl.col("flows[*].base_rtt") == words["base rtt"])
         ).row(0, named=True)
         assert value == pytest.approx(row["mean"], rel=1e-5)
-        half = label.rpartition(" ± ")[2]
-        assert float(half) == pytest.approx(row["half"], rel=0.06), label  # two digits
+        mean, half = label.rpartition(": ")[2].split(" ± ")
+        decimals = len(half.partition(".")[2])
+        assert decimals == len(mean.partition(".")[2]), label
+        assert float(half) == pytest.approx(row["half"], abs=0.51 * 10**-decimals), label
 
 
 def test_a_click_shows_the_runs_behind_a_cell(page: Page, files: Path) -> None:
@@ -221,7 +229,7 @@ def test_filters_leave_what_they_say(page: Page, files: Path) -> None:
             and one[place["bottleneck.rate"]] == f"{row['bottleneck.rate_mbit']:g}Mbit"
             and one[place["flows[*].base_rtt"]] == f"{row['flows[*].base_rtt_ms']:g}ms"
         ]
-        assert float(mine[place["utilisation"]].partition(" ")[0]) == pytest.approx(row["mean"], rel=1e-3)
+        assert is_said(mine[place["utilisation"]], row["mean"])
     # no value is left: the figures say why they are empty
     page.value("""document.querySelectorAll('#filters [data-key="bottleneck.rate"] button')[1].click()""")
     page.until("document.getElementById('kept').textContent === '0 of 36 runs'")
@@ -250,9 +258,9 @@ def test_tables_are_sorted_by_any_column(page: Page, files: Path) -> None:
             """
         )
         assert values[0] == ("descending" if descending else "ascending"), times
-        numbers = [float(one.partition(" ")[0]) for one in values[1:]]
         means = aggregate.means(Results(files / "a.duckdb"), "sojourn_mean_ms").frame["mean"].to_list()
-        assert numbers == pytest.approx(sorted(means, reverse=descending), rel=1e-3)
+        for text, mean in zip(values[1:], sorted(means, reverse=descending), strict=True):
+            assert is_said(text, mean), (text, mean)
     page.value("document.querySelector('#means tbody button').click()")
     page.until("!document.getElementById('panel').hidden")
 
@@ -278,8 +286,7 @@ def test_sides_are_compared_cell_by_cell(chromium: browser.Browser, files: Path)
     wanted = {row["where"]: row for row in differs.iter_rows(named=True)}
     for where, a, b, difference, change in rows:
         row = wanted[where]
-        assert float(a.partition(" ")[0]) == pytest.approx(row["a"], rel=1e-3)
-        assert float(b.partition(" ")[0]) == pytest.approx(row["b"], rel=1e-3)
+        assert is_said(a, row["a"]) and is_said(b, row["b"])
         assert float(difference) == pytest.approx(row["difference"], rel=1e-2, abs=1e-4)
         assert float(change) == pytest.approx(100 * (row["b"] - row["a"]) / row["a"], abs=0.06)
     page.value("document.querySelector('#sides tbody button').click()")
@@ -329,6 +336,167 @@ def test_labels_leave_out_what_all_values_of_an_algorithm_have_in_common(page: P
     short = ["red(limit=1kB)", "red(limit=2kB)", "cake", "codel", "red(a=1)"]
     assert page.value(f"report.brief({json.dumps(texts)}, new Set([0, 1, 2, 3]))") == short
     assert page.value(f"report.brief({json.dumps(texts)}, new Set([0, 1, 2, 3, 4]))") == [*texts[:2], *short[2:]]
+
+
+# keeps every chart that is drawn from now on
+CHARTS = """
+(() => {
+  window.made = [];
+  const { chart } = dumbbell;
+  dumbbell.chart = async (...all) => {
+    made.push(await chart(...all));
+    return made.at(-1);
+  };
+})()
+"""
+# one figure, in place of all others
+FIGURE = """
+(() => {
+  document.getElementById("figures").replaceChildren(document.createElement("div"));
+  const host = document.getElementById("figures").firstChild;
+  window.figure = new report.Figure(host, SETTINGS);
+  figure.host.scrollIntoView();
+})()
+"""
+SWATCHES = """
+Object.fromEntries([...document.querySelectorAll("PLACE .legend .swatch")].map(
+  one => [one.textContent, one.querySelector("svg").innerHTML.match(/--series-(\\d)/)?.[1]]))
+"""
+
+
+def figure(page: Page, settings: dict[str, Any]) -> None:
+    page.value("void made.splice(0)")
+    page.value(FIGURE.replace("SETTINGS", json.dumps(settings)))
+    page.until("document.querySelectorAll('#figures .chart').length")
+    page.until("made.length === document.querySelectorAll('#figures .chart').length")
+
+
+def test_a_flow_has_one_colour_in_figures_and_panels(page: Page) -> None:
+    page.value(CHARTS)
+    figure(page, {"measure": "flows.goodput_mbit", "kind": "lines", "y": "flow"})
+    both = page.value(SWATCHES.replace("PLACE", "#figures"))
+    assert both == {"cubic": "0", "bbr3": "1"}
+    drawn = page.value("Object.fromEntries(made[0].view.data('source_0').map(row => [row.c, String(row.k)]))")
+    assert drawn == both
+    page.value("void made.splice(0); report.open([5], 'a run')")
+    page.until("document.querySelector('#panel [data-panel=goodput][data-drawn]')")
+    shown = page.value(SWATCHES.replace("PLACE", "#panel .plot:first-child"))
+    assert shown == both and list(shown) == list(both), "in one order, too"
+    panel = "made.find(one => one.view.data('source_0').some(row => row.s))"
+    rows = page.value(f"{panel}.view.data('source_0').map(row => [row.s, String(row.k)])")
+    assert {tuple(row) for row in rows} == set(both.items())
+    # of several alike the first, and all together, look as the kind does
+    assert page.value("['cubic', 'cubic #1', 'cubic, mean of 4 flows', 'bbr3'].map(report.hue)") == [0, 0, 0, 1]
+    assert page.value("report.hue('cubic #2')") not in (0, 1)
+
+
+def test_what_the_filters_leave_keeps_its_colour(page: Page) -> None:
+    page.value(CHARTS)
+    page.value("report.filter('flow', ['bbr3']); report.filter('bottleneck.rate', ['10Mbit', '20Mbit'])")
+    figure(page, {"measure": "flows.goodput_mbit", "kind": "dots", "x": "bottleneck.aqm", "y": "bottleneck.rate"})
+    assert page.value(SWATCHES.replace("PLACE", "#figures")) == {"10Mbit": "1", "20Mbit": "2"}
+
+
+def test_every_cell_has_a_mark_of_its_own(page: Page) -> None:
+    page.value(CHARTS)
+    figure(page, {"measure": "runs.sojourn_mean_ms", "kind": "points", "second": "runs.utilisation"})
+    rows = page.value("made.flatMap((one, at) => one.view.data('source_0').map(row => [at, row.k, row.m]))")
+    assert len(rows) == 18 == len({tuple(row) for row in rows})
+    legend = page.value("document.querySelector('#figures .legend').innerText.split('\\n').map(one => one.trim())")
+    assert {"codel", "pfifo", "base rtt 10ms", "base rtt 40ms"} <= set(legend)
+
+
+def test_axes_end_where_values_do(page: Page) -> None:
+    page.value(CHARTS)
+    # of two seeds, intervals are wide: they reach below 0 and beyond 1
+    for measure, most in (("runs.jain", 1), ("runs.drop_share", 1), ("runs.sojourn_mean_ms", None)):
+        figure(page, {"measure": measure, "kind": "dots"})
+        for low, high in page.value("made.map(one => one.view.scale('x').domain())"):
+            assert low >= 0 and (most is None or high <= most), measure
+    ends = page.value("report.groups(report.table('runs'), [report.measure('runs.jain')], report.table('runs').all)")
+    assert any(one["values"][0]["mean"] + one["values"][0]["half"] > 1 for one in ends), "an interval beyond 1"
+    figure(page, {"measure": "runs.jain", "kind": "points", "second": "runs.drop_share"})
+    for x, y in page.value("made.map(one => [one.view.scale('x').domain(), one.view.scale('y').domain()])"):
+        assert x[0] >= 0 and x[1] <= 1 and y[0] >= 0 and y[1] <= 1
+    # a logarithmic axis has no 0
+    figure(page, {"measure": "runs.sojourn_mean_ms", "kind": "dots", "log": True})
+    assert min(page.value("made.map(one => one.view.scale('x').domain()[0])")) > 0
+
+
+def test_buttons_that_save_lie_beside_the_data(page: Page) -> None:
+    page.value(CHARTS)
+    for kind in ("dots", "lines", "points"):
+        figure(page, {"measure": "runs.sojourn_mean_ms", "kind": kind, "second": "runs.utilisation"})
+        apart = page.value(
+            """
+            [...document.querySelectorAll('#figures .chart')].map(chart => {
+              const [a, b] = ['canvas', '.saves'].map(one => chart.querySelector(one).getBoundingClientRect());
+              return b.height > 0 && (b.bottom <= a.top + 1 || b.top >= a.bottom - 1);
+            })
+            """
+        )
+        assert apart and all(apart), kind
+
+
+def test_what_is_printed_has_every_figure(chromium: browser.Browser, files: Path) -> None:
+    everything = """
+      (() => {
+        const charts = [...document.querySelectorAll("main .chart")];
+        const isDrawn = charts.length > 0 && charts.every(one => one.querySelector("canvas"));
+        return isDrawn && !document.querySelector(".waits");
+      })()
+    """
+    for name in ("a.html", "both.html", "one.html"):
+        page = Page(chromium, files / name, (1400, 600))
+        chromium.call("Page.printToPDF")
+        assert page.value(everything) is True, name
+        assert page.is_clean(), (page.browser.errors, page.browser.outside)
+        page = Page(chromium, files / name, (1400, 600))
+        page.until(everything)  # without scrolling and printing
+        assert page.value("scrollY") == 0
+
+
+def test_paper_is_light(chromium: browser.Browser, files: Path) -> None:
+    page = Page(chromium, files / "one.html", dark=True)
+    page.until("document.querySelectorAll('[data-drawn]').length > 5")
+    seen = """
+    (async () => {
+      const darkest = () => {
+        const canvas = document.querySelector("#alone canvas");
+        const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+        let found = 765;
+        for (let i = 0; i < data.length; i += 4) {
+          if (data[i + 3] > 250) found = Math.min(found, data[i] + data[i + 1] + data[i + 2]);
+        }
+        return found;
+      };
+      const screen = darkest();
+      dispatchEvent(new Event("beforeprint"));
+      await new Promise(done => setTimeout(done, 0));
+      const paper = darkest();
+      dispatchEvent(new Event("afterprint"));
+      await new Promise(done => setTimeout(done, 0));
+      return [screen, paper, darkest()];
+    })()
+    """
+    screen, paper, after = page.value(seen)
+    assert paper < 100 < screen == after, "labels are dark on paper"
+    assert page.is_clean(), (page.browser.errors, page.browser.outside)
+
+
+def test_a_mean_and_its_interval_have_as_many_decimals(page: Page) -> None:
+    said = {
+        (0.98464, 0.0198): "0.985 ± 0.020",
+        (2906.4, 10364.0): "2906 ± 10364",
+        (4.6971, 0.0019): "4.697 ± 0.002",
+        (605.62, 0.01): "605.6 ± <0.1",
+        (405.5, 70.2): "406 ± 70",
+        (0.0, 0.02): "0.000 ± 0.020",
+        (3.5, 0.0): "3.5 (equal)",
+        (3.5, None): "3.5",
+    }
+    for (mean, half), text in said.items():
+        assert page.value(f"report.withHalf({json.dumps({'mean': mean, 'half': half})})") == text
 
 
 @pytest.mark.timed

@@ -114,6 +114,7 @@ def as_data(table: Table) -> dict[str, Any]:
             "name": name,
             "label": axis_label(name, table.name),
             "doc": COLUMNS[table.name][name].doc,
+            "most": COLUMNS[table.name][name].most,
             "values": rounded(table.frame[name]),
         }
         for name in table.measures

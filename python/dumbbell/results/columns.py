@@ -34,6 +34,12 @@ class Column:
     least_bin: float | None = None
     engines: tuple[str, ...] = ENGINES
 
+    @property
+    def most(self) -> float | None:
+        """The largest value that there can be: 1 of utilisation, of Jain's index and of shares."""
+        is_share = self.name in ("utilisation", "jain", "share") or self.name.endswith("_share")
+        return 1.0 if is_share and not self.unit else None
+
     def resolution(self, value: float | None) -> float | None:
         """Return the width of the histogram's bin at `value`; None of a column whose values are exact."""
         if self.least_bin is None or value is None or not math.isfinite(value):

@@ -8,7 +8,8 @@
 //                                       `how.renderer` is "canvas" or "svg", `how.label` says to a screen reader what it is
 //   dumbbell.tip(value, event)          shows text or an object as a tooltip near a pointer; null hides it
 //   dumbbell.colour(name)               the value of a CSS variable such as "--ink"
-//   dumbbell.whenSeen(element, act)     calls once, when the element comes near the window
+//   dumbbell.whenSeen(element, act)     calls once: when the element comes near the window, there is nothing else to do, or
+//                                       the page is printed
 //   dumbbell.element(tag, attributes, ...children)
 //   dumbbell.save(name, content, type)  offers text or bytes as a download
 "use strict";
@@ -47,6 +48,7 @@ const dumbbell = (() => {
   // colours
 
   function isDark() {
+    if ("paper" in root.dataset) return false;
     return root.dataset.theme ? root.dataset.theme === "dark" : prefersDark.matches;
   }
 
@@ -67,7 +69,7 @@ const dumbbell = (() => {
     return {
       background: "transparent",
       font,
-      axis: { ...text, labelFontSize: 12, titleFontSize: 12, gridColor: line, domainColor: soft, tickColor: soft, labelLimit: 240 },
+      axis: { ...text, labelFontSize: 12, titleFontSize: 12, gridColor: line, domainColor: soft, tickColor: soft, labelLimit: 240, labelSeparation: 6, labelFlush: false },
       legend: { ...text, labelFontSize: 12, titleFontSize: 12, labelLimit: 320, symbolLimit: 60 },
       header: { ...text, labelFontSize: 12, titleFontSize: 12, labelLimit: 320 },
       title: { color: ink, subtitleColor: soft, font, fontSize: 13, anchor: "start" },
@@ -160,23 +162,67 @@ const dumbbell = (() => {
     return one;
   }
 
+  let isInDark = isDark(); // as the charts were drawn
   async function redraw() {
+    isInDark = isDark();
     hideTip();
     for (const draw of [...drawn]) await draw();
   }
 
+  // what is not seen yet waits; it is drawn bit by bit while there is nothing else to do, and at once before printing,
+  // for whoever prints a page or takes a picture of it does not scroll
+  const waiting = new Map(); // element → what to do
+  const seen = new IntersectionObserver(
+    (entries) => {
+      for (const entry of entries) if (entry.isIntersecting) go(entry.target);
+    },
+    { rootMargin: "300px" },
+  );
+  let isIdle = false;
+
   function whenSeen(target, act) {
-    const observer = new IntersectionObserver(
-      (entries) => {
-        if (entries.some((entry) => entry.isIntersecting)) {
-          observer.disconnect();
-          act();
-        }
-      },
-      { rootMargin: "300px" },
-    );
-    observer.observe(target);
+    if (waiting.has(target)) waiting.get(target).push(act);
+    else waiting.set(target, [act]);
+    seen.observe(target);
+    whenIdle();
   }
+
+  function go(target) {
+    const acts = waiting.get(target) ?? [];
+    waiting.delete(target);
+    seen.unobserve(target);
+    for (const act of acts) act();
+  }
+
+  function whenIdle() {
+    if (isIdle) return;
+    isIdle = true;
+    (window.requestIdleCallback ?? ((act) => setTimeout(act, 200)))(() => {
+      isIdle = false;
+      const next = waiting.keys().next();
+      if (next.done) return;
+      go(next.value);
+      whenIdle();
+    });
+  }
+
+  let isOnPaper = false;
+  addEventListener("beforeprint", () => {
+    // paper is light, and a chart keeps the colours in which it was drawn
+    isOnPaper = isInDark;
+    if (isOnPaper) {
+      root.dataset.paper = "";
+      redraw();
+    }
+    // figures that are drawn have charts, which wait in turn
+    while (waiting.size) go(waiting.keys().next().value);
+  });
+  addEventListener("afterprint", () => {
+    if (!isOnPaper) return;
+    isOnPaper = false;
+    delete root.dataset.paper;
+    redraw();
+  });
 
   // the switch between light and dark
 

@@ -73,15 +73,17 @@
       y = (settings.y === "" ? null : named(settings.y)) ?? (settings.y === "" ? null : (side ?? (table.name === "slowdowns" ? preferred : null) ?? parts[0] ?? preferred ?? few.at(-1) ?? null));
       if (y === x) y = null;
     }
-    const facets = kind === "points" ? [] : axes.filter((axis) => axis !== x && axis !== y);
-    return { axes, x, y, facets };
+    // points have a shape for one more key, base RTTs before others
+    const shaped = kind === "points" ? byLength(axes.filter((axis) => axis !== y && axis.texts.length <= SHAPES.length), of, table) : [];
+    const shape = shaped.find((axis) => axis.name.includes("rtt")) ?? shaped[0] ?? null;
+    return { axes, x, y, shape, facets: axes.filter((axis) => axis !== x && axis !== y && axis !== shape) };
   }
 
   // the same keys, whose texts leave out what all values of an algorithm have in common
   function shorter(place, table, of) {
-    const short = new Map(place.axes.map((axis) => [axis, { ...axis, texts: report.brief(axis.texts, new Set(of.map((row) => report.codeAt(table, axis, row)))) }]));
+    const short = new Map(place.axes.map((axis) => [axis, { ...axis, whole: axis.texts, texts: report.brief(axis.texts, new Set(of.map((row) => report.codeAt(table, axis, row)))) }]));
     const replaced = (axis) => short.get(axis) ?? axis;
-    return { axes: place.axes.map(replaced), x: replaced(place.x), y: replaced(place.y), facets: place.facets.map(replaced) };
+    return { axes: place.axes.map(replaced), x: replaced(place.x), y: replaced(place.y), shape: replaced(place.shape), facets: place.facets.map(replaced) };
   }
 
   const isWide = (values) => values.length > 1 && Math.min(...values) > 0 && Math.max(...values) / Math.min(...values) > 50;
@@ -162,13 +164,7 @@
       const shown = this.all ? order : order.slice(0, FEW_PANELS);
       if (kind === "map") this.maps(shown, groups, place, at);
       else this.panels(kind, shown, groups, place, at);
-      if (order.length > shown.length) {
-        const all = () => {
-          this.all = true;
-          this.draw();
-        };
-        this.more.append(element("button", { type: "button", onclick: all }, `Show all ${order.length} panels`));
-      }
+      this.rest(order.length - shown.length, order.length);
       return undefined;
     }
 
@@ -190,7 +186,7 @@
       const said = [];
       if (kind === "map") said.push(`${place.y.label} up, ${place.x.label} across`);
       if (place.facets.length) said.push(`a panel for each ${place.facets.map((axis) => axis.name).join(", ")}`);
-      said.push(counts.at(-1) > 1 ? `mean and 95 % interval over ${seeds} seeds` : "one seed");
+      said.push(counts.at(-1) > 1 ? `mean and 95 % interval over ${seeds} seeds${counts.length > 1 ? " (those that made the same run count once, those without a value not)" : ""}` : "one seed");
       const none = groups.filter((group) => group.values[0].mean === null).length;
       if (none) said.push(`no value in ${none} of ${groups.length} cells`);
       this.note.textContent = `${said.join("; ")}. ${new Set(rows.map((row) => this.table.run[row])).size} runs.`;
@@ -361,7 +357,7 @@
     panels(kind, shown, groups, place, at) {
       const axes = [place.x, place.y, ...place.facets].filter(Boolean);
       const used = place.y ? [...new Set(groups.map((group) => group.codes[at(place.y)]))].sort((a, b) => a - b) : [];
-      const colours = used.map((code) => place.y.texts[code]);
+      const series = place.y ? report.coloured(place.y, used) : [];
       const means = groups.map((group) => group.values[0].mean).filter((mean) => mean !== null);
       const ends = groups.flatMap((group) => {
         const { mean, half } = group.values[0];
@@ -371,44 +367,49 @@
       const least = Math.min(...means.filter((mean) => mean > 0));
       let domain = [Math.min(...ends), Math.max(...ends)];
       if (isLog) domain[0] = Math.max(domain[0], least / 2);
-      else if (Math.min(...means) >= 0 && domain[0] < 0) domain[0] = 0;
+      else domain = within(...domain, this.measure);
       if (domain[0] === domain[1]) domain = [Math.min(0, domain[0]), domain[1] || 1];
-      else if (domain[0] > 0 && domain[0] < domain[1] / 3) domain[0] = 0;
+      else if (!isLog && domain[0] > 0 && domain[0] < domain[1] / 3) domain[0] = 0;
       const scale = { domain, nice: !isLog, zero: false, type: isLog ? "log" : "linear", clamp: true };
       if (least < Infinity && Math.min(...means) > 0) this.logBox(isLog);
       this.body.style.setProperty("--panel", kind === "dots" ? "26rem" : "22rem");
       this.body.classList.toggle("single", shown.length === 1);
-      this.swatches(colours, kind === "lines");
+      this.swatches(series, kind === "lines");
+      const looks = new Map(used.map((code, i) => [code, report.look(series[i].at)]));
+      const texts = series.map((one) => one.text);
       for (const panel of shown) {
         const data = panel.groups
           .filter((group) => group.values[0].mean !== null)
           .map((group, i) => {
             const { mean, half } = group.values[0];
             return {
-              i, mean, low: mean - (half ?? 0), high: mean + (half ?? 0), group,
+              i, mean, low: Math.max(mean - (half ?? 0), domain[0]), high: Math.min(mean + (half ?? 0), domain[1]), from: mean - (half ?? 0), to: mean + (half ?? 0), group,
               x: kind === "lines" && place.x && isNumeric(place.x) ? place.x.numbers[group.codes[at(place.x)]] : place.x ? place.x.texts[group.codes[at(place.x)]] : "all runs",
-              c: place.y ? place.y.texts[group.codes[at(place.y)]] : "",
+              c: place.y ? place.y.texts[group.codes[at(place.y)]] : "", ...(place.y ? looks.get(group.codes[at(place.y)]) : {}),
             };
           })
           .filter((one) => one.x !== null);
         const text = this.heads(panel.codes, place);
         const host = element("div", { class: "chart" });
         this.body.append(element("figure", { class: "panel" }, text ? element("figcaption", {}, text) : null, host));
-        const spec = kind === "lines" ? lineSpec(data, place, colours, scale, this.measure) : dotSpec(data, place, colours, scale, this.measure);
+        const spec = kind === "lines" ? lineSpec(data, place, texts, scale, this.measure) : dotSpec(data, place, texts, scale, this.measure);
         this.chart(host, spec, data, axes, `${this.measure.label}${text ? `: ${text}` : ""}`);
       }
     }
 
-    swatches(texts, withLine) {
-      texts.forEach((text, i) => {
-        if (!text) return;
-        const line = withLine ? `<line x1="0" x2="20" y1="8" y2="8" stroke="var(--series-${i % 9})" stroke-width="2" stroke-dasharray="${DASHES[i % 8].join(" ")}"/>` : "";
-        const mark = `<path d="${PATHS[SHAPES[i % 8]]}" fill="var(--series-${i % 9})"/>`;
-        const one = element("span", { class: "swatch" });
-        one.innerHTML = `<svg viewBox="0 0 20 16" width="20" height="16" aria-hidden="true">${line}${mark}</svg>`;
-        one.append(text);
-        this.legend.append(one);
-      });
+    swatches(series, withLine) {
+      for (const { text, at } of series) {
+        if (!text) continue;
+        const line = withLine ? `<line x1="0" x2="20" y1="8" y2="8" stroke="var(--series-${at % 9})" stroke-width="2" stroke-dasharray="${DASHES[at % 8].join(" ")}"/>` : "";
+        this.swatch(`${line}<path d="${PATHS[SHAPES[at % 8]]}" fill="var(--series-${at % 9})"/>`, text);
+      }
+    }
+
+    swatch(drawing, text) {
+      const one = element("span", { class: "swatch" });
+      one.innerHTML = `<svg viewBox="0 0 20 16" width="20" height="16" aria-hidden="true">${drawing}</svg>`;
+      one.append(text);
+      this.legend.append(one);
     }
 
     // a chart whose points open their runs, by pointer and by keys
@@ -449,36 +450,74 @@
       });
     }
 
-    // one measure against another, a point for each cell
+    // one measure against another, a point for each cell: its colour and its shape say which
 
     points(rows, place) {
       const second = this.second();
-      const axes = place.axes;
+      const { axes } = place;
       const groups = report.groups(this.table, [this.measure, second], axes, rows);
-      const colours = place.y ? place.y.texts.filter((_, code) => groups.some((group) => group.codes[axes.indexOf(place.y)] === code)) : [];
-      const data = groups
-        .filter((group) => group.values[0].mean !== null && group.values[1].mean !== null)
-        .map((group, i) => ({
-          i, group, x: group.values[0].mean, mean: group.values[1].mean, c: place.y ? place.y.texts[group.codes[axes.indexOf(place.y)]] : "",
-        }));
-      this.note.textContent = `A point for each cell, ${data.length} of ${groups.length} with both values.`;
-      if (!data.length) {
+      const used = (axis) => (axis ? [...new Set(groups.map((group) => group.codes[axes.indexOf(axis)]))].sort((a, b) => a - b) : []);
+      const series = place.y ? report.coloured(place.y, used(place.y)) : [];
+      const shapes = used(place.shape);
+      const look = (group) => {
+        const at = place.y ? series[used(place.y).indexOf(group.codes[axes.indexOf(place.y)])].at : 0;
+        const own = report.look(at);
+        return place.shape ? { ...own, m: shapes.indexOf(group.codes[axes.indexOf(place.shape)]) } : own;
+      };
+      const panels = new Map();
+      let count = 0;
+      for (const group of groups) {
+        if (group.values[0].mean === null || group.values[1].mean === null) continue;
+        const codes = place.facets.map((axis) => group.codes[axes.indexOf(axis)]);
+        const code = codes.join(" ");
+        if (!panels.has(code)) panels.set(code, { codes, data: [] });
+        const { data } = panels.get(code);
+        const text = (axis) => (axis ? axis.texts[group.codes[axes.indexOf(axis)]] : "");
+        data.push({ i: data.length, group, x: group.values[0].mean, mean: group.values[1].mean, c: text(place.y), d: text(place.shape), ...look(group) });
+        count += 1;
+      }
+      const by = place.facets.length ? `; a panel for each ${place.facets.map((axis) => axis.name).join(", ")}` : "";
+      this.note.textContent = `A point for each cell, ${count} of ${groups.length} with both values${by}.`;
+      if (!count) {
         this.body.replaceChildren(element("p", { class: "empty" }, "Nothing to show: no cell has values of both measures."));
         return;
       }
-      this.swatches(colours, false);
-      this.body.classList.add("single");
-      const host = element("div", { class: "chart" });
-      this.body.append(element("figure", { class: "panel" }, host));
-      this.chart(host, pointSpec(data, colours, this.measure, second), data, axes, `${second.label} against ${this.measure.label}`);
+      if (place.shape) {
+        for (const { text, at } of series) this.swatch(`<rect x="3" y="3" width="14" height="10" rx="2" fill="var(--series-${at % 9})"/>`, text);
+        shapes.forEach((code, i) => this.swatch(`<path d="${PATHS[SHAPES[i]]}" fill="var(--ink)"/>`, report.said(place.shape, code)));
+      } else this.swatches(series, false);
+      const order = [...panels.values()].sort((a, b) => a.codes.reduce((found, code, i) => found || code - b.codes[i], 0));
+      const all = order.flatMap((panel) => panel.data);
+      const scales = [scaleOf(all.map((one) => one.x), this.measure), scaleOf(all.map((one) => one.mean), second)];
+      const shown = this.all ? order : order.slice(0, FEW_PANELS);
+      this.body.style.setProperty("--panel", "26rem");
+      this.body.classList.toggle("single", shown.length === 1);
+      for (const { codes, data } of shown) {
+        const text = this.heads(codes, place);
+        const host = element("div", { class: "chart" });
+        this.body.append(element("figure", { class: "panel" }, text ? element("figcaption", {}, text) : null, host));
+        const spec = pointSpec(data, place, this.measure, second, scales, shown.length > 1 ? 240 : 340);
+        this.chart(host, spec, data, axes, `${second.label} against ${this.measure.label}${text ? `: ${text}` : ""}`);
+      }
+      this.rest(order.length - shown.length, order.length);
+    }
+
+    // a button for panels that are not shown
+    rest(hidden, of) {
+      const all = () => {
+        this.all = true;
+        this.draw();
+      };
+      if (hidden > 0) this.more.append(element("button", { type: "button", onclick: all }, `Show all ${of} panels`));
     }
   }
 
   // specifications of Vega-Lite
 
   const bare = (data) => ({ values: data.map(({ group, ...rest }) => rest) });
-  const coloured = (texts) => ({ field: "c", type: "nominal", legend: null, scale: { domain: texts } });
-  const shaped = (texts) => ({ field: "c", type: "nominal", legend: null, scale: { domain: texts, range: SHAPES } });
+  const COLOUR = { field: "k", type: "nominal", legend: null, scale: { domain: [...Array(9).keys()] } };
+  const by = (range) => ({ field: "m", type: "nominal", legend: null, scale: { domain: range.map((_, i) => i), range } });
+  const SHAPE = by(SHAPES);
   const cursor = { name: "cursor", value: -1 };
   const size = { condition: { test: "datum.i === cursor", value: 220 }, value: 50 };
 
@@ -496,18 +535,18 @@
       ? { field: "x", type: "quantitative", title: place.x.label, scale: numericScale(numbers), axis: numbers.length <= 12 ? { values: numbers, labelOverlap: true, format: "~r" } : {} }
       : { field: "x", type: "ordinal", sort: place.x.texts, title: place.x.label, axis: { labelAngle: -30 } };
     const y = { type: "quantitative", title: measure.label, scale };
-    const colour = texts.length ? { color: coloured(texts) } : {};
+    const colour = texts.length ? { color: COLOUR, detail: { field: "c" } } : {};
     const layer = [];
     if (data.some((one) => one.high > one.low)) {
       // bands of many lines would hide each other
       const mark = texts.length <= 3 ? { type: "area", opacity: 0.2, tooltip: null } : { type: "rule", strokeWidth: 1.2, opacity: 0.7, tooltip: null };
       layer.push({ mark, encoding: { x, y: { ...y, field: "low" }, y2: { field: "high" }, ...colour } });
     }
-    const dash = texts.length ? { strokeDash: { field: "c", type: "nominal", legend: null, scale: { domain: texts, range: DASHES } } } : {};
+    const dash = texts.length ? { strokeDash: by(DASHES) } : {};
     layer.push({ mark: { type: "line", tooltip: null }, encoding: { x, y: { ...y, field: "mean" }, ...colour, ...dash } });
     layer.push({
       mark: { type: "point", filled: true, opacity: 1, cursor: "pointer" },
-      encoding: { x, y: { ...y, field: "mean" }, size, ...colour, ...(texts.length ? { shape: shaped(texts) } : {}), tooltip: tips(place, measure, texts) },
+      encoding: { x, y: { ...y, field: "mean" }, size, ...colour, ...(texts.length ? { shape: SHAPE } : {}), tooltip: tips(place, measure, texts) },
     });
     return { width: "container", height: 220, params: [cursor], data: bare(data), layer };
   }
@@ -515,7 +554,7 @@
   function tips(place, measure, texts) {
     const found = [{ field: "x", title: place.x?.name ?? "", type: "nominal" }];
     if (texts.length) found.push({ field: "c", title: place.y.name, type: "nominal" });
-    return [...found, { field: "mean", title: measure.label, type: "quantitative", format: ".4~g" }, { field: "low", title: "from", type: "quantitative", format: ".4~g" }, { field: "high", title: "to", type: "quantitative", format: ".4~g" }];
+    return [...found, { field: "mean", title: measure.label, type: "quantitative", format: ".4~g" }, { field: "from", type: "quantitative", format: ".4~g" }, { field: "to", type: "quantitative", format: ".4~g" }];
   }
 
   function dotSpec(data, place, texts, scale, measure) {
@@ -523,27 +562,43 @@
     const y = { field: "x", type: "nominal", sort, title: null, axis: { labelLimit: 200, grid: true } };
     const offset = texts.length > 1 ? { yOffset: { field: "c", type: "nominal", scale: { domain: texts } } } : {};
     const x = { type: "quantitative", scale, title: measure.label };
-    const colour = texts.length ? { color: coloured(texts) } : {};
+    const colour = texts.length ? { color: COLOUR } : {};
     return {
       width: "container", height: { step: texts.length > 1 ? Math.max(8, 22 / Math.sqrt(texts.length)) : 22 }, params: [cursor], data: bare(data),
       layer: [
         { mark: { type: "rule", strokeWidth: 2, tooltip: null }, encoding: { y, ...offset, x: { ...x, field: "low" }, x2: { field: "high" }, ...colour } },
         {
           mark: { type: "point", filled: true, opacity: 1, cursor: "pointer" },
-          encoding: { y, ...offset, x: { ...x, field: "mean" }, size, ...colour, ...(texts.length ? { shape: shaped(texts) } : {}), tooltip: tips(place, measure, texts) },
+          encoding: { y, ...offset, x: { ...x, field: "mean" }, size, ...colour, ...(texts.length ? { shape: SHAPE } : {}), tooltip: tips(place, measure, texts) },
         },
       ],
     };
   }
 
-  function pointSpec(data, texts, first, second) {
-    const colour = texts.length ? { color: coloured(texts), shape: shaped(texts) } : {};
-    const axis = (field, measure) => ({ field, type: "quantitative", title: measure.label, scale: { ...numericScale(data.map((one) => one[field])), padding: 12 } });
+  // the ends of an axis: not below 0 of what is never negative, not above the largest value that there can be
+  function within(low, high, measure) {
+    const known = measure.values.filter((value) => value !== null);
+    const least = known.reduce((found, value) => Math.min(found, value), Infinity);
+    const greatest = known.reduce((found, value) => Math.max(found, value), measure.most ?? Infinity);
+    return [least >= 0 ? Math.max(0, low) : low, Math.min(high, greatest)];
+  }
+
+  function scaleOf(values, measure) {
+    const scale = numericScale(values);
+    const [least, most] = [Math.min(...values), Math.max(...values)];
+    if (scale.type === "log") return { ...scale, domain: [least / 1.15, most * 1.15] };
+    const room = 0.05 * (most - least) || 0.05 * Math.abs(most) || 1;
+    return { ...scale, domain: within(least - room, most + room, measure) };
+  }
+
+  function pointSpec(data, place, first, second, scales, height) {
+    const axis = (field, measure, scale) => ({ field, type: "quantitative", title: measure.label, scale });
+    const named = [[place.y, "c"], [place.shape, "d"]].filter(([one]) => one).map(([one, field]) => ({ field, title: one.name, type: "nominal" }));
     return {
-      width: "container", height: 340, params: [cursor], data: bare(data), mark: { type: "point", filled: true, opacity: 0.8, cursor: "pointer" },
+      width: "container", height, params: [cursor], data: bare(data), mark: { type: "point", filled: true, opacity: 0.8, cursor: "pointer" },
       encoding: {
-        x: axis("x", first), y: axis("mean", second), size, ...colour,
-        tooltip: [...(texts.length ? [{ field: "c", title: "", type: "nominal" }] : []), { field: "x", title: first.label, format: ".4~g" }, { field: "mean", title: second.label, format: ".4~g" }],
+        x: axis("x", first, scales[0]), y: axis("mean", second, scales[1]), size, color: COLOUR, shape: SHAPE,
+        tooltip: [...named, { field: "x", title: first.label, format: ".4~g" }, { field: "mean", title: second.label, format: ".4~g" }],
       },
     };
   }
@@ -571,5 +626,5 @@
     event.preventDefault();
   }
 
-  Object.assign(report, { Figure, SHAPES, DASHES, coloured, ramp });
+  Object.assign(report, { Figure, DASHES, COLOUR, SHAPE });
 })();

@@ -10,11 +10,35 @@ const report = (() => {
     const bytes = await dumbbell.unpacked(document.getElementById("model").textContent);
     model = JSON.parse(new TextDecoder().decode(bytes));
     for (const table of model.tables) {
-      table.row = new Map();
+      for (const axis of table.axes) if (isOfFlows(axis)) axis.texts.forEach(hue);
       table.all = [...model.keys.map((key) => ({ ...key, of: "runs" })), ...table.axes.map((axis) => ({ ...axis, of: "rows" }))];
     }
+    for (const key of model.keys) if (isOfFlows(key)) key.texts.forEach(hue);
     return model;
   }
+
+  // colours
+
+  const hues = new Map(); // of each flow and other line its place among the colours: the same all over the page
+  const isOfFlows = (axis) => /^(flow|class)$|(^|\.)cc$/.test(axis.name);
+
+  function hue(text) {
+    if (!hues.has(text)) {
+      // the first of several alike, and their mean, look as all of them together do
+      const alike = text.replace(/ #1$|, mean of \d+ flows$/, "");
+      hues.set(text, alike === text ? new Set(hues.values()).size : hue(alike));
+    }
+    return hues.get(text);
+  }
+
+  // of values of an axis, whatever the filters leave, their texts and places among the colours
+  function coloured(axis, codes) {
+    const whole = axis.whole ?? axis.texts;
+    return codes.map((code, i) => ({ text: axis.texts[code], at: isOfFlows(axis) ? hue(whole[code]) : whole.length > 9 ? i : code }));
+  }
+
+  // what a row of a chart has of its series: places among colours, and among shapes and dashes
+  const look = (at) => ({ k: at % 9, m: at % 8 });
 
   // keys and filters
 
@@ -136,10 +160,17 @@ const report = (() => {
     return Math.abs(value) >= 100 ? value.toFixed(0) : String(Number(value.toPrecision(Math.abs(value) < 1 ? 2 : 3)));
   };
 
+  // a mean and half of its interval with as many decimals: two digits of the half, or fewer if the mean has fewer
   function withHalf(one) {
     if (one.mean === null) return "-";
-    const half = one.half === null ? "" : one.half === 0 ? " (equal)" : ` ± ${Number(one.half.toPrecision(2))}`;
-    return number(one.mean) + half;
+    const mean = number(one.mean);
+    if (one.half === null) return mean;
+    if (one.half === 0) return `${mean} (equal)`;
+    if (mean.includes("e")) return `${mean} ± ${one.half.toExponential(1)}`;
+    const of = one.mean === 0 ? 4 : Math.max(0, 3 - Math.floor(Math.log10(Math.abs(one.mean))));
+    const decimals = Math.max(0, Math.min(of, 1 - Math.floor(Math.log10(one.half))));
+    const half = one.half.toFixed(decimals);
+    return `${one.mean.toFixed(decimals)} ± ${Number(half) ? half : `<${(10 ** -decimals).toFixed(decimals)}`}`;
   }
 
   // the parameters in the text of an algorithm: of "red(limit=1kB, min=1kB)" two
@@ -196,7 +227,7 @@ const report = (() => {
 
   return {
     load, keys, filter, filtered, whenFiltered, runs, rows, varying, groups, mean, codeAt,
-    number, short, withHalf, said, brief, counted, table, measure,
+    number, short, withHalf, said, brief, counted, table, measure, hue, coloured, look,
     get model() {
       return model;
     },

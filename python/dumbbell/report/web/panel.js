@@ -4,6 +4,7 @@
   const { element } = dumbbell;
   const MOST_RUNS = 4; // that are drawn together
   const MOST_BUTTONS = 60;
+  const INK = 3; // the place among the colours of what belongs to no flow
   const AT_ONCE = 2; // charts that do not wait until they are seen
   const chunks = new Map();
   const waiting = new Map(); // of chunks that lie in files of their own
@@ -227,6 +228,7 @@
       this.time = null;
       this.moments();
       const labels = [...new Set([...panels.values()].flat().map((line) => line.label))].filter(Boolean);
+      labels.sort((a, b) => report.hue(a) - report.hue(b));
       if (several) this.plots.append(element("p", { class: "note" }, `Solid: ${names[0]}. ${["Dashed", "Dotted", "Dash-dotted"].slice(0, names.length - 1).map((text, i) => `${text}: ${names[i + 1]}`).join(". ")}.`));
       const order = ["goodput", "throughput", "state", "srtt", "pings", "sojourn", "cwnd", "marks and drops of the queue, packets", "retransmissions", "backlog", "ssthresh"];
       const place = (name) => (order.includes(name) ? order.indexOf(name) : name.startsWith("distribution") ? 99 : 50);
@@ -264,10 +266,10 @@
       const host = element("div", { class: "chart", "data-panel": name });
       const own = labels.filter((label) => lines.some((line) => line.label === label));
       const legend = element("div", { class: "legend" });
-      if (own.length > 1 || (own.length === 1 && own[0])) {
+      if (own.length && name !== "state") {
         own.forEach((label) => {
           const swatch = element("span", { class: "swatch" });
-          swatch.innerHTML = `<svg viewBox="0 0 20 16" width="20" height="16" aria-hidden="true"><rect x="0" y="5" width="20" height="5" fill="var(--series-${labels.indexOf(label) % 9})"/></svg>`;
+          swatch.innerHTML = `<svg viewBox="0 0 20 16" width="20" height="16" aria-hidden="true"><rect x="0" y="5" width="20" height="5" fill="var(--series-${report.hue(label) % 9})"/></svg>`;
           swatch.append(label);
           legend.append(swatch);
         });
@@ -278,8 +280,7 @@
       this.charts.push(entry);
       const draw = async () => {
         if (this.closed || !host.isConnected) return;
-        const known = own.length ? labels : [];
-        const spec = name === "state" ? stateSpec(lines) : timed ? timeSpec(lines, known, names, this.time ?? [0, this.end]) : distributionSpec(lines, known, names);
+        const spec = name === "state" ? stateSpec(lines) : timed ? timeSpec(lines, names, this.time ?? [0, this.end]) : distributionSpec(lines, names);
         const inner = element("div", {});
         host.append(inner);
         entry.chart = await dumbbell.chart(inner, spec, { label: title, name: name.replace(/\W+/g, "-"), ready: (view) => timed && this.drag(inner, view) });
@@ -337,24 +338,22 @@
 
   // specifications of Vega-Lite
 
-  const rows = (lines) => lines.flatMap((line) => line.x.map((x, i) => ({ x, y: line.y[i], s: line.label, r: line.run })));
-  const range = (labels) => labels.map((_, i) => dumbbell.colour(`--series-${i % 9}`));
-  const colour = (labels) => (labels.length ? { color: { field: "s", type: "nominal", legend: null, scale: { domain: labels } } } : {});
+  const rows = (lines) => lines.flatMap((line) => line.x.map((x, i) => ({ x, y: line.y[i], s: line.label, r: line.run, ...report.look(line.label ? report.hue(line.label) : INK) })));
   const dashed = (names) => (names.length > 1 ? { strokeDash: { field: "r", type: "nominal", legend: null, scale: { domain: names, range: report.DASHES } } } : {});
 
-  function timeSpec(lines, labels, names, time) {
+  function timeSpec(lines, names, time) {
     const data = rows(lines);
     const points = data.length / Math.max(1, lines.length) <= 400;
     const x = { field: "x", type: "quantitative", title: "time, s", scale: { domain: [{ expr: "from" }, { expr: "to" }], nice: false, zero: false } };
     const y = { field: "y", type: "quantitative", title: null, scale: { zero: true } };
-    const encoding = { x, y, detail: [{ field: "s" }, { field: "r" }], ...colour(labels) };
+    const encoding = { x, y, detail: [{ field: "s" }, { field: "r" }], color: report.COLOUR };
     const tooltip = [{ field: "x", title: "time, s", format: ".4~g" }, { field: "s", title: "of" }, { field: "y", title: "value", format: ".4~g" }, ...(names.length > 1 ? [{ field: "r", title: "run" }] : [])];
     const layer = [{ mark: { type: "line", clip: true, strokeWidth: 1.3, tooltip: null }, encoding: { ...encoding, ...dashed(names) } }];
     if (points) layer.push({ mark: { type: "point", clip: true, opacity: 0, size: 60, tooltip: true }, encoding: { ...encoding, tooltip } });
     return { width: "container", height: 110, params: [{ name: "from", value: time[0] }, { name: "to", value: time[1] }], data: { values: data }, layer };
   }
 
-  function distributionSpec(lines, labels, names) {
+  function distributionSpec(lines, names) {
     const data = rows(lines).filter((row) => row.y > 0);
     const positive = data.filter((row) => row.x > 0);
     const least = Math.min(...positive.map((row) => row.y));
@@ -363,7 +362,7 @@
       encoding: {
         x: { field: "x", type: "quantitative", title: "ms", scale: { zero: false, nice: false } },
         y: { field: "y", type: "quantitative", title: null, scale: { type: "log", domain: [Math.min(least, 0.01), 1] }, axis: { format: "~g" } },
-        detail: [{ field: "s" }, { field: "r" }], ...colour(labels), ...dashed(names),
+        detail: [{ field: "s" }, { field: "r" }], color: report.COLOUR, ...dashed(names),
       },
     };
   }
@@ -420,5 +419,5 @@
 
   addEventListener("keydown", (event) => event.key === "Escape" && shown && hide());
 
-  Object.assign(report, { open, hide, View, series, nameOf, range });
+  Object.assign(report, { open, hide, View, series, nameOf });
 })();

@@ -243,7 +243,7 @@
           found.push({ where: where || "the only cell", part: part === "-" ? "" : part, a: x, b: y, runs: [...a, ...b] });
         }
       }
-      return { found, measure, several: table.axes.length > 0 };
+      return { found, measure, of: table.axes };
     }
 
     async draw() {
@@ -251,7 +251,7 @@
       const one = this.compared[this.at];
       const [a, b] = [model.sides[one.a].name, model.sides[one.b].name];
       this.lines.replaceChildren(...one.lines.map((line) => element("p", { class: "note" }, line)));
-      const { found, measure, several } = this.rows(one);
+      const { found, measure, of } = this.rows(one);
       this.chart?.finalize();
       this.chart = null;
       if (!found.length) {
@@ -259,12 +259,12 @@
         this.host.replaceChildren();
         return;
       }
-      const data = found.map((row, i) => ({ i, x: row.a.mean, mean: row.b.mean, c: row.part, w: row.where }));
+      const texts = [...new Set(found.map((row) => row.part))];
+      const data = found.map((row, i) => ({ i, x: row.a.mean, mean: row.b.mean, c: row.part, w: row.where, ...report.look(of.length === 1 ? report.coloured(of[0], [of[0].texts.indexOf(row.part || "-")])[0].at : texts.indexOf(row.part)) }));
       const ends = [Math.min(...data.flatMap((row) => [row.x, row.mean])), Math.max(...data.flatMap((row) => [row.x, row.mean]))];
       const isLog = ends[0] > 0 && ends[1] / ends[0] > 50;
       const scale = { domain: ends, nice: true, zero: false, type: isLog ? "log" : "linear" };
-      const texts = [...new Set(data.map((row) => row.c))];
-      const coloured = several && texts.length > 1 && texts.length <= 16 ? { color: report.coloured(texts), shape: { field: "c", type: "nominal", legend: null, scale: { domain: texts, range: report.SHAPES } } } : {};
+      const coloured = of.length && texts.length > 1 && texts.length <= 16 ? { color: report.COLOUR, shape: report.SHAPE } : {};
       const spec = {
         width: "container", height: 300, params: [{ name: "cursor", value: -1 }],
         layer: [
@@ -273,7 +273,7 @@
             data: { values: data }, mark: { type: "point", filled: true, opacity: 0.8, size: 45, cursor: "pointer" },
             encoding: {
               x: { field: "x", type: "quantitative", scale, title: `${measure.label}: ${a}` }, y: { field: "mean", type: "quantitative", scale, title: b }, ...coloured,
-              tooltip: [{ field: "w", title: "cell" }, ...(several ? [{ field: "c", title: "of" }] : []), { field: "x", title: a, format: ".4~g" }, { field: "mean", title: b, format: ".4~g" }],
+              tooltip: [{ field: "w", title: "cell" }, ...(of.length ? [{ field: "c", title: "of" }] : []), { field: "x", title: a, format: ".4~g" }, { field: "mean", title: b, format: ".4~g" }],
             },
           },
         ],
@@ -292,7 +292,7 @@
       const change = (row) => (row.a.mean ? (row.b.mean - row.a.mean) / Math.abs(row.a.mean) : null);
       const columns = [
         { label: "cell", number: false, text: (row) => row.where, value: (row) => row.where },
-        ...(several ? [{ label: "of", number: false, text: (row) => row.part, value: (row) => row.part }] : []),
+        ...(of.length ? [{ label: "of", number: false, text: (row) => row.part, value: (row) => row.part }] : []),
         { label: a, number: true, text: (row) => report.withHalf(row.a), value: (row) => row.a.mean, half: (row) => row.a.half },
         { label: b, number: true, text: (row) => report.withHalf(row.b), value: (row) => row.b.mean, half: (row) => row.b.half },
         { label: "difference", number: true, text: (row) => report.number(row.b.mean - row.a.mean), value: (row) => row.b.mean - row.a.mean },
