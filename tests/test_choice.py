@@ -13,7 +13,7 @@ import dumbbell
 from conftest import Command, described
 from dumbbell import Results, plotting
 from dumbbell.errors import InputError
-from dumbbell.figures import Picture
+from dumbbell.figures import Picture, interactive
 from dumbbell.plotting import choice, draw
 from dumbbell.results import diff
 
@@ -39,6 +39,21 @@ SHAPES: dict[str, tuple[dict[str, Any], str, str]] = {
         r"two flows over flows\[0\].cc and flows\[1\].cc",
     ),
     "queue disciplines": ({"matrix": AQMS | RATES, "seeds": [1, 2, 3]}, "ellipses", "3 queue disciplines"),
+    "unlike flows over two queue disciplines": (
+        {"matrix": {"bottleneck.aqm": ["pfifo", "codel"], "bottleneck.rate": ["5Mbit", "10Mbit"]}, "seeds": [1, 2]},
+        "bars",
+        "what each of the unlike flows gets; bottleneck.aqm and bottleneck.rate have few values",
+    ),
+    "unlike flows over one queue with settings": (
+        {"matrix": {"bottleneck.aqm": ["codel", {"name": "codel", "ecn": True}, {"name": "codel", "target": "20ms"}]}},
+        "bars",
+        "what each of the unlike flows gets; bottleneck.aqm has few values",
+    ),
+    "flows that are alike over two queue disciplines": (
+        {"flows": [CUBIC | {"count": 2}], "matrix": {"bottleneck.aqm": ["pfifo", "codel"]}, "seeds": [1, 2]},
+        "ellipses",
+        "2 queue disciplines",
+    ),
     "versions of an algorithm": (
         {"bottleneck": {"rate": "10Mbit", "aqm": "dualpi2"}, "matrix": VERSIONS, "seeds": [1, 2, 3]},
         "differences",
@@ -98,19 +113,67 @@ def test_a_shape_has_its_figure_and_the_line_says_why(shaped: Shaped) -> None:
     assert asked.why is None, "who asks for a kind knows why"
 
 
+def others(picture: Picture) -> list[dict[str, Any]]:
+    """Return the options for other figures that a line names."""
+    said = (picture.why or "").partition("; another: ")[2]
+    commands = re.findall(r"--(?:kind|value|by|baseline) \S+(?: --(?:value|by|baseline) \S+)*", said.replace(",", " "))
+    words = [shlex.split(command) for command in commands]
+    return [{word.removeprefix("--"): value for word, value in zip(own[::2], own[1::2], strict=True)} for own in words]
+
+
 def test_the_options_for_another_figure_draw_one(shaped: Shaped) -> None:
     results, picture, kind, _ = shaped
-    said = (picture.why or "").partition("; another: ")[2]
-    commands = re.findall(r"--(?:kind|value|by) \S+(?: --(?:value|by) \S+)*", said.replace(",", " "))
-    assert commands
-    for command in commands:
-        words = shlex.split(command)
-        options: dict[str, Any] = {
-            word.removeprefix("--"): value for word, value in zip(words[::2], words[1::2], strict=True)
-        }
+    found = others(picture)
+    assert found
+    for options in found:
         drawn = plotting.plot(results, **options)
         assert drawn.panels
-        assert options.get("kind") != kind or "value" in options, f"{command} is another figure"
+        assert options.get("kind") != kind or "value" in options, f"{options} is another figure"
+
+
+@pytest.mark.parametrize(
+    ("matrix", "asked", "kind"),
+    [
+        (AQMS, {"value": "jain"}, "bars"),
+        (AQMS | RATES, {"by": "aqm", "value": "jain"}, "lines"),
+        (AQMS, {"by": "aqm", "value": "jain"}, "bars"),  # no number is left for a line
+        (AQMS, {"facet": "aqm", "value": "goodput"}, "bars"),
+        (AQMS, {"against": "aqm", "value": "goodput"}, "bars"),
+        (RATES, {"value": "jain"}, "lines"),
+        (RATES, {"value": ["jain", "sojourn"]}, "lines"),
+        ({}, {"time": (0.5, 1.0)}, "series"),
+    ],
+)
+def test_what_is_asked_for_has_other_figures_that_can_be_drawn(
+    tmp_path: Path, matrix: dict[str, Any], asked: dict[str, Any], kind: str
+) -> None:
+    results = made(tmp_path / "r.duckdb", **({"matrix": matrix} if matrix else {}))
+    picture = plotting.plot(results, **asked)
+    assert (picture.why or "").startswith(f"kind {kind}: ")
+    if kind == "lines":
+        assert any(line.get_linestyle() != "None" for axes in picture.panels.values() for line in axes.lines)
+    for options in others(picture):
+        assert plotting.plot(results, **(asked | options)).panels, options
+
+
+def test_an_imported_run_lies_beside_its_simulation(tmp_path: Path, command: Command) -> None:
+    file = Path(__file__).parent / "imports" / "upload.json"
+    assert command("import", str(file), "--run", "-o", "both.duckdb").returncode == 0
+    both = Results(tmp_path / "both.duckdb").engine("all")
+    picture = plotting.plot(both)
+    assert (picture.why or "").startswith("kind series: one run by import-1 and by ")
+    assert all(len(row) == 2 for row in picture.grid)
+    for options in others(picture):
+        assert plotting.plot(both, **options).panels
+    # a tool that was not at the queue knows no packets: nothing of them is offered
+    alone = plotting.plot(both.where("engine_version=import-1"))
+    assert (alone.why or "").startswith("kind series: one run") and not others(alone)
+
+
+def test_an_option_and_its_value_stay_on_one_line_of_a_page(tmp_path: Path) -> None:
+    picture = plotting.plot(made(tmp_path / "r.duckdb", matrix=RATES, flows=[CUBIC]))
+    text = interactive.page(picture)
+    assert "<code>--kind bars</code>" in text and "p code { white-space: nowrap; }" in text
 
 
 def test_every_shape_is_one_of_the_kinds() -> None:
@@ -207,8 +270,8 @@ def test_what_a_run_recorded_of_its_insides_is_drawn(tmp_path: Path) -> None:
 
 def test_what_cannot_be_drawn_gives_way_to_what_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     results = made(tmp_path / "r.duckdb", matrix=AQMS)
-    impossible = choice.Choice("heat", "", "", value=("jain",))
-    possible = choice.Choice("bars", "it is possible", "--kind box")
+    impossible = choice.Choice("heat", "", (), value=("jain",))
+    possible = choice.Choice("bars", "it is possible", (choice.Other("--kind box"),))
     monkeypatch.setattr(draw, "choices", lambda *_: iter([impossible, possible]))
     assert (plotting.plot(results).why or "").startswith("kind bars: it is possible")
     monkeypatch.setattr(draw, "choices", lambda *_: iter([possible, impossible]))

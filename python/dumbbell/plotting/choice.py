@@ -1,12 +1,14 @@
 """Which figure answers the question that results put: by what varies in them, and what traffic they have.
 
-`choices` yields what may be drawn, the best first. Each says in one line why, and which option draws another figure.
+`choices` yields what may be drawn, the best first. Each says in one line why, and which options draw another figure:
+only those that can be drawn of these results.
 """
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from dumbbell.plotting.asked import FEW_LINES, FEW_PANELS, MOST_BESIDE, Asked
 from dumbbell.plotting.placing import is_numeric
@@ -16,7 +18,18 @@ from dumbbell.results.results import Results
 VERSIONS = ("version", "engine_version", "kernel")  # last words of keys whose values are versions of one thing
 _MOST_ELLIPSES = 8  # in a panel, beyond which they cover each other
 _FEW_SEEDS = 3  # from which a figure of one cell is of all its seeds
+_NO_KIND = ("count", "start", "stop")  # keys of flows that are no kind of flow
+_DISCIPLINES = 3  # from which results are of the queue, even where flows are unlike
 _MANY = FEW_LINES  # flows, above which each has no line of its own
+
+
+@dataclass(frozen=True)
+class Other:
+    """Options that draw another figure, what it is for, and what results need for it."""
+
+    options: str
+    what: str = ""
+    needs: Literal["", "packets", "queue", "number", "two keys", "unlike flows"] = ""
 
 
 @dataclass(frozen=True)
@@ -25,7 +38,7 @@ class Choice:
 
     kind: str
     why: str
-    other: str
+    others: tuple[Other, ...]
     value: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
     facet: tuple[str, ...] = ()
@@ -44,8 +57,9 @@ class Choice:
 
     @property
     def line(self) -> str:
-        """The kind, why it was chosen, and the option for another."""
-        return f"kind {self.kind}: {self.why}; another: {self.other}"
+        """The kind, why it was chosen, and the options for another."""
+        others = ", or ".join(f"{one.options}{' for ' * bool(one.what)}{one.what}" for one in self.others)
+        return f"kind {self.kind}: {self.why}{'; another: ' * bool(others)}{others}"
 
 
 @dataclass(frozen=True)
@@ -58,6 +72,8 @@ class _Shape:
     udp: bool
     web: bool
     has_series: bool
+    unlike: bool
+    """Whether flows of one run differ in more than their start."""
 
     @property
     def cells(self) -> int:
@@ -89,7 +105,13 @@ def _shape(results: Results, asked: Asked) -> _Shape:
         udp=any(_count(config, "udp") for config in configs),
         web=any(config.get("web") for config in configs),
         has_series=any(config.get("record", {}).get("series") for config in configs),
+        unlike=any(_unlike(config) for config in configs),
     )
+
+
+def _unlike(config: dict[str, Any]) -> bool:
+    flows = config.get("flows") or []
+    return len({repr({key: value for key, value in one.items() if key not in _NO_KIND}) for one in flows}) > 1
 
 
 def _count(config: dict[str, Any], section: str) -> int:
@@ -99,16 +121,34 @@ def _count(config: dict[str, Any], section: str) -> int:
 def choices(results: Results, asked: Asked) -> Iterator[Choice]:
     """Yield the figures that suit results, the best first; the last can be drawn of almost any."""
     wanted = (asked.value, asked.keys, asked.of, asked.baseline, asked.time)
-    if not any(wanted) and not results.of_parts:
-        yield from _by_shape(results, _shape(results, asked))
-    yield _by_request(results, asked)
+    shape = _shape(results, asked)
+    found = _by_shape(results, shape) if not any(wanted) and not results.of_parts else iter(())
+    for one in itertools.chain(found, _by_request(results, asked)):
+        yield replace(one, others=tuple(other for other in one.others if _can(other, results, shape, asked)))
+
+
+def _can(other: Other, results: Results, shape: _Shape, asked: Asked) -> bool:
+    """Return whether another figure can be drawn of these results."""
+    free = [one for one in shape.keys if not {one.name, one.word} & {*asked.by, *asked.facet}]
+    match other.needs:
+        case "packets":
+            return not results.frame("sojourn").is_empty()
+        case "queue":
+            return bool(results.whole_runs.queue_series["throughput_mbit"].is_not_null().any())
+        case "number":
+            return asked.against is None and any(one.is_numeric for one in free)
+        case "two keys":
+            return len(free) > 1 and len(asked.value) < 2
+        case "unlike flows":
+            return shape.unlike
+    return True
 
 
 def _by_shape(results: Results, shape: _Shape) -> Iterator[Choice]:
     """Yield what an expert would draw of results of this shape."""
     if results.sessions:
         if len(results) <= MOST_BESIDE:
-            yield Choice("series", f"{_times(len(results), 'run')} of dumbbell shell", "--kind cdf")
+            yield _sessions(results)
         return
     versions = [one for one in shape.keys if one.word in VERSIONS]
     aqms = [one for one in shape.keys if one.word == "aqm"]
@@ -118,15 +158,21 @@ def _by_shape(results: Results, shape: _Shape) -> Iterator[Choice]:
         yield from _of_one_cell(shape, short=short, many=many)
         return
     if versions:
+        if len(versions) == len(shape.keys) and shape.seeds == 1 and shape.has_series and len(results) <= MOST_BESIDE:
+            # of single runs nobody knows what is chance, and a reader can compare them himself
+            first, *rest = versions[0].ordered
+            differences = f"--kind differences --baseline {versions[0].name}={first}"
+            options = (Other(differences, "the change of each measure"), Other("--kind bars --value goodput"))
+            yield Choice("series", f"one run by {first} and by {_listed(rest)}, side by side", options)
         yield _versions(versions[0], shape)
     if (short or many) and shape.cells <= FEW_PANELS:
         yield _distributions(shape, f" over {shape.said}", short=short, web=shape.web)
-    if aqms and len(aqms[0].ordered) <= _MOST_ELLIPSES and shape.cells <= len(aqms[0].ordered) * FEW_PANELS:
+    if _is_of_queues(shape, aqms):
         others = tuple(one.name for one in shape.keys if one is not aqms[0])
         yield Choice(
             "ellipses",
             f"{len(aqms[0].ordered)} queue disciplines, of which each trades delay for utilisation (RFC 7928)",
-            f"--kind bars --value goodput, or --kind cdf --by {aqms[0].name}",
+            (Other("--kind bars --value goodput"), Other(f"--kind cdf --by {aqms[0].name}", needs="packets")),
             value=("runs.sojourn_mean_ms", "runs.utilisation"),
             by=(aqms[0].name,),
             facet=others,
@@ -135,14 +181,30 @@ def _by_shape(results: Results, shape: _Shape) -> Iterator[Choice]:
         yield Choice(
             "heat",
             f"two flows over {shape.said}, of which the first has this share of the goodput",
-            "--kind lines --value goodput, or --kind heat --value utilisation",
+            (Other("--kind lines --value goodput"), Other("--kind heat --value utilisation")),
             value=("share",),
             where="flow=0",
         )
     if short:
-        yield Choice("lines", f"short flows over {shape.said}", "--kind cdf", value=("slowdown",))
+        cdf = Other("--kind cdf", needs="packets")
+        yield Choice("lines", f"short flows over {shape.said}", (cdf,), value=("slowdown",))
         return
     yield from _along_keys(shape)
+
+
+def _is_of_queues(shape: _Shape, aqms: Sequence[Dimension]) -> bool:
+    """Return whether the question is what queue disciplines cost: there are several, and not too many.
+
+    Where flows are unlike and the disciplines are two, or one with several settings, it is what each flow gets.
+    """
+    if not aqms or len(aqms[0].ordered) > _MOST_ELLIPSES or shape.cells > len(aqms[0].ordered) * FEW_PANELS:
+        return False
+    return not shape.unlike or len({text.partition("(")[0] for text in aqms[0].ordered}) >= _DISCIPLINES
+
+
+def _sessions(results: Results) -> Choice:
+    others = (Other("--kind cdf", needs="packets"),)
+    return Choice("series", f"{_times(len(results), 'run')} of dumbbell shell", others)
 
 
 def _of_one_cell(shape: _Shape, *, short: bool, many: bool) -> Iterator[Choice]:
@@ -150,25 +212,24 @@ def _of_one_cell(shape: _Shape, *, short: bool, many: bool) -> Iterator[Choice]:
     if short or many:
         yield _distributions(shape, "", short=short, web=shape.web)
     if shape.seeds >= _FEW_SEEDS and shape.flows[1] + shape.udp:
-        other = "--kind series for one of them over time" if shape.has_series else "--kind bars"
+        other = Other("--kind series", "one of them over time") if shape.has_series else Other("--kind bars")
         values = ("flows.goodput_mbit", shape.values[1] if shape.flows[1] > 1 else "flows.rtt_mean_ms")
-        yield Choice("box", f"{shape.seeds} runs differ in their seeds alone", other, value=values)
+        yield Choice("box", f"{shape.seeds} runs differ in their seeds alone", (other,), value=values)
     if shape.has_series:
         why = "one run, as it went" if shape.seeds == 1 else "one cell, of which the first seed is shown"
-        yield Choice("series", why, "--kind cdf for times in queue, or --value throughput for one panel")
+        others = (Other("--kind cdf", "times in queue", "packets"), Other("--value throughput", "one panel", "queue"))
+        yield Choice("series", why, others)
 
 
 def _distributions(shape: _Shape, keys: str, *, short: bool, web: bool) -> Choice:
     if short:
         why, value = f"short flows{keys}", ("completion", "slowdown")
-        return Choice("cdf", why, "--kind lines --value slowdown", value=value)
+        return Choice("cdf", why, (Other("--kind lines --value slowdown"),), value=value)
     value = ("flows.goodput_mbit", shape.values[1])
-    return Choice(
-        "cdf",
-        f"{_times(shape.flows[1], 'flow')} per run{keys}, too many for one line each",
-        "--kind series" if not keys else "--kind bars --value goodput" + ", or --value slowdown" * web,
-        value=value,
-    )
+    others = [Other("--kind bars --value goodput")] if keys else [Other("--kind series")] * shape.has_series
+    others += [Other("--value slowdown")] * (web and bool(keys))
+    why = f"{_times(shape.flows[1], 'flow')} per run{keys}, too many for one line each"
+    return Choice("cdf", why, tuple(others), value=value)
 
 
 def _versions(key: Dimension, shape: _Shape) -> Choice:
@@ -176,7 +237,7 @@ def _versions(key: Dimension, shape: _Shape) -> Choice:
     over = f" over {_listed([one.name for one in shape.keys if one is not key])}" if len(shape.keys) > 1 else ""
     said = rest[0] if len(rest) == 1 else f"{len(rest)} others"
     why = f"versions in {key.name}{over}: what changes from {first} to {said}"
-    return Choice("differences", why, "--kind bars --value goodput", baseline=f"{key.name}={first}")
+    return Choice("differences", why, (Other("--kind bars --value goodput"),), baseline=f"{key.name}={first}")
 
 
 def _is_map(shape: _Shape) -> bool:
@@ -194,46 +255,69 @@ def _along_keys(shape: _Shape) -> Iterator[Choice]:
             return
         others = [one.name for one in shape.keys if one is not longest]
         why = f"{longest.name} is a number" + f", with lines and panels for {_listed(others)}" * bool(others)
-        yield Choice("lines", why, f"--kind {'heat' if others else 'bars'}, or --value throughput", value=shape.values)
+        options = (Other("--kind heat" if others else "--kind bars"), Other("--value throughput"))
+        yield Choice("lines", why, options, value=shape.values)
         return
-    other = "--kind box for seeds" if shape.seeds > 1 else "--kind cdf for times in queue"
-    yield Choice("bars", f"{shape.said} {_has(shape.keys)} few values", other, value=shape.values)
+    box, cdf = Other("--kind box", "seeds"), Other("--kind cdf", "times in queue", "packets")
+    ellipses = [Other("--kind ellipses", "what the queue costs")] * any(one.word == "aqm" for one in shape.keys)
+    yield Choice("bars", _few(shape), (box if shape.seeds > 1 else cdf, *ellipses), value=shape.values)
+
+
+def _few(shape: _Shape) -> str:
+    flows = "what each of the unlike flows gets; " * shape.unlike
+    return f"{flows}{shape.said} {_has(shape.keys)} few values"
 
 
 def _has(keys: Sequence[Dimension]) -> str:
     return "has" if len(keys) == 1 else "have"
 
 
-def _by_request(results: Results, asked: Asked) -> Choice:
-    """Return what suits the keys and measures that are asked for, or any results at all."""
-    if asked.time is not None:
-        return Choice("series", "a part of the time is asked for", "--kind shares")
-    if asked.against is not None or asked.by or asked.facet:
-        if is_numeric(results, asked.against) or asked.baseline:
-            why = (
-                f"{asked.against} is a number"
-                if asked.against
-                else f"{_listed(asked.keys)} asked for, lines for the rest"
-            )
-            return Choice("lines", why, "--kind bars, or --kind box")
-        return Choice("bars", f"{asked.against} has names, which no line joins", "--kind box, or --kind lines")
+def _by_request(results: Results, asked: Asked) -> Iterator[Choice]:
+    """Yield what suits the keys and measures that are asked for, or any results at all."""
+    box, lines = Other("--kind box"), Other("--kind lines", needs="number")
     several = [one for one in results.dimensions if one.name not in asked.mean_over]
+    if asked.time is not None:
+        yield Choice("series", "a part of the time is asked for", (Other("--kind shares", needs="unlike flows"),))
+        return
+    if asked.against is not None or asked.by or asked.facet:
+        free = [one for one in several if not {one.name, one.word} & {*asked.by, *asked.facet}]
+        numbers = [one.name for one in free if one.is_numeric]
+        if asked.against is not None and (is_numeric(results, asked.against) or asked.baseline):
+            yield Choice("lines", f"{asked.against} is a number", (Other("--kind bars"), box))
+        elif asked.against is not None:
+            yield Choice("bars", f"{asked.against} has names, which no line joins", (box,))
+        elif numbers:
+            why = f"{_listed(asked.keys)} as asked for, lines along {_listed(numbers)}"
+            yield Choice("lines", why, (Other("--kind bars"), box))
+        else:
+            yield Choice("bars", f"{_listed(asked.keys)} as asked for, and no other key is a number", (box,))
+        return
     said = _listed([one.name for one in several])
     if results.sessions and not asked.of and not asked.value and len(results) <= MOST_BESIDE:
-        return Choice("series", f"{_times(len(results), 'run')} of dumbbell shell", "--kind cdf")
+        yield _sessions(results)
+        return
     if not several:
+        packets = Other("--kind cdf", needs="" if asked.value else "packets")
         if not asked.of and any(config["record"]["series"] for config in results.configurations.values()):
-            return Choice("series", "the runs differ in nothing", "--kind bars, or --kind cdf")
-        if len(results) > 4:
-            return Choice("box", f"{len(results)} runs differ in their seeds alone", "--kind bars")
-        return Choice("bars", "the runs differ in nothing", "--kind cdf")
+            yield Choice("series", "the runs differ in nothing", (Other("--kind bars"), packets))
+        elif len(results) > 4:
+            yield Choice("box", f"{len(results)} runs differ in their seeds alone", (Other("--kind bars"),))
+        else:
+            yield Choice("bars", "the runs differ in nothing", (packets,))
+        return
     sizes = [len(one.ordered) for one in several]
-    longest = max((size for one, size in zip(several, sizes, strict=True) if one.is_numeric), default=0)
+    numeric = [one for one in several if one.is_numeric]
+    longest = max((len(one.ordered) for one in numeric), default=0)
     if longest < 3:
-        return Choice("bars", f"{said} {_has(several)} few values", "--kind box, or --kind lines")
-    if math.prod(sizes) / longest > FEW_LINES * FEW_PANELS and sum(size > 2 for size in sizes) > 1 and not asked.value:
-        return Choice("heat", f"{math.prod(sizes)} combinations of {said}", "--where KEY=VALUE and --kind lines")
-    return Choice("lines", f"along a number of {said}", "--kind bars, or --kind heat")
+        yield Choice("bars", f"{said} {_has(several)} few values", (box, lines))
+    elif (
+        math.prod(sizes) / longest > FEW_LINES * FEW_PANELS and sum(size > 2 for size in sizes) > 1 and not asked.value
+    ):
+        choose = Other("--where KEY=VALUE and --kind lines")
+        yield Choice("heat", f"{math.prod(sizes)} combinations of {said}", (choose,))
+    else:
+        why = f"{_listed([one.name for one in numeric])} {'is a number' if len(numeric) == 1 else 'are numbers'}"
+        yield Choice("lines", why, (Other("--kind bars"), Other("--kind heat", needs="two keys")))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """The specification, the page and the file of an interactive figure, and what a notebook shows of it."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
@@ -31,6 +32,8 @@ _HELP = (
     "Drag to move and scroll to zoom; a double click shows everything again. Point at a mark for its values; click a"
     " name of the legend to single it out, with Shift several."
 )
+
+_OPTION = re.compile(r"--[a-z-]+ [^\s,;]+")  # with its value, which is not to stand on another line
 
 
 def spec(picture: Picture) -> Spec:
@@ -83,7 +86,8 @@ def page(picture: Picture, title: str = "Figure") -> str:
     about = made["usermeta"]
     title = about["title"] or title
     notes = "".join(f'<p class="note">{escape(text)}</p>' for text in (about["note"],) if text)
-    why = f'<p class="note">{escape(about["why"])}</p>' if about["why"] else ""
+    said = _OPTION.sub(r"<code>\g<0></code>", escape(about["why"]))
+    why = f'<p class="note">{said}</p>' if said else ""
     body = (
         f'{notes}<form id="controls" class="controls" hidden></form>'
         f'<div id="chart" role="img" aria-label="{escape(title)}"></div><p class="note">{_HELP}</p>{why}'
