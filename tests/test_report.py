@@ -329,6 +329,18 @@ def test_runs_without_series_or_with_short_flows(tmp_path: Path) -> None:
     assert any(axis["name"] == "from_bytes" and axis["numbers"] for axis in sizes["axes"])
 
 
+def test_settings_of_one_algorithm_state_what_tells_them_apart(tmp_path: Path) -> None:
+    aqms = ["codel", {"name": "codel", "ecn": True}, {"name": "codel", "target": "20ms"}, "pfifo"]
+    table = TABLE | {"matrix": {"bottleneck.aqm": aqms}, "duration": "2s", "title": "Queues"}
+    text = report.write(dumbbell.run(table, progress=False), tmp_path / "x.html").read_text(encoding="utf-8")
+    (key,) = model(text)["keys"]
+    codel = ["ecn=false, target=5ms", "ecn=true, target=5ms", "ecn=false, target=20ms"]
+    assert key["texts"] == [*(f"codel({one})" for one in codel), "pfifo"]
+    assert "codel(ecn=false, target=5ms) (A) against codel(ecn=true, target=5ms) (B)" in text
+    least = text.partition("They are furthest apart with ")[2].partition(":")[0]
+    assert least in key["texts"]
+
+
 def test_two_files_are_held_against_each_other(store: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.duckdb"
     dumbbell.run(TABLE, {"hosts.ecn": True, "duration": "3s"}, output=other, progress=False)

@@ -16,6 +16,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
 from dumbbell.report.sources import Runs
 from dumbbell.results import diff
+from dumbbell.results import dimensions as dims
 from dumbbell.results.columns import axis_label
 from dumbbell.results.diff import Diff, interval, percent
 from dumbbell.results.results import Results
@@ -121,8 +122,10 @@ def rankings(of: Sequence[Side]) -> list[Ranking]:
         titles: dict[str, str] = {}
         for key in sorted(keys, key=lambda one: one.is_numeric):
             first, *others = [text for text in key.ordered if text != "-"]
+            called = dims.apart(key, side.results.configurations)
             for other in others[:_MOST_VALUES] if not key.is_numeric else others[-1:]:
-                titles[f"{key.name}={_quoted(first)},{_quoted(other)}"] = f"{key.name}: {first} (A) against {other} (B)"
+                title = f"{key.name}: {called[first]} (A) against {called[other]} (B)"
+                titles[f"{key.name}={_quoted(first)},{_quoted(other)}"] = title
         for by, differs in diff.by_each(side.results, list(titles), known).items() if titles and known else ():
             title = f"{side.name}: {titles[by]}" if len(of) > 1 else titles[by]
             found.append(Ranking(title, differs.lines[1:], _rows(differs)))

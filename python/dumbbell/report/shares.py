@@ -10,6 +10,7 @@ import polars as pl
 from dumbbell.explain import observed
 from dumbbell.explain.explained import explained
 from dumbbell.report.findings import Side
+from dumbbell.results import dimensions as dims
 from dumbbell.results.tables import number
 
 _MOST_KINDS = 6  # of flows that are held against each other
@@ -44,7 +45,8 @@ def _shares(side: Side, title: str) -> Shares | None:
     flows = side.results.parts("flows", ["goodput_mbit"])
     flows = flows.filter(~pl.col("cc").is_in(["udp", "ping"]))  # which send as they please
     kinds = flows["part"].unique(maintain_order=True).to_list()
-    cells = side.results.cell_texts()
+    keys = [(one, dims.apart(one, side.results.configurations)) for one in side.results.dimensions]
+    cells = {cell: ", ".join(one.said(called[one.texts[cell]]) for one, called in keys) for cell in side.cells}
     if not 2 <= len(kinds) <= _MOST_KINDS or None in kinds:
         return None
     # seeds have the same weight, and so have cells

@@ -158,10 +158,11 @@ class Runs:
                 texts += [NOTHING] * len(own)
                 continue
             if name == "engine_version":
-                called = {text: source.engines[version] for version, text in source.results.engine_texts().items()}
-                dimension = dims.column_of(name, {cell: called[text] for cell, text in dimension.texts.items()})
-            texts += [dimension.texts[cell] for cell in own]
-            ordered |= dict.fromkeys(dimension.ordered)
+                engines = {text: source.engines[version] for version, text in source.results.engine_texts().items()}
+                dimension = dims.column_of(name, {cell: engines[text] for cell, text in dimension.texts.items()})
+            called = dims.apart(dimension, source.results.configurations)
+            texts += [called[dimension.texts[cell]] for cell in own]
+            ordered |= dict.fromkeys(called[text] for text in dimension.ordered)
             of_texts = dimension.numbers
             if of_texts is None:
                 numeric = numeric and dimension.ordered == [NOTHING]

@@ -35,12 +35,7 @@ def value_text(path: matrix.Path, value: Any) -> str:
         text = spelling.show_value(param, value)
         return text if text != "0ns" else "0s" if path[-1] in _CLOCK else "0ms"
     if isinstance(value, dict) and "name" in value:
-        known = plugins.algorithm_of(value, registry().algorithms)
-        params = known.params if known else {}
-        own = ("name", "plugin", "control") if "plugin" in value else ("name",)  # a stack's name has its control
-        unusual = {k: v for k, v in value.items() if k not in own and (k not in params or params[k].default != v)}
-        inside = ", ".join(f"{k}={spelling.show_value(params[k], v) if k in params else v}" for k, v in unusual.items())
-        return plugins.called(value) + (f"({inside})" if inside else "")
+        return _algorithm_text(value, _unusual(value))
     if isinstance(value, dict) and path[-1] in ("hosts", "record"):
         return _section_text(str(path[-1]), value)
     if isinstance(value, dict) and value.keys() == {"min", "max"}:
@@ -61,6 +56,45 @@ def value_text(path: matrix.Path, value: Any) -> str:
             or "none"
         )
     return value if isinstance(value, str) else "none" if value is None else json.dumps(value)
+
+
+def _params(value: dict[str, Any]) -> dict[str, Param]:
+    known = plugins.algorithm_of(value, registry().algorithms)
+    return known.params if known else {}
+
+
+def _unusual(value: dict[str, Any]) -> list[str]:
+    """Return the parameters of an algorithm that are not as usual."""
+    params = _params(value)
+    own = ("name", "plugin", "control") if "plugin" in value else ("name",)  # a stack's name has its control
+    return [k for k, v in value.items() if k not in own and (k not in params or params[k].default != v)]
+
+
+def _algorithm_text(value: dict[str, Any], stated: Iterable[str]) -> str:
+    """Return an algorithm with parameters, `codel(ecn=true)`."""
+    params = _params(value)
+    texts = {k: spelling.show_value(params[k], value[k]) if k in params else str(value[k]) for k in stated}
+    inside = ", ".join(f"{k}={text}" for k, text in texts.items())
+    return plugins.called(value) + (f"({inside})" if inside else "")
+
+
+def apart(dimension: Dimension, configs: dict[str, dict[str, Any]]) -> dict[str, str]:
+    """Return for each text of a dimension one that says by itself what it is.
+
+    Of several settings of one algorithm each states what any of them states: with `codel(ecn=true)`, `codel` is
+    `codel(ecn=false)`.
+    """
+    said = {text: text for text in dimension.texts.values()}
+    alike: dict[str, dict[str, dict[str, Any]]] = {}
+    for cell, text in dimension.texts.items():
+        held = matrix.get_path(configs[cell], dimension.path) if dimension.path else []
+        if held and isinstance(held[0], dict) and "name" in held[0] and all(one == held[0] for one in held):
+            alike.setdefault(plugins.called(held[0]), {})[text] = held[0]
+    for values in alike.values():
+        stated = {name for value in values.values() for name in _unusual(value)}
+        if len(values) > 1 and all(stated <= value.keys() for value in values.values()):
+            said |= {text: _algorithm_text(value, [k for k in value if k in stated]) for text, value in values.items()}
+    return said
 
 
 def _section_text(section: str, value: dict[str, Any]) -> str:
