@@ -4,6 +4,7 @@ How a figure is drawn is in test_figures.py; here each function of `dumbbell.fig
 """
 
 import functools
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -153,6 +154,19 @@ def test_labels_and_notes_say_of_what_and_how_many(matrix: Results, single: Resu
     assert aggregate.Axis("hosts.ecn", ["false", "true"]).label == "ECN"
     sizes = aggregate.Axis("from_bytes", ["1000", "2000"], {"1000": 1e3, "2000": 2e3}, "bytes")
     assert sizes.label == sizes.label_of_texts == "size from, bytes"
+
+
+def test_intervals_end_where_values_do(tmp_path: Path, drawn: Drawn) -> None:
+    results = made(tmp_path / "r.duckdb", matrix=MATRIX, seeds=[1, 2])
+    for value, most in (("jain", 1.0), ("drop_share", 1.0), ("sojourn", math.inf)):
+        means = aggregate.means(results, value).frame
+        for kind in ("lines", "bars"):
+            plotting.plot(results, kind, value=value)
+            assert min(drawn.frame["low"].to_list()) >= 0 and max(drawn.frame["high"].to_list()) <= most
+            assert drawn.frame.height == means.height
+    assert max(aggregate.means(results, "jain").frame["high"].to_list()) > 1, "an interval beyond 1"
+    plotting.plot(results, "lines", value="sojourn", baseline="bottleneck.rate=5Mbit")
+    assert min(drawn.frame["low"].to_list()) < 0, "differences have either sign"
 
 
 def test_a_difference_from_the_baseline_is_taken_seed_by_seed(matrix: Results, drawn: Drawn) -> None:

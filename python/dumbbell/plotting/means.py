@@ -1,6 +1,8 @@
 """Figures of one value per run, or of means over seeds: lines, bars, boxes, maps."""
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import polars as pl
 
@@ -11,6 +13,7 @@ from dumbbell.plotting.asked import MOST_LINES, Asked, with_facets
 from dumbbell.plotting.measured import measured, note, notes, seeds_said, y_label
 from dumbbell.plotting.placing import common, first_key, in_order, joined, numbered, placed
 from dumbbell.results.aggregate import Axis, Means, Samples
+from dumbbell.results.columns import COLUMNS
 from dumbbell.results.results import Results
 
 _ALL = "all of them"  # a column with one value: what differs in nothing stands in one place
@@ -18,7 +21,7 @@ _ALL = "all of them"  # a column with one value: what differs in nothing stands 
 
 def lines(results: Results, asked: Asked) -> Picture:
     """Draw means over seeds with their intervals along a key."""
-    found = [means for _, means in _each(results, asked, numeric=True)]
+    found = [_within(means, asked) for _, means in _each(results, asked, numeric=True)]
     axes = common([one.axes for one in found])
     first = first_key(results, _shared(axes, found), asked, numeric=True)
     by, facet = placed(results, axes, asked, first)
@@ -47,9 +50,20 @@ def _each(results: Results, asked: Asked, *, numeric: bool = False) -> list[tupl
     return [measured(results, asked, value, numeric=numeric) for value in wanted]
 
 
+def _within(found: Means, asked: Asked) -> Means:
+    """Return means whose intervals end where values do: at 0 of what is never negative, at 1 of shares."""
+    if asked.baseline:  # differences have either sign
+        return found
+    column = COLUMNS.get(found.measure.table, {}).get(found.measure.column)
+    means = found.frame["mean"].drop_nulls()
+    least = 0.0 if bool((means >= 0).all()) else None
+    most = column.most if column and bool((means <= (column.most or math.inf)).all()) else None
+    return replace(found, frame=found.frame.with_columns(pl.col("low", "high").clip(least, most)))
+
+
 def bars(results: Results, asked: Asked) -> Picture:
     """Draw means over seeds as bars."""
-    found = [means for _, means in _each(results, asked)]
+    found = [_within(means, asked) for _, means in _each(results, asked)]
     axes = common([one.axes for one in found])
     first = first_key(results, shared, asked, numeric=False) if (shared := _shared(axes, found)) else None
     by, facet = placed(results, axes, asked, first, few=MOST_LINES)
