@@ -236,6 +236,12 @@ def test_findings_say_which_flow_gets_more(page: str, store: Path, tmp_path: Pat
     alone = dumbbell.run(described(flows=TABLE["flows"], seeds=[1, 2], duration="3s"), progress=False)
     text = alone.report(tmp_path / "alone.html").read_text(encoding="utf-8")
     assert re.search(r"gets more goodput than \w+ in the mean over seeds. They get [0-9.]+ Mbit/s for", text)
+    # of two files with a run each both are told
+    one = [tmp_path / f"{name}.duckdb" for name in "ab"]
+    for path, duration in zip(one, ("2s", "3s"), strict=True):
+        dumbbell.run(described(flows=TABLE["flows"], duration=duration), output=path, progress=False)
+    text = report.write(one, tmp_path / "two.html").read_text(encoding="utf-8")
+    assert len(re.findall(r"How the flows share: [ab]\.duckdb</h3><p>\w+ gets more goodput than \w+\. They", text)) == 2
 
 
 def test_series_are_those_of_the_store(page: str, store: Path) -> None:

@@ -33,12 +33,11 @@ def one_run(sides: Sequence[Side]) -> list[str]:
 
 
 def shares(sides: Sequence[Side]) -> list[Shares]:
-    """Return how flows of unlike kinds share, for each side whose cells all have the same kinds."""
-    found = []
-    for side in sides:
-        if len(side.number_of) > 1 and (one := _shares(side, side.name if len(sides) > 1 else "")) is not None:
-            found.append(one)
-    return found
+    """Return how flows of unlike kinds share, for each side whose cells all have the same kinds; not of one run."""
+    if sum(len(side.number_of) for side in sides) == 1:
+        return []
+    found = [_shares(side, side.name if len(sides) > 1 else "") for side in sides]
+    return [one for one in found if one is not None]
 
 
 def _shares(side: Side, title: str) -> Shares | None:
@@ -75,17 +74,17 @@ def _shares(side: Side, title: str) -> Shares | None:
                 f"{own['most'].sum()} of {own.height}",
             ]
         )
-    return Shares(title, _says(each, kinds), rows)
+    return Shares(title, _says(each, kinds, several=len(side.number_of) > 1), rows)
 
 
-def _says(each: pl.DataFrame, kinds: Sequence[str]) -> str:
+def _says(each: pl.DataFrame, kinds: Sequence[str], *, several: bool) -> str:
     """Return who gets more, and where flows are furthest apart."""
     wins = {kind: int(each.filter(part=kind)["most"].sum()) for kind in kinds}
     first, *others = sorted(kinds, key=lambda kind: -wins[kind])
     cells = each["cell"].n_unique()
     per_flow = "A flow of " if each["flows"].max() != 1 else ""
     than = others[0] if len(others) == 1 else "any other"
-    where = f"in {wins[first]} of {cells} cells" if cells > 1 else "in the mean over seeds"
+    where = f" in {wins[first]} of {cells} cells" if cells > 1 else " in the mean over seeds" if several else ""
     apart = each.group_by("cell", "cell_text", maintain_order=True).agg(
         high=pl.col("flow").max(),
         low=pl.col("flow").min(),
@@ -96,7 +95,7 @@ def _says(each: pl.DataFrame, kinds: Sequence[str]) -> str:
     unlike = "They are furthest apart with " + row["cell_text"] if cells > 1 else "They get"
     colon = ":" if cells > 1 else ""
     sizes = f"{number(row['high'])} Mbit/s for {row['who']} and {number(row['low'])} Mbit/s for {row['whom']}"
-    return f"{per_flow}{first} gets more goodput than {than} {where}. {unlike}{colon} {sizes}."
+    return f"{per_flow}{first} gets more goodput than {than}{where}. {unlike}{colon} {sizes}."
 
 
 def _percent(share: float) -> str:
