@@ -623,7 +623,7 @@ def test_without_a_second_run_causes_and_totals_are_left(command: Command, resul
         (["r.duckdb", "ab", "--where", "aqm=pie"], "KEY and --where"),
         (["r.duckdb", "--set", "duration=1s"], "--set and a results file"),
         (["e.toml", "abc"], "KEY and an experiment file"),
-        (["e.toml"], "--cell from 1 to 4"),
+        (["e.toml"], "--cell 1 (bottleneck.aqm=codel), --cell 3 (bottleneck.aqm=pie)"),
         (["e.toml", "--cell", "5"], "from 1 to 4"),
         (["e.toml", "--cell", "1", "--where", "bottleneck.aqm=pie"], "explain: --cell and --where"),
         (["no.duckdb"], "no such file"),

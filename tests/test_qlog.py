@@ -223,12 +223,28 @@ def test_cells_are_chosen_by_number_or_values() -> None:
     assert cells.chosen(several, 4, []).matrix == {"bottleneck.rate": "20Mbit", "bottleneck.aqm": "pfifo"}
     found = cells.chosen(several, None, ["bottleneck.rate=40Mbit", "bottleneck.aqm=pfifo"])
     assert (found.matrix, found.seed) == ({"bottleneck.rate": "40Mbit", "bottleneck.aqm": "pfifo"}, 1)
+    # as tables call them: the last word of a key, another unit, a seed
+    same = cells.chosen(several, None, ["rate=40000kbit", "aqm=pfifo", "seed=2"])
+    assert (same.matrix, same.seed) == (found.matrix, 2)
+    # a run that has such a flow; what no run has together
+    of_flows = parse(given | {"matrix": {"flows[1].base_rtt": ["20ms", "30ms"]}}, "m.toml")
+    assert cells.chosen(of_flows, None, ["base_rtt=30ms"]).matrix == {"flows[1].base_rtt": "30ms"}
+    with pytest.raises(InputError, match=r"no run has cc=cubic and base_rtt=20ms and flows\[1\].base_rtt=30ms;"):
+        cells.chosen(of_flows, None, ["cc=cubic", "base_rtt=20ms", "flows[1].base_rtt=30ms"])
     for number, where, said in (
         (9, [], r"cell is 9; it must be from 1 to 8"),
         (1, ["bottleneck.rate=40Mbit"], r"--cell and --where"),
-        (None, [], r"several cells: bottleneck.rate=20Mbit, bottleneck.aqm=codel;"),
-        (None, ["bottleneck.rate=1Mbit"], r"no run is like this"),
-        (None, ["bottleneck.delay=1ms"], r"unknown key"),
+        (None, [], r"4 runs are too many; .* --cell 1 \(bottleneck.rate=20Mbit, bottleneck.aqm=codel\), --cell 3 \("),
+        (
+            None,
+            ["aqm=pfifo"],
+            r"2 runs .*--cell 3 \(bottleneck.rate=20Mbit\), --cell 7 \(bottleneck.rate=40Mbit\);",
+        ),
+        (None, ["bottleneck.rate=1Mbit"], r"unknown value 1Mbit; did you mean .*? Known are 20Mbit, 40Mbit"),
+        (None, ["bottleneck.delay=1ms"], r"unknown key bottleneck.delay; did you mean .* seed, cc, cc.name, base_rtt"),
+        (None, ["flow=0"], r"flow keeps parts of a run.* --flow N keeps one flow"),
+        (None, ["seed=3"], r"unknown value 3; known are 1, 2"),
+        (None, ["cc=vegas"], r"unknown value vegas; known are "),
     ):
         with pytest.raises(InputError, match=said):
             cells.chosen(several, number, where)

@@ -15,7 +15,7 @@ Settings = Annotated[
 Number = Annotated[int | None, typer.Option("--cell", metavar="N", help="Number of the run of the experiment, from 1.")]
 Where = Annotated[
     list[str] | None,
-    typer.Option("--where", metavar="KEY=VALUE", help="The run with this value of the matrix; its first seed."),
+    typer.Option("--where", metavar="KEY=VALUE", help="The run like this, by keys as in tables; its first seed."),
 ]
 Flows = Annotated[
     list[int] | None, typer.Option("--flow", metavar="N", help="Only this flow, from 0; several are allowed.")

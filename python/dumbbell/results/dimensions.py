@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from dumbbell.errors import InputError
 from dumbbell.experiment import matrix, plugins, schema, spelling, switches, units
 from dumbbell.experiment.file import param_of
 from dumbbell.experiment.registry import Param, registry
@@ -281,6 +282,37 @@ def _leaf(path: matrix.Path, configs: dict[str, dict[str, Any]]) -> matrix.Path:
         return path
     leaves = unlike(path, [values[0] for values in found])
     return leaves[0] if len(leaves) == 1 else path
+
+
+def path_named(
+    name: str, configs: Collection[dict[str, Any]], matrix_keys: Sequence[str], others: Sequence[str] = ()
+) -> matrix.Path | None:
+    """Return the path that `name` means: a dotted key, or the end of a key of the matrix, of `others`, or of a section.
+
+    None if it means no key of `configs`, or not just one.
+    """
+    try:
+        path = matrix.parse_path(name)
+    except InputError:
+        return None
+
+    def known(key: matrix.Path) -> bool:
+        return any(matrix.get_path(config, key) for config in configs)
+
+    if name in ("cc", "base_rtt") and known(("flows", matrix.EVERY, name)):
+        return ("flows", matrix.EVERY, name)
+    if known(path):
+        return path
+    ends = [key for key in matrix_keys if key.rpartition(".")[2] == name]
+    ends = ends or [key for key in others if key.rpartition(".")[2] == name]
+    sections, inside, senders = (
+        [f"{s}.{name}" for s in of if known(matrix.parse_path(f"{s}.{name}"))]
+        for of in (("bottleneck", "bottleneck.aqm", "hosts", "flows[*]"), ("flows[*].cc",), ("web[*]", "udp[*]"))
+    )
+    for candidates in (ends, sections, inside, senders):
+        if len(candidates) == 1:
+            return matrix.parse_path(candidates[0])
+    return None
 
 
 def column_of(name: str, of_cell: dict[str, str]) -> Dimension:

@@ -238,29 +238,9 @@ class Runs:
     # keys
 
     def _config_path(self, name: str) -> matrix.Path | None:
-        """Return the path that `name` means: a dotted key, or the end of a key of the matrix or of a section."""
-        try:
-            path = matrix.parse_path(name)
-        except InputError:
-            return None
-
-        def known(key: matrix.Path) -> bool:
-            return any(matrix.get_path(config, key) for config in self._configs.values())
-
-        if name in ("cc", "base_rtt") and known(("flows", matrix.EVERY, name)):
-            return ("flows", matrix.EVERY, name)
-        if known(path):
-            return path
-        ends = [key for key in self.matrix_keys if key.split(".")[-1] == name]
-        ends = ends or [one.name for one in self.dimensions if one.path and one.word == name]
-        sections, inside, others = (
-            [f"{s}.{name}" for s in of if known(matrix.parse_path(f"{s}.{name}"))]
-            for of in (("bottleneck", "bottleneck.aqm", "hosts", "flows[*]"), ("flows[*].cc",), ("web[*]", "udp[*]"))
-        )
-        for candidates in (ends, sections, inside, others):
-            if len(candidates) == 1:
-                return matrix.parse_path(candidates[0])
-        return None
+        """Return the path that `name` means, if it means one."""
+        others = [one.name for one in self.dimensions if one.path]
+        return dims.path_named(name, self._configs.values(), self.matrix_keys, others)
 
     def key(self, name: str, option: str = "key") -> Dimension:
         """Return the values of a key of runs, whether or not they differ; InputError if there is no such key."""
