@@ -36,6 +36,14 @@ TABLES = tuple(DECLARED)
 # tables that came later: a file without them has no rows of theirs
 _LATER = dict.fromkeys(("hops", "hop_series", "queue_states"), "key VARCHAR, hop VARCHAR")
 ALLOWED = "a results file written by dumbbell run"
+# what makes files that are called so from results, or from an experiment
+_MADE_BY = {
+    ".csv": "dumbbell export RESULTS --csv",
+    ".parquet": "dumbbell export RESULTS --parquet",
+    ".pcapng": "dumbbell trace FILE",
+    ".qlog": "dumbbell trace FILE",
+    ".html": "dumbbell report RESULTS",
+} | dict.fromkeys((".png", ".svg", ".pdf"), "dumbbell plot RESULTS")
 _INTERRUPTED = "Query interrupted"
 LOCKED = "Could not set lock"  # of DuckDB, about a file that another process has open
 _OPEN_HERE = ("same database file with a different configuration", "Unique file handle conflict")  # or this process
@@ -138,6 +146,11 @@ class Store:
                 return cls._write(path) if write else cls._read(path)
             if not write:
                 raise Unreadable(str(path), "", "there is no such file", ALLOWED)
+            if maker := _MADE_BY.get(path.suffix.lower()):
+                found = f"results are a DuckDB file, which {path.suffix} is not"
+                raise Unwritable(
+                    str(path), "", found, f"a name such as {path.stem}.duckdb; {maker} makes {path.suffix}"
+                )
             if not path.parent.is_dir():
                 raise Unwritable(str(path), "", f"no folder {path.parent}", "a file in a folder that exists")
             made = cls._create(path)
