@@ -25,7 +25,7 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.plugins import trust
 from dumbbell.packets import wanted, write
-from tshark import GOOD, expected_duplicates, program, seen, there
+from tshark import GOOD, expected_duplicates, headers, program, seen, there
 
 TWO = """
 duration = "5s"
@@ -147,6 +147,9 @@ def test_accecn_is_what_tshark_reads(tshark: str, tmp_path: Path) -> None:
     payload = marked["tcp.len"].cast(pl.Int64).sum()
     # the last acknowledgements may be under way
     assert 0 <= payload - counters[-1] <= 4 * 1436
+    # MSS, SACK permitted, timestamps, AccECN, NOP and scale; then NOPs, timestamps, AccECN and its NOP
+    syn, syn_ack, ack = (row["tcp.option_kind"] for row in headers(tshark, path, 3))
+    assert (syn, syn_ack, ack) == ("2,4,8,1,3", "2,4,8,174,1,1,3", "1,1,8,174,1")
     # 5 and the number of packets with CE, modulo 8
     ace = found.filter(pl.col("tcp.srcport") == RECEIVER)["tcp.flags.ace"][-1]
     assert (int(ace) - 5 - marked.height) % 8 in (0, 7, 6, 5)
@@ -250,6 +253,20 @@ def test_the_command_writes_what_the_name_says(tmp_path: Path, command: Command,
     assert all(len(one["events"]) > 100 for one in whole["traces"])
     assert run("-o", "one.sqlog", "--flow", "0").returncode == 0
     assert (tmp_path / "one.sqlog").read_bytes()[:1] == b"\x1e"
+
+
+def test_a_run_is_chosen_as_in_tables_and_results_are_no_experiment(
+    tmp_path: Path, command: Command, experiment: str
+) -> None:
+    assert command("trace", experiment, "--where", "rate=20000kbit", "--set", "duration=1s").returncode == 0
+    said = command("trace", experiment).stderr
+    assert "2 runs are too many; there may be one: --cell 1 (bottleneck.rate=10Mbit), --cell 2 (" in said, said
+    assert command("run", experiment, "-o", "two.csv").returncode == 2 and not (tmp_path / "two.csv").exists()
+    said = command("run", experiment, "-o", "two.csv").stderr
+    assert "two.csv: it cannot be written: results are a DuckDB file, which .csv is not; choose a name such as" in said
+    assert command("run", experiment, "--set", "duration=1s", "-o", "two.duckdb").returncode == 0
+    said = command("trace", "two.duckdb").stderr
+    assert "two.duckdb: this is a results file, which dumbbell table, plot and explain read; it must be" in said, said
 
 
 def test_a_capture_waits_for_no_library_of_results(tmp_path: Path, experiment: str) -> None:

@@ -23,7 +23,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.packets import wanted, write
-from tshark import GOOD, expected_duplicates, program, seen, there
+from tshark import GOOD, expected_duplicates, headers, program, seen, there
 
 FIRST_PORT = 10_000  # of senders, with kernels
 
@@ -158,6 +158,16 @@ def test_what_tshark_sees_is_what_linux_measured(tshark: str, tmp_path: Path, so
         assert happened(run, "bottleneck:out", "mark")[0] > 3 and happened(run, "bottleneck", "drop")[1] > 3
         assert dropped["drop_place"].null_count() == dropped.height
         assert run.rows["mark_reason"].null_count() == run.rows.height
+
+
+@pytest.mark.parametrize("at", ["sender", "receiver"])
+def test_the_simulator_writes_the_headers_of_linux(tshark: str, tmp_path: Path, at: str) -> None:
+    one = parse(experiment_of({"name": "codel", "ecn": True}, flow("cubic")), "experiment").cell(0)
+    asked = wanted.checked(one, [at], snap=0)
+    write.write(one, simulated := tmp_path / "sim.pcapng", asked)
+    write.write(one, captured := tmp_path / "linux.pcapng", asked, linux())
+    # handshake, the initial window and the first ACKs of it, before clocks that differ by some us round differently
+    assert headers(tshark, simulated, 60) == headers(tshark, captured, 60)
 
 
 @pytest.mark.long

@@ -62,3 +62,38 @@ def expected_duplicates(rows: pl.DataFrame) -> int:
     acks = rows.filter(pl.col("direction") == "ack").select("ack", "window", "payload", "flags")
     same = (pl.col(name) == pl.col(name).shift(1) for name in ("ack", "window"))
     return acks.filter(*same, ~pl.col("flags").cast(pl.String).str.contains("SYN")).height
+
+
+_SIDE, _STAMPS = "tcp.srcport", ("tcp.options.timestamp.tsval", "tcp.options.timestamp.tsecr")
+_HEADERS = (
+    *("ip.id", "ip.flags", "ip.dsfield", "frame.len", "tcp.seq", "tcp.ack", "tcp.len", "tcp.flags"),
+    *("tcp.window_size_value", "tcp.option_kind", "tcp.options.mss_val", "tcp.options.wscale.shift"),
+)
+
+
+def headers(tshark: str, path: Path, count: int) -> list[dict[str, str | int]]:
+    """Return the headers of the first packets of a file with one connection: what two runs of it have in common.
+
+    Of the numbers that each end begins anywhere (identifications of IP packets, timestamps) how far they are from its
+    first; 0 is an identification of its own. No ports, addresses, TTLs.
+    """
+    names = (_SIDE, *_HEADERS, *_STAMPS)
+    command = [tshark, "-r", str(path), "-c", str(count), "-T", "fields", "-E", "separator=|"]
+    command += [part for name in names for part in ("-e", name)]
+    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    rows = [dict(zip(names, line.split("|"), strict=True)) for line in said.splitlines()]
+    sides = list(dict.fromkeys(row[_SIDE] for row in rows))
+    tsval, tsecr = _STAMPS
+    first = {side: int(next(row[tsval] for row in rows if row[_SIDE] == side)) for side in sides}
+    numbers = {side: [int(row["ip.id"], 16) for row in rows if row[_SIDE] == side] for side in sides}
+    ids = {side: next(filter(None, numbers[side]), 0) for side in sides}
+    found: list[dict[str, str | int]] = []
+    for row in rows:
+        side = sides.index(row.pop(_SIDE))
+        own, peer, number = sides[side], sides[1 - side], int(row["ip.id"], 16)
+        found.append(
+            row
+            | {"side": side, "ip.id": (number - ids[own]) % 65_536 if number else "none"}
+            | {tsval: int(row[tsval]) - first[own], tsecr: int(row[tsecr]) and int(row[tsecr]) - first[peer]}
+        )
+    return found

@@ -381,7 +381,7 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
     let mut wire = Wire::default();
     sender.start(Time::ZERO, &mut wire);
     let mut now = Time::from_millis(20);
-    let counts = if echo == Echo::Accurate { ack_flag::ACCECN_SETUP } else { 0 };
+    let counts = if echo == Echo::Accurate { ack_flag::ACCECN_SETUP | ack_flag::ACCECN_OPTION } else { 0 };
     let syn_ack = Ack { window: u32::MAX, flags: ack_flag::SYN_ACK | ack_flag::ECN_SETUP | counts, ..Ack::default() };
     sender.on_ack(&syn_ack, &[], now, &mut wire);
     for step in steps {
@@ -400,6 +400,7 @@ pub(crate) fn attack(cc: AnyCc, host: &HostParams, app: Application, steps: &[St
                     ce_bytes: *ce_bytes,
                     ace: (*ce_bytes / 1000) as u8,
                     flags: *flags,
+                    id: 0,
                 };
                 sender.on_ack(&ack, &blocks, now, &mut wire);
             }

@@ -2,17 +2,15 @@
 
 use crate::frame::{tcp_flag, Counts, Ends, Segment};
 use dumbbell_core::log::{Beginning, Speech};
-use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR};
+use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
 use dumbbell_core::tcp::host::{HostParams, Opener};
-use dumbbell_core::tcp::window::scale;
+use dumbbell_core::tcp::window::{first, scale};
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::Time;
 use std::collections::VecDeque;
 
 /// Bytes that time stamps take of a segment's largest payload.
 const STAMPS: u16 = 12;
-/// Window that the sender of data offers, which receives none: Linux's first one with an MSS of 1460, bytes.
-const SENDERS_WINDOW: u16 = 64_240;
 /// Ports of senders: none of these has a protocol that Wireshark takes for granted.
 const FIRST_PORT: u32 = 50_000;
 const PORTS: u32 = 4_000;
@@ -28,17 +26,32 @@ pub struct Hosts {
     scale: u8,
     opener: Opener,
     accecn_option: bool,
+    windows: FirstWindows,
+}
+
+/// First windows, bytes. Who answers a SYN knows that segments have time stamps.
+#[derive(Clone, Copy, Debug)]
+struct FirstWindows {
+    of_syn: u32,
+    of_syn_ack: u32,
 }
 
 impl Hosts {
     pub fn new(host: &HostParams) -> Hosts {
         let HostParams { mss, receive_buffer, opener, accecn_option, .. } = *host;
-        Hosts { mss: mss as u16 + STAMPS, scale: scale(receive_buffer), opener, accecn_option }
+        let full = mss as u16 + STAMPS;
+        let windows = FirstWindows { of_syn: first(full), of_syn_ack: first(mss as u16) };
+        Hosts { mss: full, scale: scale(receive_buffer), opener, accecn_option, windows }
     }
 
     /// The receiver of data sends the SYN.
     pub fn receiver_opens(&self) -> bool {
         self.opener == Opener::Receiver
+    }
+
+    /// A window as headers have it: rounded up to the scale, as Linux `__tcp_select_window` does.
+    fn scaled(&self, window: u32) -> u16 {
+        u16::try_from(window.div_ceil(1 << self.scale)).unwrap_or(u16::MAX)
     }
 }
 
@@ -77,10 +90,12 @@ pub struct Connection {
     counted: VecDeque<Counted>,
     /// Time stamp of the newest acknowledgement that the sender has heard.
     heard: u32,
-    /// Identification of the next packet of the sender.
-    id: u16,
-    /// Acknowledgements that queues have marked, by number and time stamp.
-    marked: Vec<(u64, u32)>,
+    /// Packets that the sender has sent, modulo 65536.
+    sent: u16,
+    /// Identifications from which the two ends count their IP packets.
+    ids: [u16; 2],
+    /// Acknowledgements that queues have marked, by what they acknowledge and number.
+    marked: Vec<(u64, u16)>,
 }
 
 /// What a packet of the sender has from its start on, and does not say by itself everywhere on its way.
@@ -88,8 +103,6 @@ pub struct Connection {
 pub struct Start {
     /// Identification of its IP packet.
     pub id: u16,
-    /// It left with ECT(1).
-    pub is_ect1: bool,
     /// Time stamp that it echoes.
     pub tsecr: u32,
 }
@@ -113,21 +126,17 @@ pub struct Answered {
 
 /// An acknowledgement with AccECN's option that is under way, and what its receiver had counted when it left.
 struct Counted {
-    ack: u64,
-    tsval: u32,
-    ce_bytes: u32,
+    id: u16,
     counts: [u32; 2],
-    is_in_hops: bool,
-}
-
-impl Counted {
-    fn is(&self, ack: &Ack) -> bool {
-        (self.ack, self.tsval, self.ce_bytes) == (ack.ack, ack.tsval, ack.ce_bytes)
-    }
 }
 
 /// An acknowledgement is not overtaken by so many others: those that are further ahead of one that arrives were lost.
 const OVERTAKEN: usize = 64;
+
+/// A window as a SYN has it, which knows no scale.
+fn unscaled(window: u32) -> u16 {
+    u16::try_from(window).unwrap_or(u16::MAX)
+}
 
 /// The ACE field of a handshake, which says what ECN field came (RFC 9768 section 3.1.2, table 3).
 fn ace_of(ecn: Ecn) -> u8 {
@@ -148,6 +157,7 @@ impl Connection {
         // any numbers, which are not those of the flow before
         let first =
             [number.wrapping_mul(0x9e37_79b9).wrapping_add(1), number.wrapping_mul(0x85eb_ca6b).wrapping_add(0x4000_0001)];
+        let ids = [0x9e37_79b9, 0x85eb_ca6b].map(|factor: u32| (number.wrapping_add(1).wrapping_mul(factor) >> 16) as u16);
         let receiver_port = if speaks == Speech::Datagrams { QUIC } else { DISCARD };
         let sender_port = (FIRST_PORT + number % PORTS) as u16;
         Connection {
@@ -167,7 +177,8 @@ impl Connection {
             received: [0; 2],
             counted: VecDeque::new(),
             heard: 0,
-            id: 0,
+            sent: 0,
+            ids,
             marked: Vec::new(),
         }
     }
@@ -179,7 +190,7 @@ impl Connection {
 
     /// Nothing has been sent yet.
     pub fn is_new(&self) -> bool {
-        self.id == 0 && self.next.0 == 0
+        self.sent == 0 && self.next.0 == 0
     }
 
     /// Bytes ahead of segment `seq`.
@@ -199,7 +210,10 @@ impl Connection {
 
     /// The sender sends this packet.
     pub fn send(&mut self, packet: &Packet) -> Start {
-        self.id = self.id.wrapping_add(1);
+        // that of a SYN-ACK, as of its receiver's
+        let answers = packet.has(flag::SYN) && self.hosts.receiver_opens();
+        let id = if answers { 0 } else { self.ids[0].wrapping_add(self.sent) };
+        self.sent = self.sent.wrapping_add(1);
         if self.is_tcp() && !packet.has(flag::NO_DATA) && packet.seq >= self.next.0 {
             let size = packet.len.saturating_sub(self.headers());
             let offset = self.next.1 + (packet.seq - self.next.0) * u64::from(size);
@@ -212,7 +226,7 @@ impl Connection {
             NO_TSECR => self.heard,
             age => packet.tsval.wrapping_sub(u32::from(age)),
         };
-        Start { id: self.id, is_ect1: packet.ecn == Ecn::Ect1, tsecr }
+        Start { id, tsecr }
     }
 
     /// A packet reaches the receiver.
@@ -235,21 +249,29 @@ impl Connection {
             self.receiver_counts = ack.has(ack_flag::ACCECN_SETUP);
         }
         if self.receiver_counts && ack.has(ack_flag::ACCECN_OPTION) {
-            let Ack { ack, tsval, ce_bytes, .. } = *ack;
-            self.counted.push_back(Counted { ack, tsval, ce_bytes, counts: self.received, is_in_hops: false });
+            self.counted.push_back(Counted { id: ack.id, counts: self.received });
         }
         self.answered(ack, blocks, self.received)
     }
 
-    /// This enters hops; what its receiver had counted when it left.
-    pub fn enter(&mut self, ack: &Ack) -> [u32; 2] {
-        if !ack.has(ack_flag::ACCECN_OPTION) {
-            return self.received;
+    /// What the receiver had counted when this left.
+    pub fn counts(&self, ack: &Ack) -> [u32; 2] {
+        let is_counted = ack.has(ack_flag::ACCECN_OPTION);
+        let found = is_counted.then(|| self.counted.iter().find(|one| one.id == ack.id)).flatten();
+        found.map_or(self.received, |one| one.counts)
+    }
+
+    /// Identification of the IP packet of what the receiver sends. A SYN-ACK belongs to no socket yet, and has none (Linux `ip_build_and_send_pkt`).
+    pub fn id_of(&self, ack: &Ack) -> u16 {
+        if ack.has(ack_flag::SYN_ACK) && !self.hosts.receiver_opens() {
+            return 0;
         }
-        // of those that look alike the first that has not entered
-        let Some(first) = self.counted.iter_mut().find(|one| one.is(ack) && !one.is_in_hops) else { return self.received };
-        first.is_in_hops = true;
-        first.counts
+        self.ids[1].wrapping_add(ack.id)
+    }
+
+    /// The same of its SYN, which comes ahead of all others.
+    pub fn id_of_syn(&self) -> u16 {
+        self.ids[1].wrapping_sub(1)
     }
 
     /// The same somewhere on its way, with these counts.
@@ -261,19 +283,19 @@ impl Connection {
 
     /// A queue has marked an acknowledgement.
     pub fn mark(&mut self, ack: &Ack) {
-        self.marked.push((ack.ack, ack.tsval));
+        self.marked.push((ack.ack, ack.id));
     }
 
     /// What the receiver sent reaches the sender.
     pub fn hear(&mut self, ack: &Ack, blocks: &[Block]) -> Answered {
         let mut counts = self.received;
         let mut waiting = self.counted.iter();
-        if let Some(index) = ack.has(ack_flag::ACCECN_OPTION).then(|| waiting.position(|one| one.is(ack))).flatten() {
+        if let Some(index) = ack.has(ack_flag::ACCECN_OPTION).then(|| waiting.position(|one| one.id == ack.id)).flatten() {
             counts = self.counted.remove(index).map_or(counts, |one| one.counts);
             self.counted.drain(..index.saturating_sub(OVERTAKEN));
         }
         let mut answered = self.answered(ack, blocks, counts);
-        if let Some(index) = self.marked.iter().position(|marked| *marked == (ack.ack, ack.tsval)) {
+        if let Some(index) = self.marked.iter().position(|marked| *marked == (ack.ack, ack.id)) {
             self.marked.remove(index);
             answered.ecn = Ecn::Ce;
         }
@@ -305,16 +327,20 @@ impl Connection {
     /// The SYN of a receiver that opens, which the simulator does not move: it came when this answer to it left.
     pub fn syn_of_receiver(&self, answer: &Packet) -> Segment {
         let (flags, opening) = (tcp_flag::SYN | self.asks(), self.opening());
-        Segment { back: true, flags, window: SENDERS_WINDOW, tsval: answer.tsval, opening, ..Segment::default() }
+        let window = unscaled(self.hosts.windows.of_syn);
+        Segment { back: true, flags, window, tsval: answer.tsval, opening, ..Segment::default() }
     }
 
     /// The headers of a packet of the sender.
     pub fn segment(&self, sent: &Sent) -> Segment {
-        let Sent { packet, start: Start { tsecr, is_ect1, .. } } = sent;
-        let window = SENDERS_WINDOW >> self.hosts.scale;
+        let Sent { packet, start: Start { tsecr, .. } } = sent;
+        // it receives no data, and its window stays
+        let FirstWindows { of_syn, of_syn_ack } = self.hosts.windows;
+        let offered = if self.hosts.receiver_opens() { of_syn_ack } else { of_syn };
+        let window = self.hosts.scaled(offered);
         let of_all = Segment { ack: 1, flags: tcp_flag::ACK, window, tsval: packet.tsval, tsecr: *tsecr, ..Segment::default() };
         if packet.has(flag::SYN) {
-            let of_all = Segment { window: SENDERS_WINDOW, opening: self.opening(), ..of_all };
+            let of_all = Segment { window: unscaled(offered), opening: self.opening(), ..of_all };
             if self.hosts.receiver_opens() {
                 // it answers a SYN that came without ECT
                 let agrees = match self.speaks {
@@ -322,7 +348,8 @@ impl Connection {
                     Speech::Tcp { ecn: true, .. } => tcp_flag::ECE,
                     _ => 0,
                 };
-                return Segment { flags: tcp_flag::SYN | tcp_flag::ACK | agrees, tsecr: packet.tsval, ..of_all };
+                let counts = (packet.len > SYN_FRAME).then_some(Counts::NONE);
+                return Segment { flags: tcp_flag::SYN | tcp_flag::ACK | agrees, tsecr: packet.tsval, counts, ..of_all };
             }
             let asks = if packet.has(flag::RETRANSMISSION) { 0 } else { self.asks() };
             return Segment { flags: tcp_flag::SYN | asks, ack: 0, tsecr: 0, ..of_all };
@@ -335,8 +362,7 @@ impl Connection {
             (true, false) => tcp_flag::ace(5),
         };
         // no payload has come
-        let counts = Counts { ect0: 1, ce: 0, ect1: 1, ect1_first: *is_ect1 };
-        let counts = self.has_option().then_some(counts);
+        let counts = self.has_option().then_some(Counts::NONE);
         if first {
             return Segment { seq: 1, flags: of_all.flags | ace, counts, ..of_all };
         }
@@ -353,20 +379,22 @@ impl Connection {
         let of_all = Segment { back: true, seq: 1, ack: 1, flags: tcp_flag::ACK, tsval, tsecr, ..Segment::default() };
         let window = (ack.window >> self.hosts.scale).min(u32::from(u16::MAX)) as u16;
         if ack.has(ack_flag::SYN_ACK) {
-            let counts = ack.has(ack_flag::ACCECN_SETUP);
+            let is_accurate = ack.has(ack_flag::ACCECN_SETUP);
+            let counts = ack.has(ack_flag::ACCECN_OPTION).then_some(Counts::NONE);
+            let of_all = Segment { counts, ..of_all };
             if opens {
-                // the last packet of its handshake
-                let ace = if counts { tcp_flag::ace(ace_of(*syn_ecn)) } else { 0 };
-                return Segment { flags: of_all.flags | ace, window, is_padded: true, ..of_all };
+                // the last packet of its handshake; its window is that of its SYN
+                let ace = if is_accurate { tcp_flag::ace(ace_of(*syn_ecn)) } else { 0 };
+                let of_syn = self.hosts.scaled(ack.window.min(self.hosts.windows.of_syn));
+                return Segment { flags: of_all.flags | ace, window: of_syn, is_padded: true, ..of_all };
             }
-            let agrees = match (ack.has(ack_flag::ECN_SETUP), counts) {
+            let agrees = match (ack.has(ack_flag::ECN_SETUP), is_accurate) {
                 (true, true) => tcp_flag::ace(ace_of(*syn_ecn)),
                 (true, false) => tcp_flag::ECE,
                 _ => 0,
             };
-            let unscaled = ack.window.min(u32::from(u16::MAX)) as u16;
             let flags = tcp_flag::SYN | tcp_flag::ACK | agrees;
-            return Segment { seq: 0, flags, window: unscaled, opening: self.opening(), ..of_all };
+            return Segment { seq: 0, flags, window: unscaled(ack.window), opening: self.opening(), ..of_all };
         }
         let mut segment = Segment { ack: 1 + self.offset(ack.ack), window, ..of_all };
         for (place, (start, end)) in segment.sack.iter_mut().zip(blocks.iter().flat_map(|blocks| blocks.iter())) {
@@ -375,7 +403,7 @@ impl Connection {
         }
         if self.receiver_counts {
             segment.flags |= tcp_flag::ace(ack.ace);
-            let counts = Counts { ect0: 1 + ect0, ce: ack.ce_bytes, ect1: 1 + ect1, ect1_first: ect1 > ect0 };
+            let counts = Counts { ect0: 1 + ect0, ce: ack.ce_bytes, ect1: 1 + ect1 };
             segment.counts = (ack.has(ack_flag::ACCECN_OPTION) && segment.sacks < 3).then_some(counts);
         } else {
             let ece = if ack.has(ack_flag::ECE) { tcp_flag::ECE } else { 0 };

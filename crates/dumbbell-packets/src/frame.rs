@@ -45,8 +45,8 @@ mod kind {
     pub const SACK_PERMITTED: u8 = 4;
     pub const SACK: u8 = 5;
     pub const TIMESTAMPS: u8 = 8;
-    /// RFC 9768 section 3.2.3: the counter of ECT(0) comes first, or that of ECT(1).
-    pub const ACCECN: [u8; 2] = [172, 174];
+    /// RFC 9768 section 3.2.3: the counter of ECT(1) comes first. Linux sends no other.
+    pub const ACCECN: u8 = 174;
 }
 
 /// Who sends to whom.
@@ -75,8 +75,11 @@ pub struct Counts {
     pub ce: u32,
     /// ECT(1), from 1 on.
     pub ect1: u32,
-    /// The counter of ECT(1) comes first.
-    pub ect1_first: bool,
+}
+
+impl Counts {
+    /// Of who has received no payload: RFC 9768 section 3.2.1.
+    pub const NONE: Counts = Counts { ect0: 1, ce: 0, ect1: 1 };
 }
 
 /// A segment of TCP. Sequence numbers are relative to the first of their side: SYN has 0, data begin with 1.
@@ -187,7 +190,8 @@ impl Headers {
         headers
     }
 
-    /// TCP's options in the order of Linux; `peer` is the first sequence number of what SACK blocks count. Beside two blocks the AccECN option has two counters.
+    /// TCP's options in the order of Linux (`tcp_options_write`): MSS, time stamps with SACK permitted, AccECN, window scale, SACK. `peer` is the first
+    /// sequence number of what SACK blocks count.
     #[inline(always)]
     fn put_options(&mut self, segment: &Segment, peer: u32) {
         let Segment { tsval, tsecr, .. } = *segment;
@@ -196,6 +200,7 @@ impl Headers {
             self.put(word([kind::SACK_PERMITTED, 2, kind::TIMESTAMPS, 10]));
             self.put(tsval);
             self.put(tsecr);
+            self.put_counts(segment);
             self.put(word([kind::NOP, kind::SCALE, 3, scale]));
             return;
         }
@@ -206,6 +211,7 @@ impl Headers {
             self.put(word([kind::NOP; 4]));
             self.put(word([kind::NOP; 4]));
         }
+        self.put_counts(segment);
         if segment.sacks > 0 {
             self.put(word([kind::NOP, kind::NOP, kind::SACK, 2 + 8 * segment.sacks as u8]));
             for (start, end) in &segment.sack[..segment.sacks] {
@@ -213,16 +219,18 @@ impl Headers {
                 self.put(peer.wrapping_add(*end as u32));
             }
         }
-        if let Some(Counts { ect0, ce, ect1, ect1_first }) = segment.counts {
-            let (first, last) = if ect1_first { (ect1, ect0) } else { (ect0, ect1) };
-            let has_last = segment.sacks < 2;
-            let length = if has_last { 11 } else { 8 };
-            // counters of 24 bits
-            self.put(word([kind::ACCECN[usize::from(ect1_first)], length, 0, 0]) | (first << 8) >> 16);
-            self.put(first << 24 | ce & 0x00ff_ffff);
-            if has_last {
-                self.put(last << 8 | u32::from(kind::NOP));
-            }
+    }
+
+    /// The AccECN option, if there is one. Beside two SACK blocks it has two counters, of 24 bits each.
+    #[inline(always)]
+    fn put_counts(&mut self, segment: &Segment) {
+        let Some(Counts { ect0, ce, ect1 }) = segment.counts else { return };
+        let has_last = segment.sacks < 2;
+        let length = if has_last { 11 } else { 8 };
+        self.put(word([kind::ACCECN, length, 0, 0]) | (ect1 << 8) >> 16);
+        self.put(ect1 << 24 | ce & 0x00ff_ffff);
+        if has_last {
+            self.put(ect0 << 8 | u32::from(kind::NOP));
         }
     }
 
@@ -348,7 +356,12 @@ mod tests {
         let headers = Headers::tcp(&ENDS, &opening, wire(74));
         assert_eq!(headers.as_slice()[54..], [2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0, 1, 3, 3, 7]);
         assert_eq!((opening.headers(), sums(&headers, wire(74), 6, &[])), (74, (0xffff, 0xffff)));
-        let counts = Counts { ect0: 1, ce: 0x0100_0203, ect1: 1449, ect1_first: true };
+        let counts = Counts { ect0: 1, ce: 0x0100_0203, ect1: 1449 };
+        // on a SYN-ACK behind the time stamps, ahead of the scale
+        let agrees = Segment { counts: Some(Counts::NONE), back: true, ..opening };
+        let answer = Headers::tcp(&ENDS, &agrees, wire(86));
+        assert_eq!(answer.as_slice()[70..], [174, 11, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1, 3, 3, 7]);
+        assert_eq!((agrees.headers(), sums(&answer, wire(86), 6, &[])), (86, (0xffff, 0xffff)));
         let mut segment = Segment { back: true, flags: tcp_flag::ACK, ack: 1, counts: Some(counts), ..Segment::default() };
         let of = |one: &Segment| Headers::tcp(&ENDS, one, wire(one.headers())).as_slice()[66..].to_vec();
         // of the counter of CE, 24 bits
@@ -360,8 +373,8 @@ mod tests {
             assert_eq!((segment.headers(), made.as_slice().len()), (length, usize::from(length)));
             assert_eq!(sums(&made, wire(length), 6, &[]), (0xffff, 0xffff));
         }
-        // blocks count from the sender's first number: 2^32 - 10 + 2897 = 2887
-        assert_eq!(of(&segment)[..8], [1, 1, 5, 18, 0, 0, 0x0b, 0x47]);
+        // without the last counter beside two blocks, which count from the sender's first number: 2^32 - 10 + 2897 = 2887
+        assert_eq!(of(&segment)[..16], [174, 8, 0, 0x05, 0xa9, 0, 0x02, 0x03, 1, 1, 5, 18, 0, 0, 0x0b, 0x47]);
         // three blocks leave no room
         (segment.sacks, segment.counts) = (3, None);
         assert_eq!((segment.headers(), of(&segment).len()), (66 + 28, 28));

@@ -319,7 +319,7 @@ impl State {
 
     fn pack(&mut self, packet: &Packet, ack: &Ack, blocks: &[Block]) {
         let Some((_, connection, _)) = self.flows.wanted(ack.flow) else { return };
-        let counts = connection.enter(ack);
+        let counts = connection.counts(ack);
         let place = packet.seq as usize;
         if self.held.len() <= place {
             self.held.resize_with(place + 1, || None);

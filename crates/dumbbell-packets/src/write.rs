@@ -6,7 +6,6 @@ use crate::fate::Fate;
 use crate::frame::{Headers, Segment, Wire};
 use crate::pcapng::Pcapng;
 use dumbbell_core::packet::{Ecn, Packet, SYN_FRAME, UDP_HEADERS};
-use dumbbell_core::tcp::Ack;
 use dumbbell_core::units::Time;
 use std::io;
 
@@ -57,11 +56,6 @@ pub struct Writer {
     comment: String,
 }
 
-/// Identification of the IP packet of an acknowledgement: the same at all points.
-fn id_of(ack: &Ack) -> u16 {
-    (ack.ack as u16).wrapping_mul(3).wrapping_add(ack.tsval as u16)
-}
-
 impl Writer {
     pub fn new(output: Output, points: Vec<String>, hops: Vec<String>) -> Writer {
         Writer { output, points, hops, count: 0, comment: String::new() }
@@ -81,9 +75,11 @@ impl Writer {
                 let Answered { ack, blocks, ecn, .. } = answered;
                 let segment = connection.is_tcp().then(|| connection.answer_segment(answered));
                 let len = ack.frame(blocks.as_ref().map_or(0, |blocks| blocks.len()));
-                (segment, Wire { len, ecn: *ecn, id: id_of(ack) })
+                (segment, Wire { len, ecn: *ecn, id: connection.id_of(ack) })
             }
-            What::Opening(answer) => (Some(connection.syn_of_receiver(answer)), Wire { len: SYN_FRAME, ecn: Ecn::NotEct, id: 0 }),
+            What::Opening(answer) => {
+                (Some(connection.syn_of_receiver(answer)), Wire { len: SYN_FRAME, ecn: Ecn::NotEct, id: connection.id_of_syn() })
+            }
         };
         let headers = segment.as_ref().map_or(UDP_HEADERS, Segment::headers);
         let payload = wire.len.saturating_sub(headers);

@@ -270,7 +270,7 @@ fn handshakes_ask_for_ecn_as_rfcs_say() {
     // RFC 3168 section 6.1.1
     let classic = ["SYN ECE CWR 74 Not-ECT", "SYN ACK ECE 74 Not-ECT", "ACK 66 Not-ECT", "ACK 1514 ECT(0)"];
     assert_eq!(words(handshake(&of("cubic", true))), classic);
-    // RFC 9768 section 3.1: all three flags; what codepoint came, on the SYN-ACK and on the last packet, which has the option; then ACE 5
+    // RFC 9768 section 3.1: all three flags; what codepoint came, on the SYN-ACK and on the last packet, which both have the option; then ACE 5
     let accurate = handshake(&of("prague", true));
     let ace = |ecn: &str| match ecn {
         "Not-ECT" => "CWR",
@@ -280,7 +280,7 @@ fn handshakes_ask_for_ecn_as_rfcs_say() {
     let [syn, syn_ack] = [&accurate[0].2, &accurate[1].2];
     let expected = [
         format!("SYN ECE CWR AE 74 {syn}"),
-        format!("SYN ACK {} 74 {syn_ack}", ace(syn)),
+        format!("SYN ACK {} 86 {syn_ack}", ace(syn)),
         format!("ACK {} 78 ECT(1)", ace(syn_ack)),
     ];
     assert_eq!(words(accurate.clone())[..3], expected);
@@ -303,6 +303,77 @@ fn a_receiver_that_opens_has_a_syn_in_front() {
     assert_eq!(found.iter().filter(|frame| frame.comment.starts_with("not simulated")).count(), 1);
     // the last packet of the handshake takes what the simulator gives it: padding
     assert_eq!((found[2].length, &found[2].bytes[66..]), (74, &[1; 8][..]));
+}
+
+#[test]
+fn both_ends_have_seen_the_accecn_option_when_they_send_it() {
+    for (opener, first) in [("sender", [74, 86, 78]), ("receiver", [74, 86, 86])] {
+        let mut config = config("prague", "dualpi2");
+        config["hosts"] = json!({"opener": opener});
+        let memory = Memory::default();
+        run(&config, Asked { snap: Some(0), flows: vec![0], ..all() }, Some(memory.clone()));
+        let found = frames(&memory);
+        found.iter().for_each(check);
+        assert_eq!(found[..3].iter().map(|frame| frame.length).collect::<Vec<_>>(), first);
+        // RFC 9768 section 3.2.1: the counters begin with 1, 0 and 1. The scale follows the option on a SYN-ACK
+        let none = [174, 11, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1];
+        assert_eq!(found[1].bytes[70..], [&none[..], &[1, 3, 3, 7]].concat());
+        assert!(found[2].bytes.ends_with(&none));
+    }
+}
+
+/// Identifications of IP packets that were seen at a point, from this port.
+fn identifications(found: &[Frame], interface: u32, port: [u8; 2]) -> Vec<u16> {
+    let here = found.iter().filter(|frame| frame.interface == interface && frame.bytes[34..36] == port);
+    here.map(|frame| u16::from_be_bytes([frame.bytes[18], frame.bytes[19]])).collect()
+}
+
+#[test]
+fn both_ends_count_their_ip_packets() {
+    for (opener, reverse) in [("sender", false), ("sender", true), ("receiver", false)] {
+        let mut config = config("cubic", "pfifo");
+        config["hosts"] = json!({"opener": opener});
+        if reverse {
+            config["reverse"] = json!({"rate": 200_000, "aqm": {"name": "pfifo", "limit": 20}});
+        }
+        config["udp"] = json!([{"rate": 500_000, "size": 301, "echo": true, "base_rtt": 10_000_000}]);
+        let memory = Memory::default();
+        let names = vec!["sender".to_owned(), "receiver".to_owned()];
+        run(&config, Asked { points: names, flows: vec![0, 2], ..all() }, Some(memory.clone()));
+        let found = frames(&memory);
+        let (pings, found): (Vec<Frame>, Vec<Frame>) = found.into_iter().partition(|frame| frame.bytes[23] == 17);
+        for (at, port) in [(0, 50_002_u16.to_be_bytes()), (1, [0, 9])] {
+            let counted = identifications(&pings, at, port);
+            assert!(counted.len() > 500 && counted.windows(2).all(|two| two[1] == two[0].wrapping_add(1)));
+        }
+        let [sent, sent_back] = [(0, 50_000_u16.to_be_bytes()), (1, [0, 9])].map(|(at, port)| identifications(&found, at, port));
+        let [answering, opening] = if opener == "sender" { [&sent_back, &sent] } else { [&sent, &sent_back] };
+        // the SYN-ACK has none
+        assert_eq!(answering[0], 0);
+        for counted in [&answering[1..], &opening[..]] {
+            assert!(counted.len() > 500 && counted.windows(2).all(|two| two[1] == two[0].wrapping_add(1)));
+            assert_ne!(counted[0], 0);
+        }
+        assert_ne!(answering[1], opening[1]);
+        // what is lost on the way back is missing at the sender
+        let heard = identifications(&found, 0, [0, 9]);
+        let mut rest = sent_back.iter();
+        assert!(heard.iter().all(|id| rest.any(|other| other == id)));
+        assert_eq!(heard.len() + 50 < sent_back.len(), reverse, "{} of {}", heard.len(), sent_back.len());
+    }
+}
+
+#[test]
+fn first_windows_are_those_of_linux() {
+    // 44 of 1460 B, or 45 of 1448 B, unscaled on SYN and SYN-ACK; then in units of 128 B, rounded up
+    for (opener, expected) in [("sender", [64_240, 65_160, 502, 502]), ("receiver", [64_240, 65_160, 502, 510])] {
+        let mut config = config("cubic", "pfifo");
+        config["hosts"] = json!({"opener": opener});
+        let memory = Memory::default();
+        run(&config, Asked { flows: vec![0], ..all() }, Some(memory.clone()));
+        let windows = frames(&memory).into_iter().take(4).map(|frame| u16::from_be_bytes([frame.bytes[48], frame.bytes[49]]));
+        assert_eq!(windows.collect::<Vec<_>>(), expected, "{opener}");
+    }
 }
 
 #[test]
@@ -391,11 +462,11 @@ fn accecn_counts_what_came_with_ce() {
     let memory = Memory::default();
     run(&config("prague", "dualpi2"), Asked { flows: vec![0], snap: Some(0), ..all() }, Some(memory.clone()));
     let found = frames(&memory);
-    // options of acknowledgements: kind 172 or 174, 11 bytes with three counters of 24 bits; that of CE is in the middle
+    // options of acknowledgements: kind 174, 11 bytes with three counters of 24 bits; that of CE is in the middle
     let mut last = 0;
     for frame in found.iter().filter(|frame| frame.bytes[34..36] == [0, 9] && frame.length == 78) {
         let option = &frame.bytes[66..78];
-        assert!([172, 174].contains(&option[0]) && option[1] == 11 && option[11] == 1);
+        assert_eq!([option[0], option[1], option[11]], [174, 11, 1]);
         let ce = u32::from_be_bytes([0, option[5], option[6], option[7]]);
         assert!(ce >= last);
         last = ce;

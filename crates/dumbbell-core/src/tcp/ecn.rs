@@ -1,7 +1,7 @@
 //! The sender's half of ECN: what was negotiated, what ACKs echo, which codepoint packets carry (RFC 3168, RFC 9768).
 
 use super::{ack_flag, Ack};
-use crate::cc::EcnUse;
+use crate::cc::{Echo, EcnUse};
 use crate::packet::{flag, Ecn};
 
 /// ACE field before the first CE packet. RFC 9768 section 3.2.1; Linux `TCP_ACCECN_CEP_INIT_OFFSET`.
@@ -76,6 +76,11 @@ impl SenderEcn {
     /// ECN is asked for.
     pub fn wants(&self) -> bool {
         self.wanted
+    }
+
+    /// AccECN is asked for.
+    pub fn asks_for_counts(&self) -> bool {
+        self.wanted && self.asked.echo == Echo::Accurate
     }
 
     /// A SYN-ACK has come.

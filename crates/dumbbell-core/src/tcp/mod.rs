@@ -91,18 +91,19 @@ pub struct Ack {
     pub ace: u8,
     /// Bits of [`ack_flag`].
     pub flags: u8,
+    /// How many acknowledgements of data, or answers, its receiver has sent so far, this one included: the identification of its IP packet counts them
+    /// (Linux `inet_id`).
+    pub id: u16,
 }
 
 impl Ack {
     /// Length of its frame with `blocks` SACK blocks, without FCS, bytes: what Linux sends. The options of a SYN-ACK are MSS, SACK permitted, time
     /// stamps and window scale; blocks take 4 B and 8 B each (RFC 2018), the AccECN option has room beside one of them, and without its last counter beside two (RFC 9768).
     pub fn frame(&self, blocks: usize) -> u16 {
-        if self.has(ack_flag::SYN_ACK) {
-            return SYN_FRAME;
-        }
         if self.has(ack_flag::ECHO) {
             return self.window as u16;
         }
+        let headers = if self.has(ack_flag::SYN_ACK) { SYN_FRAME } else { HEADERS };
         let sack = if blocks > 0 { 4 + 8 * blocks as u16 } else { 0 };
         let counts = match blocks {
             _ if !self.has(ack_flag::ACCECN_OPTION) => 0,
@@ -110,7 +111,7 @@ impl Ack {
             2 => ecn::SHORT_OPTION_BYTES,
             _ => 0,
         };
-        HEADERS + sack + counts
+        headers + sack + counts
     }
 
     /// Whether [`ack_flag`] bit `bit` is set.

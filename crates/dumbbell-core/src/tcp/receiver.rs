@@ -363,8 +363,10 @@ impl Receiver {
                 (true, Echo::Accurate) => ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP,
                 (true, _) => ack_flag::ECN_SETUP,
             };
+            // RFC 9768 section 3.2.3.2.1; also when it is sent again, as in Linux 6.18 (tcp_synack_options)
+            let option = if self.headers > HEADERS { ack_flag::ACCECN_OPTION } else { 0 };
             let window = self.window.offered_first();
-            let flags = ack_flag::SYN_ACK | setup;
+            let flags = ack_flag::SYN_ACK | setup | option;
             let tsval = now.as_millis() as u32;
             return Some(Ack { flow: self.flow, tsecr: packet.tsval, tsval, window, ace: ACE_START, flags, ..Ack::default() });
         }
@@ -625,7 +627,8 @@ impl Receiver {
         let window = self.window.offered();
         let (flow, tsecr) = (self.flow, self.ts_recent);
         let tsval = now.as_millis() as u32;
-        let mut ack = Ack { ack: self.rcv_nxt, flow, tsecr, tsval, window, ce_bytes: 0, ace: 0, flags: ece | esce | dsack };
+        let (flags, id) = (ece | esce | dsack, self.stats.acks as u16);
+        let mut ack = Ack { ack: self.rcv_nxt, flow, tsecr, tsval, window, ce_bytes: 0, ace: 0, flags, id };
         if self.echo == Echo::Accurate {
             self.add_counts(&mut ack);
         }

@@ -388,7 +388,9 @@ impl Sender {
         self.timer.set(Timer::Rto, timeout, self.conn.now);
         // RFC 3168 section 6.1.1.1, Linux tcp_ecn_clear_syn: a SYN that is sent again does not ask for ECN
         let again = if active && self.syn_retries > 0 { flag::RETRANSMISSION } else { 0 };
-        self.send_bare(SYN_FRAME, flag::SYN | again, self.ecn.of_syn(), net);
+        // a SYN has no AccECN option; a SYN-ACK has (RFC 9768 section 3.2.3.2.1)
+        let option = if !active && self.ecn.asks_for_counts() && self.host.accecn_option { OPTION_BYTES } else { 0 };
+        self.send_bare(SYN_FRAME + option, flag::SYN | again, self.ecn.of_syn(), net);
     }
 
     /// Sends a packet without data.
@@ -432,7 +434,7 @@ impl Sender {
             self.control = self.cc.control();
             self.rate = None;
         }
-        if self.ecn.accurate && self.host.accecn_option {
+        if self.ecn.accurate && ack.has(ack_flag::ACCECN_OPTION) {
             self.conn.mss -= u32::from(OPTION_BYTES);
             self.conn.headers += OPTION_BYTES;
         }

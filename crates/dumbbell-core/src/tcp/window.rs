@@ -26,6 +26,11 @@ const FIRST_ROUND: u64 = 10;
 /// Linux `TCP_MAX_WSCALE`.
 const MAX_SCALE: u32 = 14;
 
+/// Window of a connection's first segment: the space of a first buffer in whole segments of `mss` bytes. Linux `tcp_select_initial_window`.
+pub fn first(mss: u16) -> u32 {
+    INITIAL_SPACE as u32 / u32::from(mss) * u32::from(mss)
+}
+
 /// The window of one connection, bytes. What most packets touch comes first ([`Window::HOT`]).
 #[derive(Clone, Debug)]
 #[repr(C)]

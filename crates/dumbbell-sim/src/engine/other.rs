@@ -102,7 +102,8 @@ impl<B: WayBack> Return for Answering<'_, B> {
         }
         let (window, flags) = (u32::from(length), ack_flag::ECHO | ecn as u8);
         let (tsecr, tsval) = (value as u32, (value >> 32) as u32);
-        let ack = Ack { flow: self.slot, ack: self.left.0, window, flags, tsecr, tsval, ..Ack::default() };
+        let id = *self.acks as u16;
+        let ack = Ack { flow: self.slot, ack: self.left.0, window, flags, tsecr, tsval, id, ..Ack::default() };
         self.back.send(ack, NO_BLOCKS);
     }
 }

@@ -124,7 +124,7 @@ fn alpha_counts_the_ack_that_ends_its_window_since_6_12_117() {
 fn accecn_counts_what_was_marked_and_reduces_once_a_window() {
     let mut story = Story::new("reno", plain(10), Application::Bulk);
     story.start();
-    story.syn_ack(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
+    story.syn_ack(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP | ack_flag::ACCECN_OPTION);
     story.advance(RTT);
     // 12 B of each segment are the option's
     assert_eq!((story.conn().mss, story.conn().headers), (1436, 78));
@@ -139,6 +139,14 @@ fn accecn_counts_what_was_marked_and_reduces_once_a_window() {
     assert_eq!((story.sender.stats.ecn_reductions, story.sender.stats.ece_acks), (1, 2));
     // no CWR: nothing is latched that it could end
     assert!(story.take().len() > 1 && story.last.iter().all(|packet| packet.flags & flag::CWR == 0));
+}
+
+#[test]
+fn who_has_seen_no_option_on_the_syn_ack_sends_none() {
+    let mut story = Story::new("reno", plain(10), Application::Bulk);
+    story.start();
+    story.syn_ack(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
+    assert_eq!((story.conn().mss, story.conn().headers), (1448, 66));
 }
 
 #[test]

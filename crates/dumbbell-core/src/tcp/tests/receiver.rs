@@ -131,6 +131,30 @@ fn a_syn_ack_agrees_to_ecn_and_offers_the_first_window() {
 }
 
 #[test]
+fn a_syn_ack_has_the_accecn_option_if_it_agrees_to_counts() {
+    let refuses = FlowOptions { ecn: false, echo: Echo::Accurate };
+    for (options, accecn_option, length) in [
+        (FlowOptions { echo: Echo::Accurate, ..FlowOptions::default() }, true, 86),
+        (FlowOptions { echo: Echo::Accurate, ..FlowOptions::default() }, false, 74),
+        (FlowOptions::default(), true, 74),
+        (refuses, true, 74),
+    ] {
+        let host = HostParams { accecn_option, ..HostParams::default() };
+        let mut receiver = Receiver::new(7, Arc::new(host), options);
+        let syn = Packet { len: SYN_FRAME, tsval: 3, ..packet(0, Ecn::NotEct, flag::SYN) };
+        let ack = receiver.on_packet(&syn, Time::ZERO).expect("a SYN-ACK");
+        assert_eq!((ack.frame(0), ack.has(ack_flag::ACCECN_OPTION), ack.ce_bytes), (length, length > 74, 0));
+    }
+}
+
+#[test]
+fn acknowledgements_are_numbered_as_they_leave() {
+    let mut peer = Peer::new(FlowOptions::default(), RTT);
+    let ids: Vec<u16> = (0..23).filter_map(|_| peer.data()).map(|ack| ack.id).collect();
+    assert_eq!(ids, (1..=23).collect::<Vec<u16>>());
+}
+
+#[test]
 fn a_connection_begins_with_23_immediate_acks_while_its_window_grows() {
     let mut peer = Peer::new(FlowOptions::default(), RTT);
     let mut windows = Vec::new();
