@@ -13,6 +13,7 @@ use self::records::{Frame, Sample, UNKNOWN};
 use crate::classes::Totals;
 use crate::columns::Engine;
 use crate::hop_log::{AckCounters, Counted, HopLog};
+use crate::measure::Counted as OnWay;
 use crate::measure::{Answered, Backlog, FlowResult, Measures, Seen, SeenTcp};
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
@@ -181,6 +182,11 @@ impl Replay<'_> {
         route.data.iter().map(of).reduce(|all, next| all.then(&next)).unwrap_or_default()
     }
 
+    /// What was counted of the listed flows on their way.
+    fn on_way(&self) -> Vec<OnWay> {
+        (0..self.listed()).map(|number| OnWay { counters: self.of_flow(number), received: self.received[number] }).collect()
+    }
+
     fn count(&mut self, time: Time, event: Event, hop: u16, frame: &Frame) {
         self.hops[usize::from(hop)].count(time, event, frame);
         if frame.back {
@@ -346,14 +352,16 @@ impl Replay<'_> {
                 }
             }
             Due::QueueOver => {
+                let flows = self.on_way();
                 let Hop { counters, discipline, .. } = &self.hops[0];
-                self.measures.finish_queue(counters, (*discipline).clone());
+                self.measures.finish_queue(counters, (*discipline).clone(), flows);
                 if !self.config.is_one_hop() {
                     self.measures.hops = Some(self.finish_hops());
                 }
             }
             Due::QueueBegins => {
-                self.measures.begin_queue(&mut self.hops[0].counters);
+                let flows = self.on_way();
+                self.measures.begin_queue(&mut self.hops[0].counters, flows);
                 for hop in &mut self.hops {
                     hop.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
                     hop.begun = hop.counted();

@@ -111,7 +111,7 @@ impl Recorder {
     ) -> Outcome {
         flows.sort_by_key(|flow| (flow.kind, flow.start, flow.slot));
         let classes = self.configure(duration.max(Time(1)), &flows);
-        self.measures.finish_queue(counters, of_discipline);
+        self.measures.finish_queue(counters, of_discipline, flows.iter().map(|flow| flow.counted).collect());
         // kinds of which there is no flow are no classes
         let mut kinds = 0_u16..;
         self.measures.queue.sojourn.retain(|_| kinds.next().is_some_and(|kind| flows.iter().any(|flow| flow.kind == kind)));

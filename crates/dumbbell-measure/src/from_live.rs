@@ -7,13 +7,14 @@
 use crate::columns::Engine;
 pub use crate::hop_log::AckCounters;
 use crate::hop_log::{Counted as AtHop, HopLog};
+pub use crate::measure::Counted;
 use crate::measure::{Backlog, FlowResult, Measures, Samples, Seen, SeenTcp};
 use crate::outcome::outcome;
 use crate::Outcome;
 use dumbbell_config::{Classes, FlowConfig, RunConfig, BOTTLENECK};
 use dumbbell_core::histogram::Histogram;
-use dumbbell_core::record::{Counters, FlowCounters, QueueCounters};
-use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
+use dumbbell_core::record::{Counters, QueueCounters};
+use dumbbell_core::tcp::stats::SenderStats;
 use dumbbell_core::units::Time;
 use std::sync::Arc;
 
@@ -65,15 +66,6 @@ impl Flow {
     fn payload(&self, time: Time) -> u64 {
         self.at(time).map_or(0, |sample| sample.payload)
     }
-}
-
-/// What was counted of a flow on its way: in the queue, and of what left it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counted {
-    /// By the queue.
-    pub counters: FlowCounters,
-    /// Of the frames that left the link, and the acknowledgements.
-    pub received: ReceiverStats,
 }
 
 /// A hop at some time of a run.
@@ -139,7 +131,7 @@ impl Recorder {
     /// Counting begins: what the `hops`, the bottleneck and then the others, hold until now does not count. `flows` are those of the listed flows.
     pub fn begin(&mut self, hops: &mut [Hop], flows: Vec<Counted>) {
         if let Some(first) = hops.first_mut() {
-            self.measures.begin_queue(first.counters);
+            self.measures.begin_queue(first.counters, flows.clone());
         }
         for (hop, begun) in hops.iter_mut().zip(&mut self.hops_begun) {
             hop.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
@@ -163,9 +155,9 @@ impl Recorder {
 
     /// The run is over.
     pub fn end(&mut self, hops: &[Hop], flows: Vec<Counted>) {
-        self.ended = flows;
+        self.ended.clone_from(&flows);
         let Some(first) = hops.first() else { return };
-        self.measures.finish_queue(first.counters, first.of_discipline.clone());
+        self.measures.finish_queue(first.counters, first.of_discipline.clone(), flows);
         if self.config.is_one_hop() {
             return;
         }
@@ -268,6 +260,8 @@ fn result(flow: &Flow, counted: Option<&Counted>, from: Time, now: Time, ahead: 
 mod tests {
     use super::*;
     use crate::table::Table;
+    use dumbbell_core::record::FlowCounters;
+    use dumbbell_core::tcp::stats::ReceiverStats;
     use serde_json::json;
 
     fn sample(ms: u64, payload: u64, srtt_us: u32, is_regular: bool) -> Sample {

@@ -59,6 +59,15 @@ pub struct OfStack {
     pub closed: Option<(String, Time)>,
 }
 
+/// What was counted of a flow on its way: in the queue, and of what left it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counted {
+    /// By the queue.
+    pub counters: FlowCounters,
+    /// Of the frames that left the link, and the acknowledgements.
+    pub received: ReceiverStats,
+}
+
 /// One flow at the end of its measured time.
 #[derive(Clone, Debug, Default)]
 pub struct FlowResult {
@@ -278,6 +287,8 @@ pub struct Measures {
     /// The same when counting began; empty if that was at the start.
     begun: Vec<FlowResult>,
     queue_begun: QueueCounters,
+    /// Of listed endpoints: what was counted on their way when the measured time of the queue began, and when it was over.
+    on_way: [Vec<Counted>; 2],
     /// The queue at the end of the run.
     pub queue: QueueResult,
     /// What was measured of each hop, if there are several.
@@ -330,6 +341,7 @@ impl Measures {
             results: Vec::new(),
             begun: Vec::new(),
             queue_begun: QueueCounters::default(),
+            on_way: Default::default(),
             queue: QueueResult::default(),
             hops: None,
             short_flows: ShortFlows::new(config.bottleneck.rate, config.record.short_flows as usize, config.run.seed),
@@ -419,8 +431,9 @@ impl Measures {
         self.begun[number as usize] = FlowResult { since: now, ..before };
     }
 
-    /// The measured time of the queue begins.
-    pub fn begin_queue(&mut self, counters: &mut Counters) {
+    /// The measured time of the queue begins. `flows` are the listed endpoints.
+    pub fn begin_queue(&mut self, counters: &mut Counters, flows: Vec<Counted>) {
+        self.on_way[0] = flows;
         self.queue_begun = counters.queue;
         counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
     }
@@ -434,8 +447,10 @@ impl Measures {
         };
     }
 
-    /// The measured time of the queue is over. `of_discipline` are the counters that the queue discipline itself keeps, by name.
-    pub fn finish_queue(&mut self, log: &Counters, of_discipline: impl IntoIterator<Item = (String, u64)>) {
+    /// The measured time of the queue is over. `of_discipline` are the counters that the queue discipline itself keeps, by name; `flows` are the
+    /// listed endpoints.
+    pub fn finish_queue(&mut self, log: &Counters, of_discipline: impl IntoIterator<Item = (String, u64)>, flows: Vec<Counted>) {
+        self.on_way[1] = flows;
         let internal = log.internal.iter().flat_map(|(name, of)| {
             let counts = [("packets", of.packets), ("ce_marks", of.ce_marks), ("sce_marks", of.sce_marks), ("drops", of.drops)];
             counts.map(|(what, count)| (format!("{name}_{what}"), count))
@@ -445,6 +460,18 @@ impl Measures {
             all: log.queue.after(&self.queue_begun),
             counters: of_discipline.into_iter().chain(internal).collect(),
         };
+    }
+
+    /// Everything is measured. What queues did with the packets of a flow is counted as the queue's own totals are, until the run is over at the
+    /// queue; the clock of a sender ends half a base RTT later.
+    pub(crate) fn settle(&mut self) {
+        let [begun, over] = std::mem::take(&mut self.on_way);
+        for (number, (result, end)) in self.results.iter_mut().zip(over).enumerate() {
+            let before = begun.get(number).copied().unwrap_or_default();
+            result.counters = end.counters.after(&before.counters);
+            let received = end.received.after(&before.received);
+            (result.receiver.ce, result.receiver.ect1) = (received.ce, received.ect1);
+        }
     }
 }
 

@@ -248,6 +248,7 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
 
 /// Tables and summary of what `measures` holds after `events` events.
 pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, events: u64) -> Outcome {
+    measures.settle();
     let goodput: Vec<f64> = measures.results.iter().map(FlowResult::goodput_mbit).collect();
     let flows = flows_table(&measures.results, config, classes, &goodput);
     let mut totals: Vec<Totals> = std::mem::take(&mut measures.short_totals);

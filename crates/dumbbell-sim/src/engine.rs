@@ -26,7 +26,7 @@ use crate::additions::MakeProtocol;
 use crate::classes::Totals;
 use crate::config::web::WebProcess;
 use crate::config::{Classes, RunConfig, UdpConfig};
-use crate::measure::{FlowResult, Measures, Samples, Seen, SeenTcp};
+use crate::measure::{Counted, FlowResult, Measures, Samples, Seen, SeenTcp};
 use crate::outcome::outcome;
 use crate::protocol::{Protocol, ProtocolContext};
 use crate::short_flows::ShortFlow;
@@ -466,17 +466,27 @@ impl<N: Net> Engine<N> {
             Due::End => {
                 self.clock.set(Due::End, Time::NEVER);
                 self.queue_over = true;
-                self.measures.finish_queue(self.net.counters(), self.net.of_discipline());
+                let flows = self.on_way();
+                self.measures.finish_queue(self.net.counters(), self.net.of_discipline(), flows);
                 self.measures.hops = self.net.finish(&self.config, &self.classes.list);
             }
             Due::Arrival(process) => self.on_arrival(process, now)?,
             Due::Begin => {
                 self.clock.set(Due::Begin, Time::NEVER);
                 self.net.begin();
-                self.measures.begin_queue(self.net.counters_mut());
+                let flows = self.on_way();
+                self.measures.begin_queue(self.net.counters_mut(), flows);
             }
         }
         Ok(())
+    }
+
+    /// What was counted of the listed endpoints on their way.
+    fn on_way(&self) -> Vec<Counted> {
+        let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
+        let counted =
+            |(slot, one): (u32, &Endpoint)| Counted { counters: self.net.of_flow(slot), received: one.transport.counted().1 };
+        (0..).zip(listed).map(counted).collect()
     }
 
     /// Samples the endpoints of `line`; at the end of their measured time, takes their results.

@@ -607,3 +607,51 @@ fn marks_and_drops_of_all_flows_are_those_of_the_queue() {
         assert!(int(&outcome, marked, 0) > 0 && int(&outcome, marked, 1) == 0 && int(&outcome, "drops", 1) > 0, "{aqm}");
     }
 }
+
+#[test]
+fn what_a_queue_does_to_flows_is_counted_until_its_own_totals_end() {
+    // the clocks of these senders end 5, 50 and 200 ms after the queue's, and packets are marked and dropped all the time
+    let flows = vec![flow("dctcp", 10), with(flow("reno", 100), "ecn", json!(false)), flow("cubic", 400)];
+    for from in [0, SECOND] {
+        let mut config = config(4, 20, flows.clone());
+        config["bottleneck"]["aqm"] = json!({"name": "codel", "ecn": true});
+        config["udp"] = json!([{"rate": 2_000_000, "ecn": "ect0"}]);
+        config["record"] = json!({"from": from});
+        let outcome = must(&config);
+        for column in ["packets", "ce_marks", "sce_marks", "drops", "drops_overflow", "drops_aqm"] {
+            let sum: u64 = outcome.tables.flows.int(column).expect("a column").iter().sum();
+            assert_eq!(sum as f64, total(&outcome, column), "{column} from {from}");
+        }
+        let waited: f64 = (0..4).map(|row| real(&outcome, "sojourn_mean_ms", row) * int(&outcome, "packets", row) as f64).sum();
+        close(waited, total(&outcome, "sojourn_mean_ms") * total(&outcome, "packets"), 2e-3, "time in queue");
+        assert!((0..4).all(|row| int(&outcome, "ce_received", row) <= int(&outcome, "ce_marks", row) + 1));
+        assert!(total(&outcome, "ce_marks") > 100.0 && total(&outcome, "drops") > 0.0);
+    }
+}
+
+#[test]
+fn who_does_not_answer_counts_no_reduction() {
+    let cc = |name: &str, more: Value| {
+        let mut cc = more;
+        cc["name"] = json!(name);
+        json!({"cc": cc, "base_rtt": 4 * MS})
+    };
+    let eligible = |name| cc(name, json!({"ecn": true}));
+    let far = with(eligible("bbr3"), "base_rtt", json!(20 * MS));
+    let silent =
+        [cc("bbr1", json!({})), cc("bbr2", json!({})), cc("bbr3", json!({})), cc("constant", json!({"window": 40})), far];
+    let answering = [eligible("bbr2"), eligible("bbr3"), cc("cubic", json!({}))];
+    for (flows, answers) in [(&silent[..], false), (&answering[..], true)] {
+        for flow in flows {
+            let mut config = config(5, 10, vec![flow.clone()]);
+            config["bottleneck"]["aqm"] = json!({"name": "step", "threshold": 500_000});
+            let outcome = must(&config);
+            assert!(int(&outcome, "ce_marks", 0) > 10, "{flow}");
+            assert_eq!(int(&outcome, "ecn_reductions", 0) > 0, answers, "{flow}");
+            // losses count where they are answered, in the middle of marks that are not, too
+            config["flows"][0]["loss"] = json!(0.01);
+            let loses = int(&must(&config), "loss_reductions", 0);
+            assert_eq!(loses > 0, flow["cc"]["name"] != "constant", "{flow}");
+        }
+    }
+}

@@ -526,6 +526,11 @@ impl CongestionControl for State {
         3
     }
 
+    /// Linux negotiates ECN for it as the host says, and tcp_bbr.c reads no marks.
+    fn answers(&self, cause: Congestion) -> bool {
+        cause != Congestion::Ecn
+    }
+
     fn init(&mut self, conn: &mut Conn) {
         self.delivered_us = conn.now.as_micros();
         self.next_round = conn.delivered;

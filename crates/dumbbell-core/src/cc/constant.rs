@@ -59,6 +59,10 @@ impl CongestionControl for State {
         Control::Both
     }
 
+    fn answers(&self, _cause: Congestion) -> bool {
+        false
+    }
+
     fn init(&mut self, conn: &mut Conn) {
         conn.paced |= self.rate.is_some();
         self.hold(conn);

@@ -45,6 +45,11 @@ pub trait CongestionControl {
         EcnUse::default()
     }
 
+    /// Whether it sends less because of `cause`: else an episode of that is no reduction.
+    fn answers(&self, _cause: Congestion) -> bool {
+        true
+    }
+
     /// The connection is established.
     fn init(&mut self, _conn: &mut Conn) {}
 
@@ -268,6 +273,9 @@ impl CongestionControl for AnyCc {
     }
     fn ecn(&self) -> EcnUse {
         dispatch!(self, cc => cc.ecn())
+    }
+    fn answers(&self, cause: Congestion) -> bool {
+        dispatch!(self, cc => cc.answers(cause))
     }
     fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
         dispatch!(self, cc => cc.cong_control(conn, sample))

@@ -126,7 +126,7 @@ impl Sender {
         self.undo.prior_ssthresh = 0;
         if self.conn.state < CaState::Cwr {
             self.undo.marker = None;
-            self.stats.ecn_reductions += 1;
+            self.stats.ecn_reductions += u64::from(self.cc.answers(Congestion::Ecn));
             self.start_reduction(Congestion::Ecn);
             self.set_state(CaState::Cwr);
         }
@@ -137,9 +137,11 @@ impl Sender {
         self.begin_undo();
         if !self.in_reduction() {
             self.undo.prior_ssthresh = if ece { 0 } else { self.current_ssthresh() };
-            self.stats.loss_reductions += 1;
+            self.stats.loss_reductions += u64::from(self.cc.answers(Congestion::Loss));
             self.start_reduction(Congestion::Loss);
         } else {
+            let ignored = self.conn.state == CaState::Cwr && !self.cc.answers(Congestion::Ecn);
+            self.stats.loss_reductions += u64::from(ignored && self.cc.answers(Congestion::Loss));
             self.reduce_rest_for_loss();
         }
         self.set_state(CaState::Recovery);
@@ -472,7 +474,7 @@ impl Sender {
             Verdict::RepairedLoss => {
                 let app_limited = self.rate.as_ref().is_some_and(|rate| rate.probed_app_limited);
                 self.cc.cwnd_event(&mut self.conn, CaEvent::ProbeRepairedLoss { app_limited });
-                self.stats.loss_reductions += 1;
+                self.stats.loss_reductions += u64::from(self.cc.answers(Congestion::Loss));
                 self.start_reduction(Congestion::Loss);
                 self.set_state(CaState::Cwr);
                 self.end_reduction();

@@ -1,7 +1,7 @@
 //! Table `flows`.
 
 use super::runs::JITTER;
-use super::{columns, Binned, Delays, Engine, FRAMES, IN_QUEUE, MEASURED, SAMPLED, SENDERS, SIM, TIMED};
+use super::{columns, Binned, Delays, Engine, AT_QUEUE, FRAMES, IN_QUEUE, MEASURED, SAMPLED, SENDERS, SIM, TIMED};
 use crate::measure::{mean, ms, FlowResult};
 use dumbbell_core::units::Time;
 
@@ -69,11 +69,12 @@ columns! {
         share: f64 = |row| row.share;
         /// Mean of the smoothed RTT.
         #[doc = SAMPLED]
-        /// NaN for UDP without echo.
-        rtt_mean_ms: f64 = |row| row.result.rtt_mean_ms(), unit "ms", label "mean RTT", by SENDERS;
-        /// Largest smoothed RTT.
+        /// Of UDP with echo: of all answers, not smoothed; NaN for UDP without echo.
+        rtt_mean_ms: f64 = |row| row.result.rtt_mean_ms(), unit "ms", label "smoothed RTT, mean", by SENDERS;
+        /// Largest smoothed RTT; single RTTs can be larger, as rtt_p95_ms and rtt_p99_ms may show.
         #[doc = SAMPLED]
-        rtt_max_ms: f64 = |row| f64::from(row.result.samples.srtt_max_us) / 1e3, unit "ms", label "RTT, maximum", by SENDERS;
+        /// Of UDP with echo: of all answers, not smoothed.
+        rtt_max_ms: f64 = |row| f64::from(row.result.samples.srtt_max_us) / 1e3, unit "ms", label "smoothed RTT, maximum", by SENDERS;
         /// Smallest RTT that the sender measured, not smoothed.
         rtt_min_ms: f64 = |row| match row.result.min_rtt_us {
             u32::MAX => f64::NAN,
@@ -101,15 +102,17 @@ columns! {
         timeouts: u64 = |row| row.result.sender.timeouts, label "retransmission timeouts", by SENDERS;
         /// Tail-loss probes that the sender sent. Of a QUIC stack: probe timeouts; 0 if it does not tell.
         probes: u64 = |row| row.result.sender.probes, label "tail-loss probes", by SIM;
-        /// How often the sender reduced its window because of ECN.
+        /// How often the sender reduced its window because of ECN. Of BBR: episodes of marks that its model answers, so none without `ecn`.
         ecn_reductions: u64 = |row| row.result.sender.ecn_reductions, label "reductions, ECN", by SIM;
-        /// How often the sender reduced its window because of loss.
+        /// How often the sender reduced its window because of loss, timeouts not included. Of BBR: episodes of loss recovery.
         loss_reductions: u64 = |row| row.result.sender.loss_reductions, label "reductions, loss", by SIM;
         /// Reductions that the sender found spurious and took back.
         undone_reductions: u64 = |row| row.result.sender.undone, label "reductions undone", by SIM;
         /// Packets that reached the receiver with CE.
+        #[doc = AT_QUEUE]
         ce_received: u64 = |row| row.result.receiver.ce, unit "packets", label "CE received";
         /// Packets that reached the receiver with ECT(1), which is SCE.
+        #[doc = AT_QUEUE]
         sce_received: u64 = |row| row.result.receiver.ect1, unit "packets", label "SCE received",
             by &[Engine::Sim, Engine::Live, Engine::Shell];
         /// ACKs that the receiver sent; of UDP with echo, answers.
@@ -121,7 +124,8 @@ columns! {
             of if of.cwnd_max == 0 => of.count,
             _ => 0,
         }, unit "packets", digest false;
-        /// Packets of the flow that left the link in its measured time, SYNs included.
+        /// Packets of the flow that left the link, SYNs included.
+        #[doc = AT_QUEUE]
         packets: u64 = |row| row.result.counters.departed, unit "packets";
         /// Mean time in queue of the packets of the flow; NaN if none left it.
         #[doc = IN_QUEUE]
@@ -131,10 +135,13 @@ columns! {
         /// Packets of the flow dropped by the AQM.
         drops_aqm: u64 = |row| row.result.counters.dropped_aqm, unit "packets", label "drops, AQM";
         /// Packets of the flow that the queue dropped, for whatever reason.
+        #[doc = AT_QUEUE]
         drops: u64 = |row| row.result.drops(), unit "packets";
-        /// Packets of the flow that the queue turned into CE.
+        /// Packets of the flow that the queue turned into CE. ce_marks of table runs counts those too that were CE already.
+        #[doc = AT_QUEUE]
         ce_marks: u64 = |row| row.result.counters.ce, unit "packets", label "CE marks";
         /// Packets of the flow that the queue turned into SCE (ECT(1)).
+        #[doc = AT_QUEUE]
         sce_marks: u64 = |row| row.result.counters.sce, unit "packets", label "SCE marks";
         /// Jitter after the last packet of the flow.
         #[doc = JITTER]

@@ -145,6 +145,10 @@ columns! {
         retransmissions: u64 = |row| row.stats.retransmissions, unit "packets";
         /// Retransmission timeouts so far.
         timeouts: u64 = |row| row.stats.timeouts;
+        /// Window reductions because of ECN so far, as in table flows.
+        ecn_reductions: u64 = |row| row.stats.ecn_reductions, label "reductions, ECN", digest false;
+        /// Window reductions because of loss so far, as in table flows.
+        loss_reductions: u64 = |row| row.stats.loss_reductions, label "reductions, loss", digest false;
         /// Reductions so far that turned out to be spurious and were undone.
         undone: u64 = |row| row.stats.undone, label "reductions undone";
         /// 1 if what is sent now is limited by the application. Controls without rate samples: 1 if nothing waits to be sent.

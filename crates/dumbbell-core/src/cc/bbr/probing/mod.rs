@@ -529,6 +529,11 @@ impl<V: Version> CongestionControl for Machine<V> {
         EcnUse { echo, every_packet: self.set.ecn, ..EcnUse::default() }
     }
 
+    /// Marks count from when it is eligible for ECN: with the key `ecn` and a path that is short enough. Linux `ecn_eligible`.
+    fn answers(&self, cause: Congestion) -> bool {
+        cause != Congestion::Ecn || self.ecn_eligible
+    }
+
     fn init(&mut self, conn: &mut Conn) {
         self.now_us = conn.now.as_micros();
         self.init_cwnd = conn.cwnd.min(MAX_INIT_CWND);
