@@ -79,6 +79,19 @@ RUNS: dict[str, dict[str, Any]] = {
         _flow("reno", size="3MB", start="1s"),
         _flow("bbr3", app_pause="4s", app_resume="7s"),
     ),
+    "timeouts": _table({"name": "pfifo", "limit": 4}, _flow("reno", "10ms", count=4), rate="2Mbit", **_NO_ECN),
+    "both-ways": _table(
+        {"name": "codel", "ecn": True},
+        _flow("cubic"),
+        _flow("reno", direction="up"),
+        _flow("bbr1"),
+        reverse={"rate": "2Mbit", "aqm": {"name": "pfifo", "limit": 40}},
+    ),
+    "bbrs-codel": _table(
+        {"name": "codel", "ecn": True},
+        _flow({"name": "bbr3", "ecn": True, "probe_rtt_interval": "2s"}, "4ms"),
+        _flow({"name": "bbr2", "probe_rtt_interval": "2s"}, app_pause="4s", app_resume="7s"),
+    ),
 }
 
 
@@ -162,6 +175,10 @@ class Queue:
     marks: list[tuple[float, str]] = field(default_factory=list)
     packets: Step = field(default_factory=Step)
     by_flow: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """Drops of data."""
+    waits_of: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    marks_of: dict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """Packets that became CE."""
 
 
 @dataclass
@@ -236,10 +253,12 @@ def _network(events: list[dict[str, Any]], queues: dict[str, Queue], end: float)
         match event["name"]:
             case "dumbbell:packet_dequeued":
                 queue.waits.append((time, data["sojourn"], data["length"]))
+                queue.waits_of[data["flow"]].append(data["sojourn"])
             case "dumbbell:packet_dropped":
                 queue.drops.append((time, data["reason"], data["place"]))
                 if data["reason"] in ("overflow", "aqm", "filter"):
-                    queue.by_flow[data["flow"]] += 1
+                    queue.by_flow[data["flow"]] += "acknowledgement" not in data
             case "dumbbell:packet_marked":
                 queue.marks.append((time, data["mark"]))
+                queue.marks_of[data["flow"]] += data["mark"] == "ce"
         queue.packets.set(time, data["queue_packets"])

@@ -58,7 +58,7 @@ def test_a_pipe_gets_a_line_for_each_interval(command: Command, experiment: str)
     assert [line.split(" s")[0].strip() for line in lines] == [f"{0.5 * n:.3f}" for n in range(1, 9)]
     assert all("link" in line and "CUBIC" in line and "BBRv3" in line and "UDP" in line for line in lines)
     assert "BBRv3 started" in done.stdout
-    assert "CUBIC left slow start" in done.stdout
+    assert "ended the slow start of CUBIC" in done.stdout
 
 
 def rows_of(text: str) -> pl.DataFrame:

@@ -14,7 +14,8 @@ from dumbbell.explain.observed import Observed
 _MOST_LISTED = 6  # groups of flows that the first sentence names
 # what a run came to, in the order in which it is told
 _ORDER = (
-    *("closed", "utilisation", "shares", "even", "leads", "lead_changes", "converged", "waiting", "signals"),
+    *("closed", "utilisation", "shares", "even", "leads", "lead_changes", "converged"),
+    *("waiting", "waiting_by_flow", "signals"),
     *("round_trips", "short_flows", "udp", "totals"),
 )
 
@@ -85,7 +86,8 @@ def explained(run: Observed) -> Explained:
     found = [*queues.all_facts(run), *shares.all_facts(run), *senders.all_facts(run)]
     results = [one for one in found if one.rank is Rank.RESULT]
     results.sort(key=lambda one: _ORDER.index(one.kind))
-    events = sorted((one for one in found if one.rank is Rank.EVENT), key=lambda one: one.when)
+    # at one time, starts come first
+    events = sorted((one for one in found if one.rank is Rank.EVENT), key=lambda one: (one.when, one.kind != "started"))
     course = [one for one in found if one.rank is Rank.COURSE]
     return Explained(run, setting(run), [*results, *events, *course], _notes(run))
 
@@ -107,7 +109,8 @@ def _notes(run: Observed) -> list[str]:
 def setting(run: Observed) -> str:
     """Return one sentence on who shares what."""
     config = run.config
-    senders_ = [_sender(name, group) for name, group in run.groups]
+    both = bool(config.get("reverse")) and len({group.get("direction") for group in config["flows"]}) > 1
+    senders_ = [_sender(name, group) + _way(group) * both for name, group in run.groups]
     for web in config["web"]:
         senders_.append(f"short flows of {words.called(web['cc']['name'])} ({units.show('time', web['base_rtt'])})")
     if len(senders_) > _MOST_LISTED:
@@ -115,9 +118,9 @@ def setting(run: Observed) -> str:
     hop = config["bottleneck"]
     queue = words.called(hop["aqm"]["name"])
     rate = words.rate(hop["rate"] / 1e6)
-    others = [one["name"] for one in config.get("hop", [])]
-    others += ["reverse"] * any(group.get("direction") == "up" for _, group in run.groups)
-    behind = f" and {words.count(len(others), 'other hop')} ({words.listed(others)})" if others else ""
+    others = [(one["name"], one) for one in config.get("hop", [])]
+    if config.get("reverse") and any(group.get("direction") == "up" for _, group in run.groups):
+        others.append(("reverse", config["reverse"]))
     alone = len(run.members) == 1 and not config["web"]
     verb = "has" if alone else "share"
     link = hop.get("link")
@@ -126,7 +129,20 @@ def setting(run: Observed) -> str:
     who = words.listed(senders_) or "nobody"
     if run.kind == "import":  # of its link nothing is known for sure
         return f"{words.first_large(who)} {'was' if alone else 'were'} measured for {words.lasting(run.duration_s)}."
-    return f"{who} {verb} {what} of {rate} with {queue}{behind} for {words.lasting(run.duration_s)}."
+    if others:
+        hops = [
+            f"{name} ({words.rate(one['rate'] / 1e6)} with {words.called(one['aqm']['name'])})"
+            for name, one in [("bottleneck", hop), *others]
+        ]
+        verb, what = "passes" if alone else "pass", words.listed(hops)
+    else:
+        what = f"{what} of {rate} with {queue}"
+    return f"{who} {verb} {what} for {words.lasting(run.duration_s)}."
+
+
+def _way(group: dict[str, Any]) -> str:
+    """Return which way the data of a group go."""
+    return " on the way up" if group.get("direction") == "up" else " on the way down"
 
 
 def _sender(name: str, group: dict[str, Any]) -> str:

@@ -10,16 +10,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell.explain import bursts, facts
+from dumbbell.explain import bursts, facts, words
 from dumbbell.explain.bursts import Array
 from dumbbell.explain.facts import Fact
 from dumbbell.explain.observed import Observed
-from dumbbell.explain.senders import told
+from dumbbell.explain.senders import MOST_SINGLE, told
 
 _IDLE_MS = 0.01  # mean wait up to which a hop without signals has nothing to tell
 _AFTER_CHANGE_S = 5.0
 _LEAST_STEADY = 0.2  # share of the run
 _OUTAGE_S = 0.02
+_APART = ("fq_codel", "fq_pie")  # disciplines with a queue per flow
 _ROUNDS = 4  # after slow start, in base RTTs, that are part of the start
 
 
@@ -29,7 +30,7 @@ def all_facts(run: Observed) -> Iterator[Fact]:
     busy = [row for row in rows if not _is_idle(row)] or rows[:1]
     for row in busy:
         name = "" if len(busy) == 1 and row["hop"] == "bottleneck" else row["hop"]
-        yield from _totals(row, name)
+        yield from _totals(run, row, name)
         series = run.hops.get(row["hop"])
         if series is not None and series.height > 2:
             yield from _over_time(run, row, series, name)
@@ -46,21 +47,49 @@ def _number(row: dict[str, Any], name: str) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def _totals(row: dict[str, Any], hop: str) -> Iterator[Fact]:
+def own_queues(run: Observed, hop: str) -> bool:
+    """Return whether the discipline of a hop keeps flows apart, of which there are several."""
+    aqm = run.hop_config(hop)["aqm"]
+    many = len(run.members) > 1 or bool(run.config["web"])
+    apart = aqm["name"] in _APART or (aqm["name"] == "cake" and aqm.get("isolation") != "flowblind")
+    return many and (apart or aqm["name"] == "dualpi2")
+
+
+def _totals(run: Observed, row: dict[str, Any], hop: str) -> Iterator[Fact]:
+    aqm = run.hop_config(hop)["aqm"]["name"]
+    own = own_queues(run, hop)
     used = [_number(row, name) for name in ("utilisation", "throughput_mbit", "capacity_mbit")]
     if None not in used:
         yield facts.Utilisation(hop, *(one for one in used if one is not None))
     waits = [_number(row, f"sojourn_{name}_ms") for name in ("mean", "p50", "p99", "max")]
     if None not in waits:
-        yield facts.Waiting(hop, *(one for one in waits if one is not None))
+        yield facts.Waiting(hop, *(one for one in waits if one is not None), own_queues=own)
+    if own and not run.tables["hops"].height:
+        yield from _by_flow(run, hop, aqm)
     signals = [_number(row, name) for name in ("ce_marks", "sce_marks", "drops_overflow", "drops_aqm", "packets")]
     if None not in signals:
-        yield facts.Signals(hop, *(int(one) for one in signals if one is not None))
+        counts = (int(one) for one in signals if one is not None)
+        by = "the step" if aqm == "step" else words.called(aqm)
+        yield facts.Signals(hop, *counts, by=by, own_queues=own)
+
+
+def _by_flow(run: Observed, hop: str, aqm: str) -> Iterator[Fact]:
+    """Yield how long packets of each flow waited, and those of short flows, if these are not too many."""
+    rows = [(name, row.get("sojourn_mean_ms")) for (name, _), row in zip(run.members, run.flows, strict=False)]
+    classes = run.tables["classes"]
+    rows += [
+        (f"the short flows of {words.called(row['cc'])}", row["sojourn_mean_ms"])
+        for row in classes.filter(classes["kind"] == "web").iter_rows(named=True)
+    ]
+    known = [(name, float(mean)) for name, mean in rows if mean is not None and math.isfinite(mean)]
+    if 1 < len(known) <= MOST_SINGLE:
+        names, means = zip(*known, strict=True)
+        yield facts.WaitingByFlow(hop, words.called(aqm), aqm == "dualpi2", names, means)
 
 
 def _over_time(run: Observed, row: dict[str, Any], series: pl.DataFrame, hop: str) -> Iterator[Fact]:
     columns = {name: series[name].to_numpy() for name in series.columns if name != "hop"}
-    time, interval = columns["time_s"], run.interval_s
+    time, interval, own = columns["time_s"], run.interval_s, own_queues(run, hop)
     yield from _acted(run, hop, columns)
     start = _start_until(run)
     waits = columns["sojourn_mean_ms"]
@@ -68,10 +97,11 @@ def _over_time(run: Observed, row: dict[str, Any], series: pl.DataFrame, hop: st
         early = time <= start
         fine = bool(run.fine)
         if fine and start and early.any() and waits[early].max() > 0:
-            yield facts.StartPeak(hop, float(time[early][0]) - interval, start, interval, float(waits[early].max()))
+            first, peak = float(time[early][0]) - interval, float(waits[early].max())
+            yield facts.StartPeak(hop, first, start, interval, peak, own_queues=own)
         at = int(np.argmax(waits))
         if time[at] > start or not fine:  # else it was told of the start
-            yield facts.Peak(hop, float(time[at]), interval, float(waits[at]))
+            yield facts.Peak(hop, float(time[at]), interval, float(waits[at]), own_queues=own)
         yield from _steady(run, hop, columns, start if fine else 0.0)
     yield from _states(run, hop)
     yield from _changes(run, hop, columns)
@@ -112,12 +142,12 @@ def _steady(run: Observed, hop: str, columns: dict[str, Array], start: float) ->
     rows = (time > start) & (time <= until + 1e-9)
     if until - start < _LEAST_STEADY * run.duration_s or rows.sum() < 10:
         return
-    weights = columns["throughput_mbit"][rows]
+    own, weights = own_queues(run, hop), columns["throughput_mbit"][rows]
     if start and weights.sum() > 0:
         mean = float((columns["sojourn_mean_ms"][rows] * weights).sum() / weights.sum())
-        yield facts.Steady(hop, start, until, mean)
+        yield facts.Steady(hop, start, until, mean, own_queues=own)
     if run.fine:
-        yield facts.Empty(hop, start, until, run.interval_s, float((backlog[rows] == 0).mean()))
+        yield facts.Empty(hop, start, until, run.interval_s, float((backlog[rows] == 0).mean()), own_queues=own)
 
 
 def _states(run: Observed, hop: str) -> Iterator[Fact]:
@@ -139,6 +169,7 @@ def _states(run: Observed, hop: str) -> Iterator[Fact]:
             longest[1] - longest[0],
             longest[0],
             run.interval_s,
+            own_queues=own_queues(run, hop),
         )
     law = own.filter(own["state"] == "p")
     if law.height:

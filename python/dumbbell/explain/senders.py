@@ -18,9 +18,17 @@ from dumbbell.explain.observed import Observed
 
 MOST_SINGLE = 6  # flows of which each has its own sentences
 _FEW = 3  # events that are told one by one
-_EPISODES = {"recovery": "loss", "cwr": "ecn", "loss": "timeout"}
+_REPAIRS = (
+    "recovery",
+    "cwr",
+    "loss",
+)  # states of the congestion machine in which the window is not the control's alone
+_REDUCTIONS = {"loss": "loss_reductions", "ecn": "ecn_reductions"}
+# what stages of a path do to packets
+_LOSES, _DELAYS = ("loss", "burst_loss", "policer"), ("reorder", "jitter")
 _UNSET_SSTHRESH = 1 << 30
 _FRAME = 1514  # bytes of a full frame
+_LIMITS = ("app_rate", "app_pause", "size", "stop")  # keys by which an application has nothing to send at times
 _LIMITED = 0.05  # share of its time from which a flow is said to be limited by its application
 
 
@@ -77,6 +85,7 @@ class Told:
 
 
 _COLUMNS = (
+    *_REDUCTIONS.values(),
     *("time_s", "state", "ca_state", "cwnd", "lost", "timeouts", "undone", "delivered", "app_limited"),
     *("min_rtt_ms", "bw_mbit", "max_bw_mbit"),
 )
@@ -88,9 +97,10 @@ def told(run: Observed) -> list[Told]:
     by_flow = {}
     if trace.height:
         # the clocks of senders end as the run does
-        wanted = trace.filter(trace["time_s"] <= run.duration_s).select("flow", *_COLUMNS)
+        names = [name for name in _COLUMNS if name in trace.columns]  # an older results file has fewer
+        wanted = trace.filter(trace["time_s"] <= run.duration_s).select("flow", *names)
         for (flow,), rows in wanted.group_by("flow", maintain_order=True):
-            by_flow[flow] = {name: rows[name].to_numpy() for name in _COLUMNS}
+            by_flow[flow] = {name: rows[name].to_numpy() for name in names}
     listed = {row["flow"]: row for row in run.flows}
     return [
         Told(flow, name, group, listed[flow], by_flow.get(flow, {}))
@@ -113,6 +123,7 @@ def all_facts(run: Observed) -> Iterator[Fact]:
             continue
         yield from round_trips(one.name, one.row)
         yield from _slow_start(run, one)
+        yield from _ignored(one)
         if one.has_trace and not one.is_stack:
             yield from _traced(one, run)
         elif one.has_trace:
@@ -208,7 +219,7 @@ def _points(run: Observed, one: Told) -> pl.DataFrame:
 
 
 def _traced(one: Told, run: Observed) -> Iterator[Fact]:
-    yield from _episodes(one)
+    yield from _reduced(one, run)
     yield from _lost(one, run)
     yield from _counted(one, "timeouts", facts.Timeouts)
     yield from _counted(one, "undone", facts.Undone)
@@ -217,36 +228,38 @@ def _traced(one: Told, run: Observed) -> Iterator[Fact]:
         yield from _bbr(one, run)
 
 
-def episodes(one: Told) -> list[facts.Reduction]:
-    """Return the episodes of the congestion machine: those of loss, marks and timeouts.
+def reductions(one: Told) -> list[facts.Reduction]:
+    """Return the reductions that the sender counts, in order of time: because of loss, because of marks.
 
-    One that begins while another lasts is another one if its cause is.
+    A window is that after the reduction when its episode is over, the next one begins, or the trace ends.
     """
     trace = one.trace
-    state = trace["ca_state"]
-    causes = np.array([_EPISODES.get(str(name), "") for name in state])
-    change = np.flatnonzero(causes[1:] != causes[:-1]) + 1
-    starts = [0, *change] if len(causes) and causes[0] else list(change)
+    rows: list[tuple[int, str]] = []
+    for cause, name in _REDUCTIONS.items():
+        if name in trace:
+            steps = np.diff(trace[name].astype(np.int64), prepend=0)
+            rows += [(int(row), cause) for row in np.flatnonzero(steps > 0) for _ in range(int(steps[row]))]
+    rows.sort(key=lambda each: each[0])
+    is_open = np.flatnonzero(~np.isin(trace["ca_state"], _REPAIRS))
+    last = len(trace["time_s"]) - 1
     found = []
-    for place, first in enumerate(starts):
-        if not causes[first]:
-            continue
-        end = starts[place + 1] if place + 1 < len(starts) else len(state)
-        last = min(end, len(state) - 1)
-        before = int(trace["cwnd"][max(first - 1, 0)])
-        found.append(
-            facts.Reduction(
-                one.name, one.flow, float(trace["time_s"][first]), str(causes[first]), before, int(trace["cwnd"][last])
-            )
-        )
+    for place, (row, cause) in enumerate(rows):
+        later = np.searchsorted(is_open, row)
+        ends = [int(is_open[later])] if later < len(is_open) else []
+        ends += [following for following, _ in rows[place + 1 : place + 2] if following > row]
+        windows = (int(trace["cwnd"][max(row - 1, 0)]), int(trace["cwnd"][min([*ends, last])]))
+        found.append(facts.Reduction(one.name, one.flow, float(trace["time_s"][row]), cause, *windows))
     return found
 
 
-def _episodes(one: Told) -> Iterator[Fact]:
-    found = episodes(one)
+def _reduced(one: Told, run: Observed) -> Iterator[Fact]:
+    found = reductions(one)
     if not found:
         return
-    causes = dict(Counter(each.cause for each in found))
+    counted = Counter(each.cause for each in found)
+    if run.measured_from_s == 0:  # the table has the last ones too, which a trace with fewer rows may lack
+        counted |= {cause: int(one.row.get(name) or 0) for cause, name in _REDUCTIONS.items()}
+    causes = {cause: n for cause, n in counted.most_common() if n}
     first, last = found[0].at_s, found[-1].at_s
     if one.has_model:
         yield facts.Repairs(one.name, one.flow, first, last, causes)
@@ -256,6 +269,20 @@ def _episodes(one: Told) -> Iterator[Fact]:
         before, after = (float(np.median([getattr(each, name) for each in found])) for name in ("before", "after"))
         apart = float(np.median(np.diff([each.at_s for each in found])))
         yield facts.Reductions(one.name, one.flow, first, last, causes, before, after, apart)
+
+
+def _ignored(one: Told) -> Iterator[Fact]:
+    """Yield that a flow's packets were marked and its control does not answer that."""
+    marks, control = _whole(one.row.get("ce_marks")), one.group["cc"]
+    if not marks:
+        return
+    if control["name"] == "bbr1":
+        yield facts.IgnoredMarks(one.name, one.flow, marks, "never")
+    elif control["name"] in ("bbr2", "bbr3"):
+        if not control["ecn"]:
+            yield facts.IgnoredMarks(one.name, one.flow, marks, "ecn")
+        elif _whole(one.row.get("ecn_reductions")) == 0:
+            yield facts.IgnoredMarks(one.name, one.flow, marks, "rtt")
 
 
 def _grown(trace: dict[str, Array], name: str) -> tuple[Array, Array]:
@@ -273,7 +300,21 @@ def _lost(one: Told, run: Observed) -> Iterator[Fact]:
     found = bursts.of_counts(at, counts, apart)
     whole = run.measured_from_s == 0
     dropped = int(one.row["drops"]) if whole else None
-    yield facts.Lost(one.name, one.flow, dropped, **bursts.grouped(found, apart))
+    by_timeout = int(counts[np.isin(at, _grown(one.trace, "timeouts")[0])].sum())
+    yield facts.Lost(one.name, one.flow, dropped, by_timeout, _path(run, one.group), **bursts.grouped(found, apart))
+
+
+def _path(run: Observed, group: dict[str, Any]) -> str:
+    """Return what a path, without its queues, does to data, as `facts.Lost` has it."""
+    hops = [run.config["bottleneck"], *run.config.get("hop", []), run.config.get("reverse") or {}]
+    stages = [
+        *group.get("path", []),
+        *(stage for hop in hops for part in ("path", "behind") for stage in hop.get(part, [])),
+    ]
+    names = {str(stage["name"]) for stage in stages}
+    loses = bool(group.get("loss")) or not names.isdisjoint(_LOSES)
+    delays = bool(group.get("jitter")) or not names.isdisjoint(_DELAYS)
+    return " ".join(["loses"] * loses + ["delays"] * delays)
 
 
 def _counted(one: Told, name: str, kind: type[facts.Timeouts] | type[facts.Undone]) -> Iterator[Fact]:
@@ -285,12 +326,21 @@ def _counted(one: Told, name: str, kind: type[facts.Timeouts] | type[facts.Undon
 
 
 def _limited(one: Told, run: Observed) -> Iterator[Fact]:
+    if all(one.group.get(key) is None for key in _LIMITS):
+        return  # it always has something to send
     time = one.trace["time_s"]
     end = run.duration_s if one.done_s is None else one.done_s
+    limited = one.trace["app_limited"] > 0
+    for first, until in bursts.spans(time, one.trace["state"] == "probe_rtt"):
+        # BBR says so itself in PROBE_RTT, that its samples of the rate do not count until what is in flight has arrived
+        row = one.at(first)
+        if not limited[max(row - 1, 0)]:
+            over = np.flatnonzero(~limited[one.at(until) :])
+            limited[row : one.at(until) + int(over[0]) if len(over) else None] = False
     lengths = np.diff(np.append(np.minimum(time, end), end))
     length = end - float(time[0])
     if length > 0:
-        share = float((lengths * (one.trace["app_limited"] > 0)).sum() / length)
+        share = float((lengths * limited).sum() / length)
         if share >= _LIMITED:
             yield facts.Limited(one.name, one.flow, float(time[0]), min(share, 1.0))
 
@@ -353,7 +403,7 @@ def probe_rtts(one: Told) -> list[facts.ProbeRtt]:
 
 def _probe_rtts(one: Told) -> Iterator[Fact]:
     found = probe_rtts(one)
-    if len(found) <= _FEW:
+    if len(found) <= 1:
         yield from found
         return
     took = [each.until_s - each.at_s for each in found if each.until_s is not None]

@@ -24,10 +24,10 @@ def all_facts(run: Observed) -> Iterator[Fact]:
     """Yield what there is to say of shares, short flows and UDP."""
     yield from _shares(run)
     flows = told(run)
-    if 2 <= len(flows) <= _MOST_FLOWS and run.has_series:
+    rivals = len({one.group.get("direction") for one in flows}) == 1  # data both ways share no link
+    if rivals and 2 <= len(flows) <= _MOST_FLOWS and run.has_series:
         yield from _over_time(run)
-    tcp = len(flows)
-    if tcp >= 2 and "convergence_s" in run.run and run.tables["series"].height:
+    if rivals and len(flows) >= 2 and "convergence_s" in run.run and run.tables["series"].height:
         after = run.run["convergence_s"]
         yield facts.Converged(None if after is None or math.isnan(after) else float(after), run.stored_interval_s)
     yield from _short(run)
@@ -48,11 +48,14 @@ def _shares(run: Observed) -> Iterator[Fact]:
     names, goodputs, numbers, starts = zip(*rows, strict=True)
     jain = run.run.get("jain")
     own = len({max(start, run.measured_from_s) for start in starts}) > 1 and max(starts) > 0.05 * run.duration_s
-    several = len(rows) > 1 and jain is not None and not math.isnan(jain)
+    ways = tuple(str(run.members[flow][1].get("direction") or "") for flow in numbers)
+    both = len(set(ways)) > 1
+    several = len(rows) > 1 and jain is not None and not math.isnan(jain) and not both
     total = sum(goodputs)
     # of TCP alone: UDP has a sentence of its own
     shares = tuple(one / total if total > 0 else 0.0 for one in goodputs)
-    yield facts.Shares(names, goodputs, shares, numbers, float(jain) if several and jain is not None else None, own)
+    fair = float(jain) if several and jain is not None else None
+    yield facts.Shares(names, goodputs, shares, numbers, fair, own, ways if both else ())
 
 
 def bin_s(run: Observed) -> float:

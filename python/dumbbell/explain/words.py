@@ -114,14 +114,19 @@ def percent(share: float) -> str:
     return f"{value:.1f} %" if value >= 1 else f"{number(value, 2)} %"
 
 
+def whole(value: int) -> str:
+    """Return a whole number, thousands apart."""
+    return f"{value:,}".replace(",", " ")
+
+
 def count(value: int, one: str, many: str = "") -> str:
     """Return `1 packet`, `2 packets`."""
-    return f"{value:,}".replace(",", " ") + f" {one if value == 1 else many or f'{one}s'}"
+    return f"{whole(value)} {one if value == 1 else many or f'{one}s'}"
 
 
 def times(value: int) -> str:
     """Return how often: once, twice, 3 times."""
-    return {1: "once", 2: "twice"}.get(value, f"{value:,} times".replace(",", " "))
+    return {1: "once", 2: "twice"}.get(value, f"{whole(value)} times")
 
 
 def listed(texts: Sequence[Any]) -> str:

@@ -29,12 +29,14 @@ from dumbbell.explain.facts.results import (
     Udp,
     Utilisation,
     Waiting,
+    WaitingByFlow,
 )
 from dumbbell.explain.facts.senders import (
     Believed,
     Closed,
     Completed,
     Drained,
+    IgnoredMarks,
     Limited,
     Lost,
     Paused,
@@ -67,6 +69,7 @@ __all__ = [
     "Even",
     "Fact",
     "Grouped",
+    "IgnoredMarks",
     "LeadChanges",
     "Leads",
     "Limited",
@@ -100,5 +103,6 @@ __all__ = [
     "Undone",
     "Utilisation",
     "Waiting",
+    "WaitingByFlow",
     "WindowRange",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, ClassVar
 
@@ -62,14 +62,30 @@ def _known(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def at_hop(hop: str) -> str:
-    """Return where, if there are several hops."""
-    return f" at {hop}" if hop else ""
+def link_of(hop: str) -> str:
+    """Return what the link of a hop is called; it has no name where there is one."""
+    return f"the link of {hop}" if hop else "the link"
 
 
-def queue_of(hop: str) -> str:
-    """Return what a queue is called."""
-    return f"the queue of {hop}" if hop else "the queue"
+@dataclass(frozen=True)
+class OfQueue(Fact):
+    """What is known of the queue of a hop."""
+
+    hop: str
+    """Empty where there is one."""
+    own_queues: bool = field(default=False, kw_only=True)
+    """Whether the discipline has queues of their own for flows, so that a number of all packets mixes them."""
+
+    @property
+    def queue(self) -> str:
+        """What it is called."""
+        what = "queues" if self.own_queues else "queue"
+        return f"the {what} of {self.hop}" if self.hop else f"the {what}"
+
+    @property
+    def place(self) -> str:
+        """Where, if there are several hops."""
+        return f" at {self.hop}" if self.hop else ""
 
 
 @dataclass(frozen=True)
@@ -81,9 +97,15 @@ class Burst:
     count: int
 
     def __str__(self) -> str:
+        many = words.whole(self.count)
         if self.until_s - self.from_s < 0.0015:
-            return f"{self.count} at {seconds(self.until_s)}"
-        return f"{self.count} from {seconds(self.from_s)} to {seconds(self.until_s)}"
+            return f"{many} at {seconds(self.until_s)}"
+        return f"{many} {span(self.from_s, self.until_s)}"
+
+    @property
+    def time(self) -> str:
+        """When, in words."""
+        return str(self).removeprefix(words.whole(self.count)).lstrip()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,12 +129,14 @@ class Grouped(Fact):
     def in_bursts(self) -> str:
         """The bursts in words."""
         if self.burst_count == 1:
-            return str(self.bursts[0]).partition(" ")[2]
+            return self.bursts[0].time
         if self.burst_count == len(self.bursts):
             return f"in {self.burst_count} bursts: {listed(self.bursts)}"
         text = (
             f"in {self.burst_count} bursts {span(self.from_s, self.until_s)}, typically {lasting(self.typical_s)} apart"
         )
         (largest,) = self.bursts
+        if largest.count == 1:
+            return f"one by one {span(self.from_s, self.until_s)}, typically {lasting(self.typical_s)} apart"
         few = largest.count < _WORTH_NAMING
-        return f"{text}, of which none has more than {largest.count}" if few else f"{text}; the largest has {largest}"
+        return f"{text}, none of more than {largest.count}" if few else f"{text}; the largest has {largest}"

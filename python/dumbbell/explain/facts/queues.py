@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from dumbbell.explain.facts.base import Fact, Grouped, Rank, at_hop, queue_of
+from dumbbell.explain.facts.base import Grouped, OfQueue, Rank, link_of
 from dumbbell.explain.words import count, lasting, listed, milliseconds, number, percent, rate, seconds, span, times
 
 
@@ -18,17 +18,18 @@ class Acted(Grouped):
     """marked (CE), marked_sce or dropped."""
 
     def said(self) -> str:
-        """Say `The queue dropped 166 packets in 4 bursts: …`."""
-        did = {"marked": "marked", "marked_sce": "marked", "dropped": "dropped"}[self.what]
-        sign = " with SCE" * (self.what == "marked_sce") + " with CE" * (self.what == "marked")
-        return f"{queue_of(self.hop)} {did} {count(self.count, 'packet')}{sign} {self.in_bursts}."
+        """Say `The 166 drops came in 4 bursts: …`."""
+        what = {"marked": "CE mark", "marked_sce": "SCE mark", "dropped": "drop"}[self.what]
+        where = f" at {self.hop}" if self.hop else ""
+        if self.count == 1:
+            return f"the only {what}{where} was {self.in_bursts}."
+        return f"the {count(self.count, what)}{where} came {self.in_bursts}."
 
 
 @dataclass(frozen=True)
-class StartPeak(Fact):
+class StartPeak(OfQueue):
     """How long packets waited at most while the first flows were in slow start: the largest mean of an interval."""
 
-    hop: str
     at_s: float
     until_s: float
     interval_s: float
@@ -37,73 +38,69 @@ class StartPeak(Fact):
     def said(self) -> str:
         """Say `Slow start filled the queue: …`."""
         return (
-            f"until {seconds(self.until_s)}, in slow start, packets waited up to {milliseconds(self.peak_ms)} in "
-            f"{queue_of(self.hop)} (mean of {lasting(self.interval_s)})."
+            f"slow start built a queue{self.place}: until {seconds(self.until_s)} packets waited up to "
+            f"{milliseconds(self.peak_ms)} (mean of {lasting(self.interval_s)})."
         )
 
 
 @dataclass(frozen=True)
-class Steady(Fact):
+class Steady(OfQueue):
     """Time in queue after the start: the mean of all packets."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    hop: str
     from_s: float
     until_s: float
     mean_ms: float
 
     def said(self) -> str:
-        """Say `From 3 s on packets waited 6 ms in the mean`."""
+        """Say `After slow start, from 3 s to 20 s, packets waited 6 ms on average`."""
         return (
-            f"{span(self.from_s, self.until_s)} packets waited {milliseconds(self.mean_ms)} in "
-            f"{queue_of(self.hop)} in the mean."
+            f"after slow start, {span(self.from_s, self.until_s)}, packets waited {milliseconds(self.mean_ms)} in "
+            f"{self.queue} on average."
         )
 
 
 @dataclass(frozen=True)
-class Peak(Fact):
+class Peak(OfQueue):
     """The interval in which packets waited longest in the mean."""
 
-    hop: str
     at_s: float
     interval_s: float
     mean_ms: float
 
     def said(self) -> str:
         """Say `Packets waited longest …`."""
-        return (
-            f"packets waited longest in {queue_of(self.hop)}: {milliseconds(self.mean_ms)}, the mean of "
-            f"{lasting(self.interval_s)}."
-        )
+        mean = f"mean of {lasting(self.interval_s)}"
+        return f"packets waited longest: {milliseconds(self.mean_ms)} in {self.queue} ({mean})."
 
 
 @dataclass(frozen=True)
-class Empty(Fact):
+class Empty(OfQueue):
     """How often a queue was seen empty."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    hop: str
     from_s: float
     until_s: float
     interval_s: float
     share: float
 
     def said(self) -> str:
-        """Say `The queue was empty at 12 % of the looks`."""
+        """Say `The queue was empty for 12 % of the time …`."""
         look = f"looked at every {lasting(self.interval_s)}"
+        when = span(self.from_s, self.until_s)
+        if self.own_queues:
+            share = "always" if self.share == 0 else f"for {percent(1 - self.share)} of the time"
+            return f"at least one of {self.queue} held a packet {share} {when} ({look})."
         if self.share == 0:
-            when = span(self.from_s, self.until_s)
-            return f"{queue_of(self.hop)} was never empty {when} ({look}): a standing queue."
-        since = seconds(self.from_s)
-        return f"{queue_of(self.hop)} was empty at {percent(self.share)} of all looks from {since} on ({look})."
+            return f"{self.queue} was never empty {when} ({look}): a standing queue."
+        return f"{self.queue} was empty for {percent(self.share)} of the time {when} ({look})."
 
 
 @dataclass(frozen=True)
-class Dropping(Fact):
+class Dropping(OfQueue):
     """Periods in which CoDel, or a queue of several CoDels, was in its state of dropping or marking."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    hop: str
     from_s: float
     until_s: float
     periods: int
@@ -114,22 +111,22 @@ class Dropping(Fact):
     interval_s: float
 
     def said(self) -> str:
-        """Say `CoDel was in its dropping state 12 times …`."""
+        """Say `CoDel was in its dropping state, in which it also marks, 12 times …`."""
         longest = (
             f", the longest {lasting(self.longest_s)} from {seconds(self.longest_at_s)}" if self.periods > 1 else ""
         )
+        who = "the CoDel of at least one queue" if self.own_queues else "CoDel"
         return (
-            f"CoDel was in its dropping state {times(self.periods)}{at_hop(self.hop)}, "
+            f"{who}{self.place} was in its dropping state, in which it also marks, {times(self.periods)}, "
             f"{percent(self.share)} of the run{longest} (looked at every {lasting(self.interval_s)})."
         )
 
 
 @dataclass(frozen=True)
-class Probability(Fact):
+class Probability(OfQueue):
     """The probability of the control law of PIE, PI2 or DualPI2."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    hop: str
     from_s: float
     median: float
     most: float
@@ -137,17 +134,17 @@ class Probability(Fact):
 
     def said(self) -> str:
         """Say `The probability of the AQM was 0.012 in the median …`."""
+        above = "; its law does not stop at 1" if self.most > 1 else ""
         return (
-            f"the probability p of the AQM's control law{at_hop(self.hop)} was {number(self.median, 2)} in the median, "
-            f"and at most {number(self.most, 2)}, at {seconds(self.most_at_s)}."
+            f"the probability p of the AQM's control law{self.place} was {number(self.median, 2)} in the median and "
+            f"{number(self.most, 2)} at most, at {seconds(self.most_at_s)}{above}."
         )
 
 
 @dataclass(frozen=True)
-class RateChange(Fact):
+class RateChange(OfQueue):
     """The rate of a link changed by the configuration, and what the queue did until the next change, 5 s at most."""
 
-    hop: str
     at_s: float
     from_mbit: float
     to_mbit: float
@@ -160,8 +157,7 @@ class RateChange(Fact):
     def said(self) -> str:
         """Say `The rate fell from 20 to 5 Mbit/s …`."""
         fell = "fell" if self.to_mbit < self.from_mbit else "rose"
-        link = f"the rate of {self.hop}" if self.hop else "the rate of the link"
-        text = f"{link} {fell} from {rate(self.from_mbit)} to {rate(self.to_mbit)}."
+        text = f"the rate of {link_of(self.hop)} {fell} from {rate(self.from_mbit)} to {rate(self.to_mbit)}."
         if self.peak_ms is not None and self.peak_at_s is not None:
             text += f" Until {seconds(self.until_s)} packets waited up to {milliseconds(self.peak_ms)}"
             text += f", at {seconds(self.peak_at_s)}"
@@ -172,11 +168,10 @@ class RateChange(Fact):
 
 
 @dataclass(frozen=True)
-class Outages(Fact):
+class Outages(OfQueue):
     """Times in which a link could carry nothing."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    hop: str
     from_s: float
     until_s: float
     count: int
@@ -186,7 +181,7 @@ class Outages(Fact):
 
     def said(self) -> str:
         """Say `The link was off 3 times …`."""
-        link = f"the link of {self.hop}" if self.hop else "the link"
+        link = link_of(self.hop)
         if self.count == 1:
             return f"{link} could carry nothing for {lasting(self.longest_s)}."
         return (

@@ -2,81 +2,103 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
-from dumbbell.explain.facts.base import Fact, Rank, at_hop, queue_of
-from dumbbell.explain.words import count, lasting, listed, milliseconds, number, percent, rate, seconds, span, times
+from dumbbell.explain.facts.base import Fact, OfQueue, Rank, link_of
+from dumbbell.explain.words import count, lasting, listed, milliseconds, number, percent, rate, span, times
 
 
 @dataclass(frozen=True)
-class Utilisation(Fact):
+class Utilisation(OfQueue):
     """What left a link, of what it could carry."""
 
     rank: ClassVar[Rank] = Rank.RESULT
-    hop: str
     share: float
     throughput_mbit: float
     capacity_mbit: float
 
     def said(self) -> str:
-        """Say `The link was 96.5 % utilised: …`."""
-        link = f"the link of {self.hop}" if self.hop else "the link"
+        """Say `The link carried 9.43 Mbit/s, 94.3 % of the 10 Mbit/s that it could`."""
         return (
-            f"{link} was {percent(self.share)} utilised: {rate(self.throughput_mbit)} of the {rate(self.capacity_mbit)}"
-            " that it could carry."
+            f"{link_of(self.hop)} carried {rate(self.throughput_mbit)}, {percent(self.share)} of the "
+            f"{rate(self.capacity_mbit)} that it could."
         )
 
 
 @dataclass(frozen=True)
-class Waiting(Fact):
+class Waiting(OfQueue):
     """Time in queue of all packets of the measured time."""
 
     rank: ClassVar[Rank] = Rank.RESULT
-    hop: str
     mean_ms: float
     p50_ms: float
     p99_ms: float
     max_ms: float
 
     def said(self) -> str:
-        """Say `A packet waited 7.2 ms in the mean …`."""
+        """Say `Packets waited 7.2 ms in the queue on average …`."""
         if self.max_ms < 0.001:
-            return f"no packet waited{at_hop(self.hop)}."
+            return f"no packet waited{self.place}."
+        who = "the packets of all flows together" if self.own_queues else "packets"
         return (
-            f"a packet waited {milliseconds(self.mean_ms)} in {queue_of(self.hop)} in the mean, "
-            f"{milliseconds(self.p50_ms)} in the median, {milliseconds(self.p99_ms)} at P99 and at most "
-            f"{milliseconds(self.max_ms)}."
+            f"{who} waited {milliseconds(self.mean_ms)} in {self.queue} on average, {milliseconds(self.p50_ms)} in the "
+            f"median, {milliseconds(self.p99_ms)} at P99 and {milliseconds(self.max_ms)} at most."
         )
 
 
 @dataclass(frozen=True)
-class Signals(Fact):
-    """Packets that a queue marked or dropped in the measured time."""
+class WaitingByFlow(Fact):
+    """Mean time in queue of each flow in the measured time, where flows have queues of their own."""
 
     rank: ClassVar[Rank] = Rank.RESULT
     hop: str
+    by: str
+    """What has these queues."""
+    two: bool
+    """Whether it has two queues, for two kinds of flows."""
+    names: tuple[str, ...]
+    mean_ms: tuple[float, ...]
+
+    def said(self) -> str:
+        """Say `FQ-CoDel gives each flow a queue of its own: …`."""
+        gives = "has one queue for scalable and one for classic flows" if self.two else "gives each flow its own queue"
+        (name, ms), *others = zip(self.names, self.mean_ms, strict=True)
+        waits = [f"the packets of {name} waited {milliseconds(ms)}"]
+        waits += [f"those of {name} {milliseconds(ms)}" for name, ms in others]
+        return f"{self.by} {gives}: on average {listed(waits)}."
+
+
+@dataclass(frozen=True)
+class Signals(OfQueue):
+    """Packets that a queue marked or dropped in the measured time."""
+
+    rank: ClassVar[Rank] = Rank.RESULT
     ce_marks: int
     sce_marks: int
     drops_overflow: int
     drops_aqm: int
     packets: int
+    by: str = field(default="the AQM", kw_only=True)
+    """What decides on marks and drops."""
 
     def said(self) -> str:
-        """Say `The queue marked 14 packets and dropped 3 …`."""
+        """Say `CoDel marked 14 packets and dropped 3 …`."""
         done = []
         if self.ce_marks:
             done.append(f"marked {count(self.ce_marks, 'packet')} with CE ({percent(self._share(self.ce_marks))})")
         if self.sce_marks:
             done.append(f"marked {count(self.sce_marks, 'packet')} with SCE ({percent(self._share(self.sce_marks))})")
         drops = self.drops_overflow + self.drops_aqm
-        if drops:
-            reasons = {"because it was full": self.drops_overflow, "by the AQM": self.drops_aqm}
-            of = [f"{number} {why}" for why, number in reasons.items() if number]
-            why = f", {next(w for w, n in reasons.items() if n)}" if len(of) == 1 else f": {listed(of)}"
-            done.append(f"dropped {count(drops, 'packet')} ({percent(drops / (self.packets + drops))}){why}")
-        name = queue_of(self.hop)
-        return f"{name} {listed(done)}." if done else f"{name} neither marked nor dropped a packet."
+        whole = self.packets + drops
+        if self.drops_aqm:
+            done.append(f"dropped {count(self.drops_aqm, 'packet')} ({percent(self.drops_aqm / whole)})")
+        acted = f"{self.by}{self.place} {listed(done)}" if done else ""
+        if not self.drops_overflow:
+            return f"{acted}." if done else f"{self.queue} neither marked nor dropped a packet."
+        share = f"{count(self.drops_overflow, 'packet')} ({percent(self.drops_overflow / whole)})"
+        full = f"{self.queue} dropped {share} because {'they were' if self.own_queues else 'it was'} full"
+        return f"{acted}; {full}." if done else f"{full}."
 
     def _share(self, marks: int) -> float:
         return marks / max(self.packets, 1)
@@ -94,11 +116,17 @@ class Shares(Fact):
     jain: float | None
     own_time: bool
     """Whether the flows were measured over unlike times."""
+    ways: tuple[str, ...] = ()
+    """Which way the data of each flow went, if not all went the same."""
 
     def said(self) -> str:
         """Say `BBRv3 got 70 % of the goodput (13.9 Mbit/s), CUBIC 30 % (5.96 Mbit/s)`."""
         if len(self.names) == 1:
             return f"{self.names[0]} had a goodput of {rate(self.goodput_mbit[0])}."
+        own = ", each over its own time" * self.own_time
+        if self.ways:
+            each = zip(self.names, self.goodput_mbit, self.ways, strict=True)
+            return f"goodputs were {listed([f'{rate(mbit)} {way} for {name}' for name, mbit, way in each])}{own}."
         rows = list(zip(self.names, self.share, self.goodput_mbit, strict=True))
         (name, share, mbit), *others = rows
         shown = others if len(others) <= 5 else [*others[:2], others[-1]]
@@ -107,7 +135,6 @@ class Shares(Fact):
         text = listed(of)
         if len(shown) < len(others):
             text = f"{text}, the least of {len(rows)}"
-        own = ", each over its own time" * self.own_time
         fair = f" Jain's index is {self.jain:.3f}." if self.jain is not None else ""
         return f"{text}{own}.{fair}"
 
@@ -130,8 +157,8 @@ class Leads(Fact):
     def said(self) -> str:
         """Say `BBRv3 had more than each other flow in every interval of 1 s from 4 s to the end`."""
         return (
-            f"{self.name} was ahead of {self.than or 'each other flow'} in every {lasting(self.interval_s)} from "
-            f"{seconds(self.from_s)} to {seconds(self.until_s)}, with {percent(self.share)} of the goodput."
+            f"{self.name} was ahead of {self.than or 'each other flow'} in each interval of {lasting(self.interval_s)} "
+            f"{span(self.from_s, self.until_s)}, with {percent(self.share)} of the goodput."
         )
 
 
@@ -150,9 +177,9 @@ class Even(Fact):
     def said(self) -> str:
         """Say `From 4 s on no share was more than 8 points from 50 % …`."""
         return (
-            f"{span(self.from_s, self.until_s)} the {self.flows} flows shared evenly: in "
-            f"every {lasting(self.interval_s)} no share was more than {number(100 * self.within, 2)} percentage points"
-            f" from {percent(1 / self.flows)}."
+            f"{span(self.from_s, self.until_s)} the {self.flows} flows shared evenly: in each interval of "
+            f"{lasting(self.interval_s)} every share was within {number(100 * self.within, 2)} percentage points of "
+            f"{percent(1 / self.flows)}."
         )
 
 
@@ -183,17 +210,11 @@ class Converged(Fact):
     interval_s: float
 
     def said(self) -> str:
-        """Say `The flows first shared fairly 3.2 s after the last one had started …`."""
-        length = lasting(self.interval_s)
+        """Say `Jain's index of 1 s first reached 0.95 …`."""
+        index = f"Jain's index of the goodput in {lasting(self.interval_s)}"
         if self.after_s is None:
-            return (
-                "the flows never shared fairly: Jain's index of the goodput stayed below 0.95 in each whole interval "
-                f"of {length} after the last start."
-            )
-        return (
-            f"the flows first shared fairly {lasting(self.after_s)} after the last one had started: Jain's index of "
-            f"the goodput in {length} was 0.95 or more."
-        )
+            return f"from the last start on, {index} stayed below 0.95: by that measure the flows did not converge."
+        return f"{lasting(self.after_s)} after the last start, {index} first reached 0.95."
 
 
 @dataclass(frozen=True)
@@ -209,10 +230,10 @@ class RoundTrips(Fact):
     p99_ms: float
 
     def said(self) -> str:
-        """Say `The RTT of CUBIC was 46 ms in the median …`."""
+        """Say `CUBIC measured RTTs from 40 ms, …`."""
         return (
-            f"the RTT of {self.name} was {milliseconds(self.p50_ms)} in the median and {milliseconds(self.p99_ms)} at "
-            f"P99, at least {milliseconds(self.min_ms)}; the base RTT is {milliseconds(self.base_ms)}."
+            f"{self.name} measured RTTs of {milliseconds(self.min_ms)} at least, {milliseconds(self.p50_ms)} in the "
+            f"median and {milliseconds(self.p99_ms)} at P99, over a base RTT of {milliseconds(self.base_ms)}."
         )
 
 

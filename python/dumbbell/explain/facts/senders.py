@@ -89,16 +89,18 @@ class Paused(Fact):
         return f"the application of {self.name} wrote nothing {until}."
 
 
-CAUSES = {
-    "loss": "of loss",
-    "ecn": "of CE marks",
-    "sce": "of SCE marks",
-    "timeout": "of a retransmission timeout",
-    "threshold": "its window reached the initial threshold",
-    "delay": "HyStart saw the RTT rise",
-    "train": "HyStart saw a long train of ACKs",
-    "plateau": "the bandwidth grew no more",
+_ENDED = {
+    "loss": "loss ended",
+    "ecn": "CE marks ended",
+    "sce": "SCE marks ended",
+    "timeout": "a retransmission timeout ended",
+    "threshold": "the window reached the initial threshold, which ended",
+    "delay": "HyStart saw the RTT rise and ended",
+    "train": "HyStart saw a long train of ACKs and ended",
+    "plateau": "the bandwidth grew no more, which ended",
 }
+"""What ends slow start, by its cause."""
+_REDUCERS = {"loss": "loss", "ecn": "CE marks"}
 
 
 @dataclass(frozen=True)
@@ -121,15 +123,16 @@ class SlowStartLeft(Fact):
     """Where it is known to an interval only: the end of that."""
 
     def said(self) -> str:
-        """Say `CUBIC left slow start after 0.18 s with a window of 56 segments: of loss`."""
+        """Say `Loss ended the slow start of CUBIC at a window of 56 segments`."""
         phase = "STARTUP" if self.is_startup else "slow start"
-        why = CAUSES.get(self.cause, "")
-        because = "" if not why else f", because {why}" if why.startswith("of ") else f": {why}"
-        about = "about " * self.is_about
-        window = f" with a window of {about}{count(self.window, 'segment')}" if self.window is not None else ""
         if self.by_s is not None:
             return f"{self.name} left {phase} before {seconds(self.by_s)}."
-        return f"{self.name} left {phase}{window}, {lasting(self.after_s)} after its start{because}."
+        about = "about " * self.is_about
+        window = f" at a window of {about}{count(self.window, 'segment')}" if self.window is not None else ""
+        after = "" if self.after_s == self.at_s else f", {lasting(self.after_s)} after it had begun"
+        if self.cause not in _ENDED:
+            return f"{self.name} left {phase}{window}{after}."
+        return f"{_ENDED[self.cause]} the {phase} of {self.name}{window}{after}."
 
 
 @dataclass(frozen=True)
@@ -145,9 +148,12 @@ class SlowStartsLeft(Fact):
 
     def said(self) -> str:
         """Say `9 of the 10 flows of CUBIC left slow start by …`."""
-        of = "all" if self.left == self.flows else f"{self.left} of"
-        because = listed([f"{n} because {CAUSES.get(c, c) or 'of something unknown'}" for c, n in self.causes.items()])
-        return f"{of} {self.flows} flows of {self.name} left slow start by {seconds(self.until_s)}: {because}."
+        of = f"all {self.flows}" if self.left == self.flows else f"{self.left} of the {self.flows}"
+        last = f"that of the last at {seconds(self.until_s)}"
+        if len(self.causes) == 1 and (ended := _ENDED.get(next(iter(self.causes)))):
+            return f"{ended} the slow start of {of} flows of {self.name}, {last}."
+        causes = [f"{_ENDED.get(cause, 'something unknown ended')} it {times(n)}" for cause, n in self.causes.items()]
+        return f"the slow start of {of} flows of {self.name} ended, {last}: {listed(causes)}."
 
 
 @dataclass(frozen=True)
@@ -168,6 +174,13 @@ class StayedInSlowStart(Fact):
         return f"{self.name} never left {phase}{window}."
 
 
+def _change(before: float, after: float) -> str:
+    """Return how a window changed: `from 41 to 28 segments`."""
+    if number(after) == number(before):
+        return f"by less than one of {count(round(before), 'segment')}"
+    return f"from {number(before)} to {number(after)} segments"
+
+
 @dataclass(frozen=True)
 class Reduction(Fact):
     """A flow reduced its window once."""
@@ -176,25 +189,19 @@ class Reduction(Fact):
     flow: int
     at_s: float
     cause: str
-    """loss, ecn or timeout."""
+    """loss or ecn."""
     before: int
     after: int
     """Window when the episode was over, segments, or at the end of the run."""
 
     def said(self) -> str:
-        """Say `CUBIC reduced its window from 60 to 42 segments because of loss`."""
-        change = (
-            f"reduced its window from {self.before} to {count(self.after, 'segment')}"
-            if self.after < self.before
-            else f"began an episode of {'marks' if self.cause == 'ecn' else 'repair'} with a window of "
-            f"{count(self.before, 'segment')}"
-        )
-        return f"{self.name} {change} {CAUSES[self.cause].replace('of ', 'because of ', 1)}."
+        """Say `Loss made CUBIC reduce its window from 60 to 42 segments`."""
+        return f"{_REDUCERS[self.cause]} made {self.name} reduce its window {_change(self.before, self.after)}."
 
 
 @dataclass(frozen=True)
 class Reductions(Fact):
-    """A flow reduced its window many times after it had left slow start."""
+    """A flow reduced its window many times. Timeouts are another fact."""
 
     rank: ClassVar[Rank] = Rank.COURSE
     name: str
@@ -202,7 +209,7 @@ class Reductions(Fact):
     from_s: float
     until_s: float
     causes: dict[str, int]
-    """How many by loss, ecn, timeout."""
+    """How many by loss and ecn, as columns loss_reductions and ecn_reductions count them."""
     before: float
     after: float
     """Medians of the window before and after, segments."""
@@ -210,20 +217,19 @@ class Reductions(Fact):
     """Median of the times from one to the next."""
 
     def said(self) -> str:
-        """Say `CUBIC reduced its window 29 times from … to …`."""
-        what = {"loss": "loss", "ecn": "marks", "timeout": "a timeout"}
-        total = sum(self.causes.values())
-        by = [f"{n} because of {what[cause]}" for cause, n in self.causes.items()]
-        why = f"because of {what[next(iter(self.causes))]}" if len(by) == 1 else f"({listed(by)})"
+        """Say `Loss made CUBIC reduce its window 29 times …`."""
+        why = listed([_REDUCERS[cause] for cause in self.causes])
+        each = f" ({listed([times(n) for n in self.causes.values()])})" if len(self.causes) > 1 else ""
         return (
-            f"{self.name} reduced its window {times(total)} {span(self.from_s, self.until_s)} {why}, typically "
-            f"from {number(self.before)} to {number(self.after)} segments and {lasting(self.apart_s)} apart."
+            f"{why} made {self.name} reduce its window {times(sum(self.causes.values()))}{each} "
+            f"{span(self.from_s, self.until_s)}, typically {_change(self.before, self.after)} and "
+            f"{lasting(self.apart_s)} apart."
         )
 
 
 @dataclass(frozen=True)
 class Repairs(Fact):
-    """Episodes of loss recovery, or of marks, of a flow that has a model of its path and decides by that."""
+    """Episodes of loss recovery, and of marks that it answers, of a flow that decides by a model of its path."""
 
     rank: ClassVar[Rank] = Rank.COURSE
     name: str
@@ -233,15 +239,38 @@ class Repairs(Fact):
     causes: dict[str, int]
 
     def said(self) -> str:
-        """Say `BBRv3 was in loss recovery 12 times …`."""
-        what = {"loss": "in loss recovery", "ecn": "in an episode of marks", "timeout": "in repair after a timeout"}
-        text = listed([f"{what[cause]} {times(n)}" for cause, n in self.causes.items()])
-        span = (
-            f"at {seconds(self.from_s)}"
-            if sum(self.causes.values()) == 1
-            else (f"between {seconds(self.from_s)} and {seconds(self.until_s)}")
-        )
-        return f"{self.name} was {text}, {span}."
+        """Say `Loss took BBRv3 into recovery 12 times …`."""
+        what = {
+            "loss": "loss took {} into recovery {}",
+            "ecn": "CE marks made {} hold back {}",
+        }
+        when = f"at {seconds(self.from_s)}" if sum(self.causes.values()) == 1 else span(self.from_s, self.until_s)
+        names = [self.name, *["it"] * len(self.causes)]
+        text = [
+            what[cause].format(name, times(n)) for (cause, n), name in zip(self.causes.items(), names, strict=False)
+        ]
+        return f"{listed(text)} {when}."
+
+
+@dataclass(frozen=True)
+class IgnoredMarks(Fact):
+    """Packets of a flow were marked with CE in the measured time, and its control does not answer marks."""
+
+    rank: ClassVar[Rank] = Rank.COURSE
+    name: str
+    flow: int
+    marks: int
+    because: str
+    """`ecn`: its key is false. `rtt`: the path is longer than its ecn_max_rtt. `never`: this control reads no marks."""
+
+    def said(self) -> str:
+        """Say `BBRv3 answers CE marks only with ecn = true, so the 829 marks …`."""
+        why = {
+            "ecn": "answers CE marks only with ecn = true",
+            "rtt": "answers CE marks only where min_rtt is at most its ecn_max_rtt",
+            "never": "has no answer to CE marks",
+        }[self.because]
+        return f"{self.name} {why}, so the {count(self.marks, 'mark')} on its packets did not slow it down."
 
 
 @dataclass(frozen=True)
@@ -252,18 +281,35 @@ class Lost(Grouped):
     flow: int
     dropped: int | None
     """Packets of the flow that queues dropped in the whole run, where that is known."""
+    by_timeout: int
+    """Segments that it took for lost because a retransmission timeout had run out."""
+    path: str
+    """What else its path does to packets: `loses` some, `delays` some, both with a blank between, or nothing."""
 
     def said(self) -> str:
         """Say `CUBIC took 37 segments for lost in 4 bursts: …`."""
-        text = f"{self.name} took {count(self.count, 'segment')} for lost {self.in_bursts}"
-        if self.dropped is not None and self.dropped < self.count:
-            rest = (
-                "the queue dropped none of its packets"
-                if not self.dropped
-                else (f"the queue dropped {self.dropped} of its packets")
-            )
-            text += f". {words.first_large(rest)}, so the others were lost on the path or not at all"
-        return f"{text}."
+        text = f"{self.name} took {count(self.count, 'segment')} for lost"
+        if self.dropped is None:
+            return f"{text}, {self.in_bursts}."
+        sure = not self.by_timeout and not self.path
+        if sure and self.dropped == self.count:
+            return f"{text}, just those that the queue had dropped, {self.in_bursts}."
+        text += f", {self.in_bursts}. "
+        if self.dropped >= self.count:
+            more = f", {words.whole(self.dropped - self.count)} of them too late for it to notice" * sure
+            return f"{text}The queue dropped {words.whole(self.dropped)} of its packets{more}."
+        rest = self.count - self.dropped
+        one = rest == 1
+        others = "the other one" if one else f"the other {words.whole(rest)}"
+        alone = "it" if one else "all"
+        who = others if self.dropped else alone
+        why = ["lost on the path"] * ("loses" in self.path) + ["late"] * ("delays" in self.path)
+        why += [f"still in flight when a timeout took {'it' if one else 'them'} for lost"] * bool(self.by_timeout)
+        if not self.path and self.by_timeout < rest:
+            why.append("not lost at all")
+        were = "was" if one else "were"
+        dropped = f"had dropped {words.whole(self.dropped)} of them" if self.dropped else "had dropped none of them"
+        return f"{text}The queue {dropped}; {who} {were} {' or '.join(why)}."
 
 
 @dataclass(frozen=True)
@@ -279,9 +325,13 @@ class Timeouts(Fact):
     """Each of a few."""
 
     def said(self) -> str:
-        """Say `CUBIC had 2 retransmission timeouts: at …`."""
-        places = f"at {listed([seconds(one) for one in self.at])}" if self.at else f"{span(self.from_s, self.until_s)}"
-        return f"{self.name} had {count(self.count, 'retransmission timeout')}, {places}."
+        """Say `The retransmission timer of CUBIC ran out, and again at …`."""
+        text = f"the retransmission timer of {self.name} ran out"
+        if self.count == 1:
+            return f"{text}."
+        if self.at:
+            return f"{text}, and again at {listed([seconds(one) for one in self.at[1:]])}."
+        return f"{text} for the first of {self.count} times, the last at {seconds(self.until_s)}."
 
 
 @dataclass(frozen=True)
@@ -296,10 +346,13 @@ class Undone(Fact):
     at: tuple[float, ...] = field(default=())
 
     def said(self) -> str:
-        """Say `CUBIC took a reduction back at …: it was spurious`."""
-        places = f"at {listed([seconds(one) for one in self.at])}" if self.at else f"{span(self.from_s, self.until_s)}"
-        what = "a reduction" if self.count == 1 else count(self.count, "reduction")
-        return f"{self.name} took {what} back, {places}: what it had taken for lost had arrived."
+        """Say `What CUBIC had taken for lost arrived: it took the reduction back`."""
+        text = f"what {self.name} had taken for lost arrived: it took the reduction back"
+        if self.count == 1:
+            return f"{text}."
+        if self.at:
+            return f"{text}, and another at {listed([seconds(one) for one in self.at[1:]])}."
+        return f"{text}, the first of {self.count}, of which the last was at {seconds(self.until_s)}."
 
 
 @dataclass(frozen=True)
@@ -315,7 +368,7 @@ class Limited(Fact):
 
     def said(self) -> str:
         """Say `CUBIC was limited by its application for 40 % of its time`."""
-        return f"the application limited {self.name} for {percent(self.share)} of its time."
+        return f"the application of {self.name} left it with nothing to send for {percent(self.share)} of its time."
 
 
 @dataclass(frozen=True)
@@ -329,7 +382,7 @@ class Drained(Fact):
 
     def said(self) -> str:
         """Say `BBRv3 had drained the queue of its STARTUP`."""
-        return f"{self.name} ended DRAIN after {lasting(self.took_s)}."
+        return f"{self.name} had drained what its STARTUP had queued, in {lasting(self.took_s)}."
 
 
 @dataclass(frozen=True)
@@ -409,9 +462,10 @@ class Probed(Fact):
     def said(self) -> str:
         """Say `BBRv3 probed for bandwidth 12 times …`."""
         most = sorted(self.states.items(), key=lambda one: -one[1])[:3]
-        shown = listed([f"{percent(share)} in {state.upper()}" for state, share in most])
+        parts = [f"{percent(share)} of its time in {most[0][0].upper()}" for _, share in most[:1]]
+        shown = listed([*parts, *(f"{percent(share)} in {state.upper()}" for state, share in most[1:])])
         probed = f"probed for more bandwidth {times(self.count)}" if self.count else "did not probe for more bandwidth"
-        return f"{self.name} {probed}. It spent {shown}."
+        return f"{self.name} {probed} and spent {shown}."
 
 
 @dataclass(frozen=True)
@@ -430,14 +484,14 @@ class Believed(Fact):
     """What it got in this time."""
 
     def said(self) -> str:
-        """Say `BBRv3 believed in 14 Mbit/s and a min_rtt of 20 ms …`."""
+        """Say `BBRv3 estimated 14 Mbit/s and a min_rtt of 20 ms …`."""
         above = self.min_rtt_ms - self.base_ms
         rtt = f"a min_rtt of {milliseconds(self.min_rtt_ms)}"
         if above > max(0.5, 0.02 * self.base_ms):
-            rtt += f", {milliseconds(above)} above what the empty path has"
+            rtt += f", {milliseconds(above)} above that of the empty path"
         return (
-            f"from {seconds(self.from_s)} on, {self.name} took the bandwidth for {rate(self.bandwidth_mbit)} (median) "
-            f"and got {rate(self.goodput_mbit)}; it believed in {rtt}."
+            f"from {seconds(self.from_s)} on, {self.name} estimated a bandwidth of {rate(self.bandwidth_mbit)} in the "
+            f"median and got {rate(self.goodput_mbit)}. It estimated {rtt}."
         )
 
 
