@@ -76,7 +76,7 @@ def test_bins_are_those_of_the_engine(tmp_path: Path) -> None:
     [
         ("goodput_mbit", None, "goodput, Mbit/s"),
         ("sojourn_p99_ms", None, "time in queue, P99, ms"),
-        ("rtt_mean_ms", "classes", "smoothed RTT, mean, ms"),
+        ("rtt_mean_ms", "classes", "mean RTT, ms"),
         ("rtt_max_ms", None, "smoothed RTT, maximum, ms"),  # P95 is of single RTTs and may be above
         ("packets", "runs", "packets"),
         ("jain", None, "Jain's index"),

@@ -60,7 +60,7 @@ columns! {
         total_throughput_mbit: f64 = |row| row.totals.frame_bytes * 8e-6 / row.seconds, unit "Mbit/s", label "throughput, total";
         /// Mean over the members of each one's mean smoothed RTT; members without an RTT do not count.
         #[doc = SAMPLED]
-        rtt_mean_ms: f64 = |row| row.totals.rtt_ms / row.totals.with_rtt, unit "ms", label "smoothed RTT, mean", by SENDERS;
+        rtt_mean_ms: f64 = |row| row.totals.rtt_ms / row.totals.with_rtt, unit "ms", label "mean RTT", by SENDERS;
         /// all members
         rtt: Rtts = |row| &row.rtt_ms, by SENDERS;
         /// Mean time in queue of the packets of all members.

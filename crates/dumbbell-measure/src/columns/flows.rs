@@ -70,7 +70,7 @@ columns! {
         /// Mean of the smoothed RTT.
         #[doc = SAMPLED]
         /// Of UDP with echo: of all answers, not smoothed; NaN for UDP without echo.
-        rtt_mean_ms: f64 = |row| row.result.rtt_mean_ms(), unit "ms", label "smoothed RTT, mean", by SENDERS;
+        rtt_mean_ms: f64 = |row| row.result.rtt_mean_ms(), unit "ms", label "mean RTT", by SENDERS;
         /// Largest smoothed RTT; single RTTs can be larger, as rtt_p95_ms and rtt_p99_ms may show.
         #[doc = SAMPLED]
         /// Of UDP with echo: of all answers, not smoothed.
