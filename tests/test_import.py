@@ -5,7 +5,6 @@ import gzip
 import json
 import math
 import tomllib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,6 @@ from conftest import Command, described, examples
 from dumbbell.errors import InputError
 from dumbbell.exchange import formats, keep, measured, setup, tables
 from dumbbell.exchange.measured import Fact, Flow, Measured
-from dumbbell.experiment import units
 from dumbbell.experiment.file import parse
 from dumbbell.published import engines
 from dumbbell.results.store import Store
@@ -107,9 +105,10 @@ def test_a_log_of_ss_is_read_round_by_round() -> None:
     near = [flow for flow in formats.read(SAMPLES / "near.pcap.gz").flows if flow.kind == "flows"]
     for flow, captured in zip(found.flows, near, strict=True):  # the same connections, by tcpdump
         assert flow.figures["rtt_min_ms"] == pytest.approx(captured.figures["rtt_min_ms"], abs=0.1)
-        assert flow.figures["rtt_mean_ms"] == pytest.approx(captured.figures["rtt_mean_ms"], rel=0.06)
         assert flow.figures["goodput_mbit"] == pytest.approx(captured.figures["goodput_mbit"], rel=0.06)
         assert flow.cc is not None and flow.cc.text == "cubic"
+    means = [sum(flow.figures["rtt_mean_ms"] for flow in of) for of in (found.flows, near)]
+    assert means[0] == pytest.approx(means[1], rel=0.05)
 
 
 ROUND = """\
@@ -323,60 +322,6 @@ def test_from_a_capture_to_a_comparison_in_two_commands(tmp_path: Path, command:
     assert "0 files imported, 1 kept from before" in again.stderr
 
 
-TWO = """
-duration = "10s"
-seeds = [1]
-[bottleneck]
-rate = "20Mbit"
-aqm = {aqm}
-[[flows]]
-cc = "{first}"
-base_rtt = "20ms"
-[[flows]]
-cc = "cubic"
-base_rtt = "20ms"
-"""
-
-
-@pytest.fixture
-def traced(tmp_path: Path, command: Command) -> Callable[..., dict[str, Any]]:
-    """Simulates two flows, imports their packets, returns the experiment that is proposed and the first flow's CE."""
-
-    def proposed(at: str, **values: str) -> dict[str, Any]:
-        (tmp_path / "two.toml").write_text(TWO.format(**values))
-        assert command("trace", "two.toml", "--at", at, "-o", "two.pcapng").returncode == 0
-        made = command("import", "two.pcapng", "-o", "r.duckdb", "--propose", "as.toml")
-        assert made.returncode == 0, made.stderr
-        table = tomllib.loads((tmp_path / "as.toml").read_text())
-        results = dumbbell.open(tmp_path / "r.duckdb", engine="all")
-        found, found_runs = results.flows, results.runs
-        ours = dumbbell.run(tmp_path / "two.toml", output=tmp_path / "s.duckdb", progress=False).flows
-        marks = found["ce_received"][0], ours["ce_received"][0]
-        assert "simulated by dumbbell" in json.loads(found_runs["imported"][0])["comment"]
-        # flows keep their order, whoever got most
-        assert [port.rpartition(":")[2] for port in found["source"]] == ["50000", "50001"]
-        return table | {"marks": marks, "sources": found["source"].to_list()}
-
-    return proposed
-
-
-def test_the_link_of_a_capture_is_found_again_where_losses_were(traced: Callable[..., dict[str, Any]]) -> None:
-    """Holes that are filled acknowledge much at once: SACK says when it passed."""
-    table = traced("sender", aqm='{ name = "pfifo", limit = 250 }', first="bbr3")
-    assert units.parse("rate", table["bottleneck"]["rate"]) == pytest.approx(20e6, rel=0.01)
-    assert table["bottleneck"]["aqm"]["limit"] == pytest.approx(250, rel=0.02)
-    assert len(table["flows"]) == 2  # one of them is not CUBIC, as their shares show
-
-
-@pytest.mark.parametrize("at", ["sender", "receiver"])
-def test_marks_and_l4s_show_in_a_capture(traced: Callable[..., dict[str, Any]], at: str) -> None:
-    table = traced(at, aqm='"dualpi2"', first="prague")
-    assert table["bottleneck"] == {"rate": "20Mbit", "aqm": {"name": "dualpi2"}} and table["hosts"] == {"ecn": True}
-    assert [one["cc"] for one in table["flows"]] == ["prague", "cubic"]
-    counted, wanted = table["marks"]  # at the sender by AccECN's counter, which comes half a round trip later
-    assert wanted > 500 and counted == pytest.approx(wanted, abs=20)
-
-
 def test_keys_that_the_user_knows_better_are_set(tmp_path: Path, command: Command) -> None:
     (tmp_path / "far.pcap.gz").write_bytes((SAMPLES / "far.pcap.gz").read_bytes())
     settings = ("flows[*].cc=reno", "flows[0].ecn=false", "seeds=[7]", "hosts.mss=1000B", "bottleneck.rate=3Mbit")
@@ -391,8 +336,14 @@ def test_keys_that_the_user_knows_better_are_set(tmp_path: Path, command: Comman
     # the same again is no other file; another one is not written over it
     again = command("import", "far.pcap.gz", "--run", "-o", "r.duckdb", *known)
     assert again.returncode == 0 and "0 runs done, 1 kept from before" in again.stderr
-    other = command("import", "far.pcap.gz", "--run", "-o", "r.duckdb")
-    assert other.returncode == 2 and "this file exists and says otherwise; choose another --propose" in other.stderr
+    # a proposal is written again unless somebody changed it
+    other = command("import", "far.pcap.gz", "--run", "-o", "r.duckdb", "--set", "bottleneck.aqm.limit=30")
+    assert other.returncode == 0, other.stderr
+    text = (tmp_path / "far.toml").read_text()
+    assert tomllib.loads(text)["bottleneck"]["aqm"] == {"name": "codel", "ecn": True, "limit": 30}
+    (tmp_path / "far.toml").write_text(text.replace("limit = 30", "limit = 40"))
+    changed = command("import", "far.pcap.gz", "--run", "-o", "r.duckdb")
+    assert changed.returncode == 2 and "this file exists and was changed" in changed.stderr
 
 
 def test_flows_of_an_experiment_are_found_among_those_of_a_file(tmp_path: Path) -> None:
@@ -498,7 +449,7 @@ def test_a_file_may_be_the_measurement_of_an_experiment(tmp_path: Path, command:
         (["up.ss.txt", "--interval", "2h"], "it must be a time from 1ms to 1h"),
         (["up.ss.txt", "--as", "x.toml", "--run"], "--as and --run"),
         (["up.ss.txt", "--set", "a=1"], "unknown key a"),
-        (["up.ss.txt", "--set", "bottleneck.aqm.limit=1"], "--set is bottleneck.aqm.limit; it must be a key of the"),
+        (["up.ss.txt", "--set", "flows[7].cc=reno"], "--set is flows[7].cc; it must be a key of the proposed file"),
         (["up.ss.txt", "--propose", "up.ss.txt/x.toml"], "choose a folder, which is made, or a file ending in .toml"),
         (["up.ss.txt", "--as", "two.toml"], """use --set 'reverse.aqm, bottleneck.aqm=[["codel", "pie"]]', with"""),
         (["up.ss.txt", "--propose", "there.toml"], "this file exists"),

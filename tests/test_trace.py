@@ -266,7 +266,7 @@ def test_a_run_is_chosen_as_in_tables_and_results_are_no_experiment(
     assert "two.csv: it cannot be written: results are a DuckDB file, which .csv is not; choose a name such as" in said
     assert command("run", experiment, "--set", "duration=1s", "-o", "two.duckdb").returncode == 0
     said = command("trace", "two.duckdb").stderr
-    assert "two.duckdb: this is a results file, which dumbbell table, plot and explain read; it must be" in said, said
+    assert "two.duckdb: this is a results file, which dumbbell table, plot, report," in said, said
 
 
 def test_a_capture_waits_for_no_library_of_results(tmp_path: Path, experiment: str) -> None:

@@ -64,10 +64,10 @@ def import_(
     own_name = name is None and propose is None and not simulate
     found = _all_read(files, experiment, settings, name, _seconds(interval), own_name=own_name)
     drafts = _drafts(found, propose, simulate=simulate)
-    for path, text in drafts.items():
-        if path.exists() and not _is(path, text):
-            other = f"another --propose, or {files[0]} --as {path} to import it as that experiment"
-            raise Unwritable(str(path), "", "this file exists and says otherwise", other)
+    for path in drafts:
+        if path.exists() and not _is_ours(path):
+            other = f"another --propose, or --as {path}, which imports {files[0]} as that experiment"
+            raise Unwritable(str(path), "", "this file exists and was changed, or is not of dumbbell import", other)
     added = keep.keep(output, found)
     for path, text in drafts.items():
         _write(path, text)
@@ -193,10 +193,12 @@ def _drafts(found: list[Imported], propose: str | None, *, simulate: bool) -> di
     return drafts
 
 
-def _is(path: Path, text: str) -> bool:
-    """Whether a file has this text already."""
+def _is_ours(path: Path) -> bool:
+    """Whether a file is a proposal that nobody changed."""
+    from dumbbell.exchange import setup
+
     try:
-        return path.read_text(encoding="utf-8") == text
+        return setup.is_untouched(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         return False
 
@@ -222,6 +224,8 @@ def _in_words(flow: Flow) -> str:
 def _say(one: Imported) -> None:
     flows = len(one.measured.flows)
     about = f"{one.measured.source.get('format')}, {flows} flow{'s' * (flows > 1)}, {one.measured.duration_s:.3g} s"
+    if taken := one.measured.source.get("taken"):
+        about += f", taken {taken}"
     lines = [f"{one.path}: {about}"]
     lines += [f"  flow {number}: {_in_words(flow)}" for number, flow in enumerate(one.measured.flows[:_MOST_SAID])]
     if (more := flows - _MOST_SAID) > 0:

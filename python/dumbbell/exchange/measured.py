@@ -64,6 +64,10 @@ class Flow:
     """Of pings: the time from one to the next."""
     lasts: dict[str, Fact] | None = None
     """Keys `start` and `stop` as an experiment has them; where no experiment is known, None."""
+    sends: Fact | None = None
+    """Of TCP: what it sent, if it came to its end by itself."""
+    ecn: Fact | None = None
+    """Of TCP: whether it has ECN, if most flows of the file are otherwise."""
     ends: tuple[str, str] | None = None
     """Address and port of sender and receiver."""
     is_over: bool = False
@@ -195,7 +199,7 @@ def _sampled(times: Floats, values: Floats, end_s: float, mean: str, most: str) 
     if not known.any():
         return {}
     first = float(times[known].min())
-    length = max(end_s - first, 0.0)
-    points = first + np.arange(0.0, length + SAME_S, spaced(length, SAMPLE_S))
-    at = held(times, values, points)
+    step = spaced(max(end_s - first, 0.0), SAMPLE_S)  # at its multiples, as series have their points
+    points = np.arange(math.ceil(first / step - 1e-6), math.floor(end_s / step + 1e-6) + 1) * step
+    at = held(times, values, np.append(points, max(first, end_s)))
     return {mean: float(np.nanmean(at)), most: float(np.nanmax(at))}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import re
@@ -32,6 +33,7 @@ _MOST_NAMED = 4  # flows of a table that are named
 _LEAST_RATE, _LEAST_LIMIT, _MOST_LIMIT = 8_000, 10, 1_000_000
 _LEAST_PING = 1_000  # bit/s
 _PING_BYTES = 98  # ICMP echo with 56 bytes of payload, as ping and fping send it
+_SIGNED = "# as dumbbell import wrote it:"
 _PLAIN_KEY = re.compile("[a-z_]+")
 _NO_RTT = Fact("20ms", "the file has no RTT", known=False)
 # what Linux and other tools call congestion controls, where dumbbell says it otherwise
@@ -153,6 +155,8 @@ def _alike(first: Flow, flow: Flow) -> bool:
 
     if (first.kind, first.direction, text(first.cc)) != (flow.kind, flow.direction, text(flow.cc)):
         return False
+    if (text(first.sends), text(first.ecn)) != (text(flow.sends), text(flow.ecn)):
+        return False
     if (text(first.rate), text(first.size)) != (text(flow.rate), text(flow.size)) or first.lasts != flow.lasts:
         return False
     if first.kind == "flows" and (first.cc is None or not first.cc.known):
@@ -188,6 +192,12 @@ def _three(value: float) -> float:
 def seconds(value: float) -> str:
     """Return a time in seconds as an experiment file has it, to the millisecond."""
     return f"{_number(value, 3)}s"
+
+
+def size(value: float) -> str:
+    """Return bytes as an experiment file has them, exactly."""
+    whole = round(value)
+    return f"{whole // 1000}kB" if whole % 1000 == 0 else f"{whole}B"
 
 
 def milliseconds(value: float) -> str:
@@ -253,7 +263,7 @@ class _Writer:
         if left := self._settings.keys() - self._used:
             key = min(left)
             raise WrongValue("", "--set", key, "a key of the proposed file, such as bottleneck.rate or flows[0].cc")
-        return "\n".join([*self.lines, ""])
+        return signed("\n".join([*self.lines, ""]))
 
     def _comment(self, text: str) -> None:
         self.lines.append(f"# {_plain(text)}")
@@ -294,6 +304,7 @@ class _Writer:
 
     def _key(self, key: str, fact: Fact) -> None:
         whole = f"{self._prefix}{key}"
+        fact = self._with_parameters(whole, fact)
         if key in self._set():
             self.known.append(whole)
             self._line(key, "")
@@ -306,6 +317,18 @@ class _Writer:
             self.assumed.append(f"{whole} = {fact.text}: {why}")
             why = f"ASSUMED: {why}"
         self.lines.append(self._commented(f"{key} = {fact.text}", why))
+
+    def _with_parameters(self, whole: str, fact: Fact) -> Fact:
+        """Return an algorithm with the parameters that the user sets, as `bottleneck.aqm.limit`."""
+        inner = {key: value for key, value in self._settings.items() if key.startswith(f"{whole}.")}
+        if not inner:
+            return fact
+        own = self._settings.get(whole, tomllib.loads(f"value = {fact.text}")["value"])
+        table = own if isinstance(own, dict) else {"name": own}
+        self._used |= inner.keys()
+        table |= {key.removeprefix(f"{whole}."): value for key, value in inner.items()}
+        self._settings[whole] = table
+        return fact
 
     def _hop(self, way: str, found: Measured, facts: dict[str, Fact]) -> None:
         section = {"down": "bottleneck", "up": "reverse"}[way]
@@ -337,6 +360,10 @@ class _Writer:
         self._key("cc", replace(cc, text=f'"{cc.text}"'))
         if first.echo:
             self._key("ecn_echo", first.echo)
+        if first.ecn:
+            self._key("ecn", first.ecn)
+        if first.sends:
+            self._key("size", replace(first.sends, text=f'"{first.sends.text}"'))
         self._base_rtt(group)
         if first.direction == "up":
             self._line("direction", '"up"')
@@ -380,12 +407,19 @@ class _Writer:
             for key, fact in lasts.items():
                 self._key(key, fact)
             return
-        start = min(flow.start_s for flow in group)
+        start, last = min(flow.start_s for flow in group), max(flow.start_s for flow in group)
         end = max(flow.end_s for flow in group)
-        if start > max(found.interval_s, 0.05) and start < found.duration_s:
+        is_exact = any(flow.carried is not None for flow in group)  # packets have their times
+        least = 0.001 if is_exact else max(found.interval_s, 0.05)
+        if last - start >= least and last < found.duration_s:
+            text = f'{{ uniform = ["{seconds(start)}", "{seconds(last)}"] }}'
+            self._key("start", Fact(text, "when the first and the last of them began"))
+        elif start >= least and start < found.duration_s:
             self._key("start", Fact(f'"{seconds(start)}"', "when the first of them began"))
         else:
             start = 0.0
+        if group[0].sends:
+            return
         if end > start + 0.001 and end < found.duration_s - max(2 * found.interval_s, 0.1):
             self._key("stop", Fact(f'"{seconds(end)}"', "when the last of them ended"))
 
@@ -454,7 +488,11 @@ def _buffer(flows: list[Flow], way: str, speed: float) -> Fact:
         return Fact('"pfifo"', "the file does not say which queue it was", known=False)
     limit = round(max(rises) / 1e3 * speed / 8 / FRAME_BYTES)
     text = f'{{ name = "pfifo", limit = {min(max(limit, _LEAST_LIMIT), _MOST_LIMIT)} }}'
-    return Fact(text, f"the file does not say; the RTT rose by {max(rises):.3g} ms, which is this buffer", known=False)
+    return Fact(
+        text,
+        f"the file does not say; the RTT rose by {max(rises):.3g} ms, as this buffer gives when it is full",
+        known=False,
+    )
 
 
 def _ecn(found: Measured) -> Fact:
@@ -470,6 +508,16 @@ def _ecn(found: Measured) -> Fact:
 
 def _queues(found: Measured) -> list[pl.DataFrame]:
     return [*found.hops.values(), *([] if found.queue is None else [found.queue])]
+
+
+def signed(text: str) -> str:
+    """Return a proposed file with a last line by which `is_untouched` knows it again."""
+    return f"{text}\n{_SIGNED} {hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}\n"
+
+
+def is_untouched(text: str) -> bool:
+    """Whether nobody changed a proposed file."""
+    return signed(text.rpartition(f"\n{_SIGNED}")[0]) == text
 
 
 def given(facts: list[str]) -> str:

@@ -12,8 +12,6 @@ from dumbbell.errors import InputError, Unreadable, nearest, one_line
 from dumbbell.experiment import places, shipped
 
 MAX_FILE_BYTES = 16 * 2**20
-# where DuckDB's files say what they are: behind the checksum of their first block
-_DUCKDB_AT, _DUCKDB = 8, b"DUCK"
 
 
 def read_toml(file: str | Path, kind: str = "an experiment file (TOML)", known: Iterable[str] = ()) -> dict[str, Any]:
@@ -41,9 +39,6 @@ def read_toml(file: str | Path, kind: str = "an experiment file (TOML)", known: 
     except UnicodeDecodeError as error:
         if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             raise Unreadable(name, "", "this is UTF-16", "TOML, which is UTF-8: save it as UTF-8") from None
-        if content[_DUCKDB_AT : _DUCKDB_AT + len(_DUCKDB)] == _DUCKDB:
-            found = "this is a results file, which dumbbell table, plot and explain read"
-            raise Unreadable(name, "", found, "the experiment file of its runs (TOML)") from None
         raise Unreadable(name, f"byte {error.start}", "this is not UTF-8", "TOML, which is UTF-8") from None
     except (ValueError, RecursionError) as error:
         raise _no_toml(name, content, str(error)) from None

@@ -23,6 +23,7 @@ _REORDERED = 0.3  # of the smallest RTT: a hole that is filled earlier was no lo
 _REORDERED_S = 0.003  # the same where no RTT is known
 _IDLE = 3.0  # smallest round trips without any ACK: the sender was idle
 _ALL_FLAGS, _ACCURATE, _FIRST_COUNT = 7, (2, 3, 4, 6), 5  # of AccECN: what a SYN and its answers have; the counter
+_SILENT_S, _SILENT = 1.0, 10.0  # after which a sender without anything on its way is done: s, and smallest round trips
 _OLDEST_S = 10.0  # a part of a round trip that is held longer says nothing of now
 
 Bools = npt.NDArray[np.bool_]
@@ -47,6 +48,8 @@ class Connection:
     rtts_at: Floats
     rtts_ms: Floats
     shortest_ms: float | None
+    is_whole: bool
+    """Whether its handshake was captured."""
     data_at: Floats
     data_frames: Floats
     """Bytes of frames of data, each at its time."""
@@ -82,6 +85,7 @@ def of_packets(packets: Packets, order: Int64s, start_ns: int) -> Connection | N
     if not data.any():
         return None
     whole = _Whole(packets, order, forward, data, start_ns)
+    whole.until_s = (int(packets.time_ns[-1]) - start_ns) / 1e9
     return whole.connection()
 
 
@@ -100,6 +104,7 @@ class _Whole:
         self.flags = packets.flags[order]
         self.forward, self.data = forward, data
         self.packets, self.order = packets, order
+        self.until_s = np.inf
         segments = packets.segment[order]
         said = [int(segments[way & (segments > 0)].min()) for way in (forward, ~forward) if (segments[way] > 0).any()]
         has_stamps = bool((packets.stamp[order][data] >= 0).any())
@@ -120,14 +125,16 @@ class _Whole:
 
     def connection(self) -> Connection:
         got_at, got = self._got()
-        far_at, far = self._far()
+        far_at, far, newest = self._far()
         near_at, near = self._near()
         shaken_far, shaken_near = self._handshake()
-        side = self._side(far, near, shaken_far, shaken_near)
+        side = self._side(newest, near, shaken_far, shaken_near)
         rtts_at, rtts = _whole_trips(side, (far_at, far), (near_at, near))
         shaken = shaken_far + shaken_near if shaken_far is not None and shaken_near is not None else None
         known = [shaken] if shaken is not None else []
-        shortest = min([*known, *([float(rtts.min())] if len(rtts) else [])], default=None)
+        # of the newest segment, as Linux takes its minimum (tcp_update_rtt_min)
+        whole = newest if len(newest) and len(rtts) and rtts is far else rtts
+        shortest = min([*known, *([float(whole.min())] if len(whole) else [])], default=None)
         pieces = np.ceil(self.length / self.segment) if self.segment else np.ones(len(self.length))
         again, duplicates = self._sent_again(side, shortest)
         frame = self.packets.frame[self.order][self.data].astype(np.float64)
@@ -136,7 +143,7 @@ class _Whole:
         ecn = self.packets.ecn[self.order][self.forward]
         has_ecn, is_accurate = self._ecn()
         passed_at, passed = self._passed(side, frame)
-        over = self._over()
+        over = self.over(self.until_s, shortest)
         notes = []
         if (pieces > 1).any():
             notes.append(
@@ -155,6 +162,7 @@ class _Whole:
             rtts_at=rtts_at,
             rtts_ms=rtts,
             shortest_ms=shortest,
+            is_whole=shaken is not None,
             data_at=self.data_time,
             data_frames=frame,
             passed_at=passed_at,
@@ -219,31 +227,42 @@ class _Whole:
                     following[place] = place = place + 1
         return found
 
-    def _far(self) -> tuple[Floats, Floats]:
-        """Return RTTs from here to the receiver and back, at the ACKs that say them, ms.
+    def _far(self) -> tuple[Floats, Floats, Floats]:
+        """Return RTTs from here to the receiver and back, at the ACKs that say them, ms; and those of the newest data.
 
-        A sample is of the oldest segment that an ACK acknowledges, as Linux takes it (tcp_clean_rtx_queue). As Karn has
-        it, what was sent again says nothing, nor do ACKs that close a hole.
+        A sample is of the oldest segment that an ACK acknowledges, or selects first, as Linux takes it
+        (tcp_clean_rtx_queue, tcp_sacktag_one). As Karn has it, what was sent again says nothing, nor do ACKs that close
+        a hole, nor those of what was sent before the capture.
         """
         first = ~self.again
         ends, begins, times = self.ends[first], self.begins[first], self.data_time[first]
         if not len(ends) or not len(self.ack):
-            return np.zeros(0), np.zeros(0)
+            return np.zeros(0), np.zeros(0), np.zeros(0)
         most = np.maximum.accumulate(self.ack)
-        before = np.concatenate(([0], most[:-1]))
+        before = np.maximum(np.concatenate(([0], most[:-1])), 0)
         fresh = (self.ack > before) & (self.ack <= ends[-1])
-        at, ack, low = self.ack_time[fresh], self.ack[fresh], before[fresh]
-        place = np.searchsorted(ends, ack, side="left")
-        place = np.minimum(place, len(ends) - 1)
-        # first transmissions of which any byte was sent again
+        ack, low = self.ack[fresh], before[fresh]
+        newest = np.minimum(np.searchsorted(ends, ack, side="left"), len(ends) - 1)
+        oldest = np.minimum(np.searchsorted(ends, low, side="right"), newest)
+        again = np.sort(self.ends[self.again])
+        closes = np.searchsorted(again, ack, side="right") > np.searchsorted(again, low, side="right")
+        number = np.flatnonzero(fresh)[~closes]
+        oldest, newest = oldest[~closes], newest[~closes]
+        # segments that no ACK acknowledged when a block of SACK had them first
+        selected = self._selected(begins, ends)
         repaired = np.zeros(len(ends) + 1, dtype=np.int64)
         np.add.at(repaired, np.searchsorted(ends, self.begins[self.again], side="right"), 1)
         np.add.at(repaired, np.searchsorted(begins, self.ends[self.again], side="left"), -1)
-        dirty = np.concatenate(([0], np.cumsum(np.cumsum(repaired)[:-1] > 0)))
-        first_new = np.minimum(np.searchsorted(ends, low, side="right"), place)
-        sent = times[first_new]
-        good = (dirty[place + 1] - dirty[first_new] == 0) & (at > sent)
-        return at[good], (at[good] - sent[good]) * 1e3
+        early = (selected < np.searchsorted(most, ends, side="left")) & (np.cumsum(repaired)[:-1] <= 0)
+        by_sack, place = np.unique(selected[early], return_index=True)
+        place = np.flatnonzero(early)[place]
+        alone = ~np.isin(by_sack, number)
+        number = np.concatenate((number, by_sack[alone]))
+        oldest, newest = (np.concatenate((one, place[alone])) for one in (oldest, newest))
+        order = np.argsort(number, kind="stable")
+        at, sent, last = self.ack_time[number[order]], times[oldest[order]], times[newest[order]]
+        good = at > sent
+        return at[good], (at[good] - sent[good]) * 1e3, (at[good] - last[good]) * 1e3
 
     def _near(self) -> tuple[Floats, Floats]:
         """Return RTTs from here to the sender and back, at the data that echo an ACK's timestamp first, ms."""
@@ -319,9 +338,12 @@ class _Whole:
         late = self.data_time - passed > limit
         return self.again & (before | late), duplicates
 
-    def _over(self) -> bool:
-        """Whether the sender closed, and that was acknowledged, or either end reset the connection."""
+    def over(self, until_s: float, shortest_ms: float | None) -> bool:
+        """Whether it ended by `until_s`: closed and acknowledged, reset, or all acknowledged and then long silent."""
         if (self.flags & RST > 0).any():
+            return True
+        silent = max(_SILENT_S, _SILENT * (shortest_ms or 0.0) / 1e3)
+        if len(self.ack) and int(self.ack.max()) >= int(self.ends.max()) and until_s - self.data_time[-1] > silent:
             return True
         ends = np.flatnonzero(self.forward & (self.flags & FIN > 0))
         return bool(len(ends)) and bool(len(self.ack)) and int(self.ack.max()) > int(self.ends.max())

@@ -168,6 +168,9 @@ def _headers(
         upper = np.where(extended, upper + (bytes_.one(upper + 1) + 1) * 8, upper)
         protocol = np.where(extended, following, protocol)
     whole = records.captured[keep] >= upper + np.where(protocol == TCP, 20, 8)
+    cut = int(((protocol == TCP) & (records.captured[keep] < upper + _header(bytes_, upper))).sum())
+    if cut:
+        notes.append(f"headers of {cut} packets are cut: SACK and timestamps are missing; capture 128 bytes or more")
     good = (is_4 | is_6) & is_first & np.isin(protocol, (TCP, UDP, ICMP, ICMPV6)) & whole & (header >= 20)
     sources, targets = _addresses(bytes_, offset, is_4)
     frame = records.length[keep] if is_ethernet else total + _ETHERNET_HEADER
@@ -175,6 +178,12 @@ def _headers(
     keep, upper, protocol, ecn, frame, end, is_4, *addresses = (column[good] for column in columns)
     bytes_.kept(good)
     return _transport(records, bytes_, keep, upper, protocol, ecn, frame, end, is_4, addresses, notes)
+
+
+def _header(bytes_: _Bytes, upper: Int64s) -> Int64s:
+    """Return the length of TCP's header, with its options."""
+    found: Int64s = np.maximum((bytes_.one(upper + 12) >> 4) * 4, 20)
+    return found
 
 
 def _addresses(bytes_: _Bytes, offset: Int64s, is_4: Bools) -> tuple[list[Int64s], list[Int64s]]:
@@ -193,7 +202,7 @@ def _transport(
 ) -> Packets:  # fmt: skip
     tcp, icmp = protocol == TCP, np.isin(protocol, (ICMP, ICMPV6))
     ports = [np.where(icmp, 0, bytes_.two(upper + place)) for place in (0, 2)]
-    header = np.where(tcp, np.maximum((bytes_.one(upper + 12) >> 4) * 4, 20), 8)
+    header = np.where(tcp, _header(bytes_, upper), 8)
     payload = np.maximum(end - upper - header, 0)
     flags = np.where(tcp, bytes_.two(upper + 12) & 0x1FF, 0)
     # of pings: type, and the identifier with the number

@@ -45,7 +45,7 @@ class _Capture:
         self.points = measured.grid(max(self.length_s, self.step), min(self.step, max(self.length_s, self.step)))
         self.notes = list(dict.fromkeys(found.notes))
         self.sides: set[str | None] = set()
-        self.ecn: set[bool | None] = set()
+        self.ecn: dict[str, bool | None] = {}
         self.marking: set[str] = set()
 
     def measured(self) -> Measured:
@@ -72,6 +72,12 @@ class _Capture:
         flows += self._pings()
         if not flows:
             raise Nothing(str(self.path), "", "no flow with data", "a capture of TCP or UDP with payload, or of pings")
+        starts = sorted(flow.start_s for flow in flows)
+        for flow in flows:  # what began behind the queue of others
+            late = flow.start_s > starts[0] + self.step and flow.kind == "flows"
+            if late and flow.base_rtt is not None and flow.base_rtt.known:
+                why = "its smallest RTT; others were sending when it began, so the path's may be less"
+                flow.base_rtt = Fact(flow.base_rtt.text, why, known=False)
         flows.sort(key=lambda flow: (flow.start_s, first.get(id(flow), len(self.packets))))
         result = Measured(
             flows,
@@ -90,9 +96,14 @@ class _Capture:
 
     def _describe(self, result: Measured) -> None:
         """Add what all connections together say: ECN, where the capture was taken, what passed it."""
-        if self.ecn and None not in self.ecn and len(self.ecn) == 1:
-            agreed = self.ecn == {True}
-            result.setup["hosts.ecn"] = Fact("true" if agreed else "false", "the handshakes")
+        known = [agreed for agreed in self.ecn.values() if agreed is not None]
+        if known:
+            most = 2 * sum(known) >= len(known)
+            others = [flow for flow in result.flows if self.ecn.get(flow.name, most) not in (most, None)]
+            for flow in others:
+                flow.ecn = Fact(str(not most).lower(), "its handshake, or its packets")
+            said = f"the handshakes, or ECT in packets: {len(known) - len(others)} of {len(known)} flows"
+            result.setup["hosts.ecn"] = Fact(str(most).lower(), said if others else "the handshakes, or ECT in packets")
         for way in {flow.direction for flow in result.flows if flow.name in self.marking}:
             of_way = [flow for flow in result.flows if flow.direction == way and flow.cc is not None]
             queue = '{ name = "dualpi2" }' if of_way else '{ name = "codel", ecn = true }'
@@ -151,7 +162,6 @@ class _Capture:
         if one is None:
             return None
         self.sides.add(one.side)
-        self.ecn.add(one.has_ecn)
         self.notes += [note for note in one.notes if note not in self.notes]
         return self._tcp(one)
 
@@ -200,7 +210,12 @@ class _Capture:
             is_over=one.is_over,
         )
         if one.shortest_ms is not None:
-            flow.base_rtt = Fact(setup.milliseconds(one.shortest_ms), "its smallest RTT")
+            why = "its smallest RTT" + "; no handshake shows that of an empty queue" * (not one.is_whole)
+            flow.base_rtt = Fact(setup.milliseconds(one.shortest_ms), why, known=one.is_whole)
+        marked = one.ect0 + one.ect1 + one.ce > 0
+        self.ecn[flow.name] = marked if one.has_ecn is None else one.has_ecn
+        if one.is_over and last - one.start_s < self.length_s / 2:
+            flow.sends = Fact(setup.size(float(one.got_bytes[-1])), "all that it sent")
         if one.ect1 > one.ect0:
             flow.cc = Fact("prague", "its packets are ECT(1), as those of L4S are", known=False)
         elif one.is_accurate:
