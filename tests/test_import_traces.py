@@ -88,6 +88,9 @@ def test_rtts_are_those_of_the_sender_with_losses_too(tmp_path: Path, command: C
     assert ours["retransmissions"].sum() > 20
     for name in ("rtt_p50_ms", "rtt_p95_ms", "rtt_p99_ms", "rtt_mean_ms", "rtt_max_ms", "goodput_mbit"):
         assert theirs[name].to_list() == pytest.approx(ours[name].to_list(), rel=near), name
+    kept = [dumbbell.open(tmp_path / f"{name}.duckdb", engine="all") for name in ("lab", "s")]
+    counts = [results.rtt["samples"].sum() for results in kept]
+    assert at == "receiver" or counts[0] == pytest.approx(counts[1], rel=0.01)
 
 
 def test_what_ends_by_itself_is_as_long_as_it_was(tmp_path: Path, command: Command) -> None:
