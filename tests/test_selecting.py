@@ -412,6 +412,20 @@ def switched_off() -> list[tuple[str, str]]:
     return [(name, key) for name, keys in switches.NEEDS.items() for key in keys if key in params[name]]
 
 
+def test_a_limit_is_of_bytes_or_packets_as_its_queue_has_it(tmp_path: Path) -> None:
+    table = described() | {
+        "matrix": {"bottleneck.aqm": [{"name": "bfifo", "limit": "25kB"}]},
+        "duration": "100ms",
+        "seeds": [1],
+    }
+    table["matrix"]["bottleneck.aqm.limit"] = ["25kB", "400kB"]
+    results = dumbbell.run(table, output=tmp_path / "r.duckdb", progress=False)
+    for text in ("400kB", "400000B", "400000"):
+        assert results.where(f"bottleneck.aqm.limit={text}").runs.height == 1, text
+    with pytest.raises(InputError, match="a time; it must be a size such as"):
+        results.where("bottleneck.aqm.limit=4ms")
+
+
 @pytest.mark.junk
 @pytest.mark.parametrize(("name", "key"), switched_off())
 def test_what_is_switched_off_does_nothing(name: str, key: str) -> None:

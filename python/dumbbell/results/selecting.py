@@ -123,21 +123,31 @@ def _same(dimension: Dimension, text: str, configs: dict[str, dict[str, Any]], o
     """Return the texts whose values are `text` in another unit, have this name, or have what this table says."""
     if dimension.path is None:
         return []
-    value: Any = parse_setting(f"value={text}")[1]
-    param = param_of(dimension.path)
-    try:
-        if dimension.path[-1] == "start":
-            value = schema.canonical_start(value)
-        elif param is not None:
-            value = spelling.canonical(param, value)
-    except InputError as error:
-        raise error.moved(option, dimension.name) from None
-    found = []
+    said: Any = parse_setting(f"value={text}")[1]
+    found, wrong = [], []
     for cell, of_cell in dimension.texts.items():
         held = matrix.get_path(configs[cell], dimension.path)
+        try:
+            value = _canonical(dimension.path, said, configs[cell])
+        except InputError as error:
+            wrong.append(error)
+            continue
         if of_cell != dims.NOTHING and held and all(answers(one, value, dimension.name, option) for one in held):
             found.append(of_cell)
+    if wrong and len(wrong) == len(dimension.texts):
+        raise wrong[0].moved(option, dimension.name) from None
     return list(dict.fromkeys(found))
+
+
+def _canonical(path: matrix.Path, value: Any, config: dict[str, Any]) -> Any:
+    """Return what a value is in a run: a limit is of packets or of bytes, as its queue has it. Raises InputError."""
+    if path[-1] == "start":
+        return schema.canonical_start(value)
+    holders = [one for one in matrix.get_path(config, path[:-1]) if isinstance(one, dict) and "name" in one]
+    known = [plugins.algorithm_of(one, registry().algorithms) for one in holders]
+    own = [one.params[str(path[-1])] for one in known if one is not None and path[-1] in one.params]
+    param = own[0] if own else param_of(path)
+    return value if param is None else spelling.canonical(param, value)
 
 
 def answers(held: Any, value: Any, key: str, option: str = "--where") -> bool:
