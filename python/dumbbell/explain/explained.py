@@ -14,7 +14,7 @@ from dumbbell.explain.observed import Observed
 _MOST_LISTED = 6  # groups of flows that the first sentence names
 # what a run came to, in the order in which it is told
 _ORDER = (
-    *("closed", "utilisation", "shares", "even", "leads", "lead_changes", "converged"),
+    *("closed", "utilisation", "shares", "even", "leads", "converged"),
     *("waiting", "waiting_by_flow", "signals"),
     *("round_trips", "short_flows", "udp", "totals"),
 )

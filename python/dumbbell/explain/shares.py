@@ -66,7 +66,7 @@ def bin_s(run: Observed) -> float:
 
 
 def _over_time(run: Observed) -> Iterator[Fact]:
-    """Yield whether shares were even, or one flow ahead, in the time in which all that are left at the end send."""
+    """Yield whether shares were even, or who led how often, in the time in which all that are left at the end send."""
     length = bin_s(run)
     flows = told(run)
     starts = [max(one.start_s, float(one.row["start_s"])) for one in flows]
@@ -86,21 +86,29 @@ def _over_time(run: Observed) -> Iterator[Fact]:
     shares = rates / totals
     until = bins[-1][1]
     away = np.abs(shares - 1 / len(flows)).max(axis=0)
-    leader = shares.argmax(axis=0)
     even = _since(away <= _EVEN)
-    led = _since(leader == leader[-1])
-    enough = _SINCE * len(bins)
-    if even < enough:
+    if even < _SINCE * len(bins):
         within = float(away[even:].max())
         yield facts.Even(len(flows), float(bins[even][0]), float(until), length, within)
-    elif led < enough:
-        one = flows[int(leader[-1])]
-        share = float(rates[leader[-1], led:].sum() / rates[:, led:].sum())
-        than = flows[1 - int(leader[-1])].name if len(flows) == 2 else ""
-        yield facts.Leads(one.name, one.flow, than, float(bins[led][0]), float(until), length, share)
-    else:
-        changes = int((leader[1:] != leader[:-1]).sum())
-        yield facts.LeadChanges(changes, float(bins[0][0]), float(until), length)
+        return
+    leader = shares.argmax(axis=0)
+    led = np.bincount(leader, minlength=len(flows))
+    order = [int(place) for place in np.argsort(-led, kind="stable")]
+    firsts = [0, *(int(place) for place in np.flatnonzero(np.diff(leader)) + 1)]
+    nexts = [*firsts[1:], len(bins)]
+    longest = max(range(len(firsts)), key=lambda n: nexts[n] - firsts[n])
+    yield facts.Leads(
+        tuple(flows[place].name for place in order),
+        tuple(flows[place].flow for place in order),
+        tuple(int(led[place]) for place in order),
+        float(bins[0][0]),
+        float(until),
+        length,
+        len(firsts) - 1,
+        flows[int(leader[firsts[longest]])].name,
+        float(bins[firsts[longest]][0]),
+        float(bins[nexts[longest] - 1][1]),
+    )
 
 
 def _since(holds: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:

@@ -19,7 +19,6 @@ from dumbbell.explain.facts.queues import (
 from dumbbell.explain.facts.results import (
     Converged,
     Even,
-    LeadChanges,
     Leads,
     RoundTrips,
     Shares,
@@ -70,7 +69,6 @@ __all__ = [
     "Fact",
     "Grouped",
     "IgnoredMarks",
-    "LeadChanges",
     "Leads",
     "Limited",
     "Lost",

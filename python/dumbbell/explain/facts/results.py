@@ -141,25 +141,34 @@ class Shares(Fact):
 
 @dataclass(frozen=True)
 class Leads(Fact):
-    """A flow had more goodput than each other in every interval of a time."""
+    """Which flow had the most goodput in how many intervals of a time."""
 
     rank: ClassVar[Rank] = Rank.RESULT
-    name: str
-    flow: int
-    than: str
-    """The other flow, if there is one."""
+    names: tuple[str, ...]
+    """Of all flows, who led most often first."""
+    flows: tuple[int, ...]
+    led: tuple[int, ...]
+    """In how many intervals each of them led."""
     from_s: float
     until_s: float
     interval_s: float
-    share: float
-    """Of the goodput of the TCP flows in this time."""
+    changes: int
+    """How often another led than in the interval before."""
+    longest: str
+    """Who led in the most intervals in a row."""
+    longest_from_s: float
+    longest_until_s: float
 
     def said(self) -> str:
-        """Say `BBRv3 had more than each other flow in every interval of 1 s from 4 s to the end`."""
-        return (
-            f"{self.name} was ahead of {self.than or 'each other flow'} in each interval of {lasting(self.interval_s)} "
-            f"{span(self.from_s, self.until_s)}, with {percent(self.share)} of the goodput."
-        )
+        """Say `CUBIC led in 28 of the 29 intervals of 1 s from 1 s to 30 s, …`."""
+        intervals = f"the {sum(self.led)} intervals of {lasting(self.interval_s)} {span(self.from_s, self.until_s)}"
+        if not self.changes:
+            return f"{self.names[0]} had the most goodput in each of {intervals}."
+        first, *others = [(name, n) for name, n in zip(self.names, self.led, strict=True) if n]
+        text = f"{first[0]} had the most goodput in {first[1]} of {intervals}"
+        text = listed([text, *(f"{name} in {n}" for name, n in others)])
+        longest = f"{self.longest}'s, {span(self.longest_from_s, self.longest_until_s)}"
+        return f"{text}. The lead changed {times(self.changes)}; the longest lead was {longest}."
 
 
 @dataclass(frozen=True)
@@ -180,24 +189,6 @@ class Even(Fact):
             f"{span(self.from_s, self.until_s)} the {self.flows} flows shared evenly: in each interval of "
             f"{lasting(self.interval_s)} every share was within {number(100 * self.within, 2)} percentage points of "
             f"{percent(1 / self.flows)}."
-        )
-
-
-@dataclass(frozen=True)
-class LeadChanges(Fact):
-    """The flow with the largest goodput changed from one interval to the next."""
-
-    rank: ClassVar[Rank] = Rank.RESULT
-    changes: int
-    from_s: float
-    until_s: float
-    interval_s: float
-
-    def said(self) -> str:
-        """Say `No flow led for long …`."""
-        return (
-            f"no flow led for long: {span(self.from_s, self.until_s)} the lead changed "
-            f"{times(self.changes)} (looked at every {lasting(self.interval_s)})."
         )
 
 
