@@ -34,7 +34,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "cubic-bbr3-codel": _table(
         "codel", _flow("cubic", "40ms"), _flow("bbr3", start="2s"), duration="20s", rate="20Mbit"
     ),
-    "bbr3-alone-deep": _table({"name": "pfifo", "limit": 400}, _flow("bbr3", "30ms"), duration="30s"),
+    "bbr3-alone-deep": _table({"name": "pfifo", "limit": 400}, _flow("bbr3", "30ms", start="500ms"), duration="30s"),
     "dctcp-step": _table({"name": "step", "threshold": "1ms"}, _flow("dctcp", "10ms"), _flow("dctcp", "10ms")),
     "prague-cubic-dualpi2": _table("dualpi2", _flow("prague"), _flow("cubic", start="500ms"), rate="20Mbit"),
     "two-fq-codel": _table("fq_codel", _flow("cubic"), _flow("reno", "80ms")),

@@ -469,8 +469,16 @@ class Held:
         peak = max(wait for at, wait in self.means(fact.hop).items() if at / 1e3 <= fact.until_s)
         if self.only_listed:
             assert fact.peak_ms == pytest.approx(peak, rel=0.02, abs=0.01)
-        exits = [one.exits[0][0] for one in self.raw.senders.values() if one.exits]
-        assert any(fact.until_s > at for at in exits)
+        assert fact.at_s == min(one.sent[0][0] for one in self.raw.senders.values())
+        assert any(fact.until_s > one.exits[0][0] for one in self.raw.senders.values() if one.exits)
+        self.slow_starts(fact)
+
+    def slow_starts(self, fact: facts.StartPeak | facts.Steady) -> None:
+        """Hold whose slow start is told of against who left it before the end of the start."""
+        start = fact.until_s if isinstance(fact, facts.StartPeak) else fact.from_s
+        left = [flow for flow, one in self.raw.senders.items() if one.exits and one.exits[0][0] < start]
+        names = [self.found.run.members[flow][0] for flow in sorted(left)]
+        assert fact.of == (() if len(names) == len(self.groups) else tuple(names))
 
     def peak(self, fact: facts.Peak) -> None:
         assert fact.interval_s == 0.001
@@ -486,6 +494,7 @@ class Held:
         # intervals count by their bytes, which is the same only where all packets are as long
         slack = 0.3 if not self.only_listed else 0.15 if self.config.get("reverse") else 0.02
         assert fact.mean_ms == pytest.approx(sum(waits) / len(waits), rel=slack, abs=0.01)
+        self.slow_starts(fact)
 
     def empty(self, fact: facts.Empty) -> None:
         assert fact.interval_s == 0.001

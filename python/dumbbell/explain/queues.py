@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -22,6 +22,16 @@ _LEAST_STEADY = 0.2  # share of the run
 _OUTAGE_S = 0.02
 _APART = ("fq_codel", "fq_pie")  # disciplines with a queue per flow
 _ROUNDS = 4  # after slow start, in base RTTs, that are part of the start
+
+
+class _Start(NamedTuple):
+    """The slow start of the flows that start first."""
+
+    from_s: float
+    until_s: float
+    """0 if none of them left it."""
+    of: tuple[str, ...]
+    """Which flows; none if it was that of all."""
 
 
 def all_facts(run: Observed) -> Iterator[Fact]:
@@ -91,18 +101,18 @@ def _over_time(run: Observed, row: dict[str, Any], series: pl.DataFrame, hop: st
     columns = {name: series[name].to_numpy() for name in series.columns if name != "hop"}
     time, interval, own = columns["time_s"], run.interval_s, own_queues(run, hop)
     yield from _acted(run, hop, columns)
-    start = _start_until(run)
+    start = _start(run)
     waits = columns["sojourn_mean_ms"]
     if (_number(row, "sojourn_max_ms") or 0) > 0.001 and np.isfinite(waits).all():
-        early = time <= start
+        early = (time > start.from_s) & (time <= start.until_s)
         fine = bool(run.fine)
-        if fine and start and early.any() and waits[early].max() > 0:
-            first, peak = float(time[early][0]) - interval, float(waits[early].max())
-            yield facts.StartPeak(hop, first, start, interval, peak, own_queues=own)
+        if fine and early.any() and waits[early].max() > 0:
+            peak = float(waits[early].max())
+            yield facts.StartPeak(hop, start.from_s, start.until_s, interval, peak, start.of, own_queues=own)
         at = int(np.argmax(waits))
-        if time[at] > start or not fine:  # else it was told of the start
+        if time[at] > start.until_s or not fine:  # else it was told of the start
             yield facts.Peak(hop, float(time[at]), interval, float(waits[at]), own_queues=own)
-        yield from _steady(run, hop, columns, start if fine else 0.0)
+        yield from _steady(run, hop, columns, start if fine else _Start(0.0, 0.0, ()))
     yield from _states(run, hop)
     yield from _changes(run, hop, columns)
     yield from _outages(hop, columns, interval)
@@ -120,34 +130,31 @@ def _acted(run: Observed, hop: str, columns: dict[str, Array]) -> Iterator[Fact]
             yield facts.Acted(hop, what, **bursts.grouped(found, apart))
 
 
-def _start_until(run: Observed) -> float:
-    """Return until when the flows that start first are starting: some round trips after the last left slow start.
-
-    0 if none left it.
-    """
+def _start(run: Observed) -> _Start:
+    """Return the start of the flows that start first: some round trips after the last of them left slow start."""
     flows = told(run)
     first = min((one.start_s for one in flows), default=0.0)
+    own = [one for one in flows if one.start_s <= first + 1.0 and one.row.get("slow_start_exit")]
     ends = [
-        one.start_s + float(one.row["slow_start_exit_s"]) + _ROUNDS * float(one.row["base_rtt_ms"]) / 1e3
-        for one in flows
-        if one.start_s <= first + 1.0 and one.row.get("slow_start_exit")
+        one.start_s + float(one.row["slow_start_exit_s"]) + _ROUNDS * float(one.row["base_rtt_ms"]) / 1e3 for one in own
     ]
-    return max(ends, default=0.0)
+    return _Start(first, max(ends, default=0.0), () if len(own) == len(flows) else tuple(one.name for one in own))
 
 
-def _steady(run: Observed, hop: str, columns: dict[str, Array], start: float) -> Iterator[Fact]:
+def _steady(run: Observed, hop: str, columns: dict[str, Array], start: _Start) -> Iterator[Fact]:
+    since = start.until_s
     changes = [change["at"] / 1e9 for change in run.hop_config(hop)["rate_changes"]]
-    until = min([run.duration_s, *(at for at in changes if at > start)])
+    until = min([run.duration_s, *(at for at in changes if at > since)])
     time, backlog = columns["time_s"], columns["backlog_packets"]
-    rows = (time > start) & (time <= until + 1e-9)
-    if until - start < _LEAST_STEADY * run.duration_s or rows.sum() < 10:
+    rows = (time > since) & (time <= until + 1e-9)
+    if until - since < _LEAST_STEADY * run.duration_s or rows.sum() < 10:
         return
     own, weights = own_queues(run, hop), columns["throughput_mbit"][rows]
-    if start and weights.sum() > 0:
+    if since and weights.sum() > 0:
         mean = float((columns["sojourn_mean_ms"][rows] * weights).sum() / weights.sum())
-        yield facts.Steady(hop, start, until, mean, own_queues=own)
+        yield facts.Steady(hop, since, until, mean, start.of, own_queues=own)
     if run.fine:
-        yield facts.Empty(hop, start, until, run.interval_s, float((backlog[rows] == 0).mean()), own_queues=own)
+        yield facts.Empty(hop, since, until, run.interval_s, float((backlog[rows] == 0).mean()), own_queues=own)
 
 
 def _states(run: Observed, hop: str) -> Iterator[Fact]:

@@ -8,6 +8,8 @@ from typing import ClassVar
 from dumbbell.explain.facts.base import Grouped, OfQueue, Rank, link_of
 from dumbbell.explain.words import count, lasting, listed, milliseconds, number, percent, rate, seconds, span, times
 
+_MOST_NAMED = 3  # flows
+
 
 @dataclass(frozen=True)
 class Acted(Grouped):
@@ -26,6 +28,15 @@ class Acted(Grouped):
         return f"the {count(self.count, what)}{where} came {self.in_bursts}."
 
 
+def _slow_start(of: tuple[str, ...]) -> str:
+    """Return whose slow start it was; `of` is empty if it was that of all flows."""
+    if not of:
+        return "slow start"
+    if len(of) > _MOST_NAMED:
+        return f"the slow start of {len(of)} flows"
+    return f"the slow start of {listed(of)}"
+
+
 @dataclass(frozen=True)
 class StartPeak(OfQueue):
     """How long packets waited at most while the first flows were in slow start: the largest mean of an interval."""
@@ -34,11 +45,13 @@ class StartPeak(OfQueue):
     until_s: float
     interval_s: float
     peak_ms: float
+    of: tuple[str, ...] = ()
+    """Which flows; none if it was the slow start of all."""
 
     def said(self) -> str:
-        """Say `Slow start filled the queue: …`."""
+        """Say `Slow start built a queue: …`."""
         return (
-            f"slow start built a queue{self.place}: until {seconds(self.until_s)} packets waited up to "
+            f"{_slow_start(self.of)} built a queue{self.place}: until {seconds(self.until_s)} packets waited up to "
             f"{milliseconds(self.peak_ms)} (mean of {lasting(self.interval_s)})."
         )
 
@@ -51,12 +64,14 @@ class Steady(OfQueue):
     from_s: float
     until_s: float
     mean_ms: float
+    of: tuple[str, ...] = ()
+    """After whose slow start; none if it was that of all."""
 
     def said(self) -> str:
         """Say `After slow start, from 3 s to 20 s, packets waited 6 ms on average`."""
         return (
-            f"after slow start, {span(self.from_s, self.until_s)}, packets waited {milliseconds(self.mean_ms)} in "
-            f"{self.queue} on average."
+            f"after {_slow_start(self.of)}, {span(self.from_s, self.until_s)}, packets waited "
+            f"{milliseconds(self.mean_ms)} in {self.queue} on average."
         )
 
 
