@@ -27,7 +27,7 @@ def _table(
 _NO_ECN: dict[str, Any] = {"hosts": {"ecn": False}}
 RUNS: dict[str, dict[str, Any]] = {
     "cubic-codel": _table("codel", _flow("cubic", "40ms")),
-    "reno-pfifo": _table({"name": "pfifo", "limit": 60}, _flow("reno", "40ms"), **_NO_ECN),
+    "reno-pfifo": _table({"name": "pfifo", "limit": 60}, _flow("reno", "20ms"), **_NO_ECN),
     "cubic-bbr1-pfifo": _table(
         {"name": "pfifo", "limit": 100}, _flow("cubic", "40ms"), _flow("bbr1", "40ms", start="1s"), duration="24s"
     ),

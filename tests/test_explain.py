@@ -337,7 +337,9 @@ class Held:
         if not doubtful:
             assert max(burst.count for burst in fact.bursts) == max(map(len, groups))
             if len(groups) > 1:
-                assert fact.typical_s == pytest.approx(median(b[0] - a[0] for a, b in pairwise(groups)), abs=2 * slack)
+                spaces = [b[0] - a[0] for a, b in pairwise(groups)]
+                found = (fact.closest_s, fact.typical_s, fact.farthest_s)
+                assert found == pytest.approx((min(spaces), median(spaces), max(spaces)), abs=2 * slack)
 
     def lost(self, fact: facts.Lost) -> None:
         times = self.sender(fact).lost
@@ -574,6 +576,23 @@ def test_every_fact_is_so(name: str) -> None:
     for fact in held.found.facts:
         check: Callable[[Any], None] = getattr(held, KINDS.get(fact.kind, fact.kind))
         check(fact)
+
+
+@pytest.mark.parametrize("name", ["cubic-bbr1-pfifo", "reno-pfifo"])
+def test_losses_of_one_episode_are_one_burst(name: str) -> None:
+    """They go on for a round trip with its wait in the queue, however short the base RTT."""
+    found = {fact.kind: fact for fact in explanation(name).facts if getattr(fact, "flow", None) == 0}
+    reductions, lost = found["reductions"], found["lost"]
+    assert isinstance(reductions, facts.Reductions) and isinstance(lost, facts.Lost)
+    assert lost.burst_count == sum(reductions.causes.values())
+    assert re.search(r"apart in the median \([\d.]+ m?s to [\d.]+ s\)", lost.sentence)
+
+
+def test_stored_events_are_one_burst_up_to_an_interval_without_any() -> None:
+    run = stored("reno-pfifo")
+    (fact,) = (fact for fact in explained.explained(run).facts if isinstance(fact, facts.Acted))
+    drops = run.tables["queue_series"].filter(pl.col("drops") > 0)["time_s"].to_list()
+    assert fact.burst_count == 1 + sum(b - a > 1.5 for a, b in pairwise(drops)) > 1
 
 
 @pytest.mark.parametrize("name", ["cubic-bbr1-pfifo", "two-fq-codel", "reno-pfifo"])
@@ -827,7 +846,17 @@ def test_an_application_without_a_limit_never_is_one() -> None:
 def _lost(count: int, dropped: int, by_timeout: int, path: str = "") -> str:
     bursts: dict[str, Any] = {"from_s": 1.0, "until_s": 1.0, "count": count, "bursts": (facts.Burst(1.0, 1.0, count),)}
     return facts.Lost(
-        "Reno", 0, dropped, by_timeout, path, burst_count=1, apart_s=0.05, typical_s=0.0, **bursts
+        "Reno",
+        0,
+        dropped,
+        by_timeout,
+        path,
+        burst_count=1,
+        apart_s=0.05,
+        typical_s=0.0,
+        closest_s=0.0,
+        farthest_s=0.0,
+        **bursts,
     ).sentence
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from dumbbell.explain.facts import Burst
-from dumbbell.explain.observed import Observed
 
 _SHOWN = 4  # bursts that are listed all
 _LEAST_GAP_S = 0.05
@@ -15,10 +16,20 @@ _LEAST_GAP_S = 0.05
 Array = np.ndarray[Any, Any]
 
 
-def gap_s(run: Observed, interval_s: float) -> float:
-    """Return how far bursts are apart: two of the longest base RTTs, 50 ms, or five intervals."""
-    longest = max((group.get("base_rtt", 0) for _, group in run.members), default=0) / 1e9
-    return max(2 * longest, _LEAST_GAP_S, 5 * interval_s)
+def gap_s(flows: Iterable[dict[str, Any]], interval_s: float) -> float:
+    """Return how far bursts of these rows of table flows are apart: two of their longest RTTs, 50 ms at least.
+
+    Where events are known by interval, there is also one without any between bursts. RTTs are the medians that flows
+    measured, with the wait in the queue: a sender answers a drop, or hears of another, a round trip later. Flows that
+    measured none count by their base RTT.
+    """
+    longest = max(map(_rtt_ms, flows), default=0.0) / 1e3
+    return max(2 * longest, _LEAST_GAP_S, 1.5 * interval_s)
+
+
+def _rtt_ms(row: dict[str, Any]) -> float:
+    measured = row.get("rtt_p50_ms")
+    return float(row["base_rtt_ms"]) if measured is None or not math.isfinite(measured) else float(measured)
 
 
 def of_counts(at: Array, counts: Array, apart: float) -> list[Burst]:
@@ -40,6 +51,7 @@ def shown(bursts: list[Burst]) -> tuple[Burst, ...]:
 
 def grouped(found: list[Burst], apart: float) -> dict[str, Any]:
     """Return what `facts.Grouped` says of bursts, one at least."""
+    spaces = np.diff([one.from_s for one in found]) if len(found) > 1 else np.zeros(1)
     return {
         "from_s": found[0].from_s,
         "until_s": found[-1].until_s,
@@ -47,7 +59,9 @@ def grouped(found: list[Burst], apart: float) -> dict[str, Any]:
         "bursts": shown(found),
         "burst_count": len(found),
         "apart_s": apart,
-        "typical_s": float(np.median(np.diff([one.from_s for one in found]))) if len(found) > 1 else 0.0,
+        "typical_s": float(np.median(spaces)),
+        "closest_s": float(spaces.min()),
+        "farthest_s": float(spaces.max()),
     }
 
 

@@ -119,7 +119,7 @@ def _over_time(run: Observed, row: dict[str, Any], series: pl.DataFrame, hop: st
 
 
 def _acted(run: Observed, hop: str, columns: dict[str, Array]) -> Iterator[Fact]:
-    apart = bursts.gap_s(run, run.interval_s)
+    apart = bursts.gap_s(run.flows, run.interval_s)
     for what, name in (("dropped", "drops"), ("marked", "ce_marks"), ("marked_sce", "sce_marks")):
         if not np.isfinite(columns[name].astype(np.float64)).all():  # not measured
             continue

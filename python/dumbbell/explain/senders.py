@@ -296,7 +296,7 @@ def _lost(one: Told, run: Observed) -> Iterator[Fact]:
     at, counts = _grown(one.trace, "lost")
     if not len(at):
         return
-    apart = bursts.gap_s(run, 0.0)
+    apart = bursts.gap_s([one.row], 0.0)
     found = bursts.of_counts(at, counts, apart)
     whole = run.measured_from_s == 0
     dropped = int(one.row["drops"]) if whole else None

@@ -123,7 +123,10 @@ class Grouped(Fact):
     apart_s: float
     """Bursts are at least so far apart."""
     typical_s: float
-    """Median of the times from the start of one to the next; 0 of one burst."""
+    """Median of the times from the start of one to that of the next; 0 of one burst."""
+    closest_s: float
+    farthest_s: float
+    """The shortest and the longest of these times."""
 
     @property
     def in_bursts(self) -> str:
@@ -132,11 +135,15 @@ class Grouped(Fact):
             return self.bursts[0].time
         if self.burst_count == len(self.bursts):
             return f"in {self.burst_count} bursts: {listed(self.bursts)}"
-        text = (
-            f"in {self.burst_count} bursts {span(self.from_s, self.until_s)}, typically {lasting(self.typical_s)} apart"
-        )
+        when = f"{span(self.from_s, self.until_s)}, {self._spaces()}"
         (largest,) = self.bursts
         if largest.count == 1:
-            return f"one by one {span(self.from_s, self.until_s)}, typically {lasting(self.typical_s)} apart"
+            return f"one by one {when}"
+        text = f"in {self.burst_count} bursts {when}"
         few = largest.count < _WORTH_NAMING
         return f"{text}, none of more than {largest.count}" if few else f"{text}; the largest has {largest}"
+
+    def _spaces(self) -> str:
+        """Return how far apart bursts begin, in words."""
+        least, typical, most = map(lasting, (self.closest_s, self.typical_s, self.farthest_s))
+        return f"{typical} apart" if least == most else f"{typical} apart in the median ({least} to {most})"
