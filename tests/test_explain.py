@@ -456,6 +456,8 @@ class Held:
         rtts = metrics["min_rtt"].within(fact.from_s, self.duration)
         assert min(rtts) - 0.01 <= fact.min_rtt_ms <= max(rtts) + 0.01
         assert fact.goodput_mbit == pytest.approx(self.sender(fact).mbit(fact.from_s, self.duration), rel=0.03)
+        start = self.groups[fact.flow]["start"]["min"] / 1e9
+        assert fact.from_s > (start + self.duration) / 2 - 0.01
 
     # queues
 
@@ -885,6 +887,12 @@ def _lost(count: int, dropped: int, by_timeout: int, path: str = "") -> str:
         (
             facts.Leads(("CUBIC", "BBRv3"), (0, 1), (29, 0), 1.0, 30.0, 1.0, 0, "CUBIC", 1.0, 30.0).sentence,
             "CUBIC had the most goodput in each of the 29 intervals of 1 s from 1 s to 30 s.",
+        ),
+        (
+            facts.Believed("BBRv3", 1, 15.26, 10.1, 113.8, 21.2, 9.06).sentence,
+            "In the second half of its time, from 15.26 s on, BBRv3 estimated a bandwidth of 10.1 Mbit/s in the median "
+            "and got 9.06 Mbit/s. It estimated a min_rtt of 114 ms, 92.6 ms above the 21.2 ms of the empty path (base "
+            "RTT and two packets on the slowest link).",
         ),
         (facts.IgnoredMarks("BBRv3", 0, 605, "ecn").sentence, "only with ecn = true, so the 605 marks on its packets"),
     ],

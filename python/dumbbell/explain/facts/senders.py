@@ -488,10 +488,11 @@ class Believed(Fact):
         above = self.min_rtt_ms - self.base_ms
         rtt = f"a min_rtt of {milliseconds(self.min_rtt_ms)}"
         if above > max(0.5, 0.02 * self.base_ms):
-            rtt += f", {milliseconds(above)} above that of the empty path"
+            empty = f"{milliseconds(self.base_ms)} of the empty path (base RTT and two packets on the slowest link)"
+            rtt += f", {milliseconds(above)} above the {empty}"
         return (
-            f"from {seconds(self.from_s)} on, {self.name} estimated a bandwidth of {rate(self.bandwidth_mbit)} in the "
-            f"median and got {rate(self.goodput_mbit)}. It estimated {rtt}."
+            f"in the second half of its time, from {seconds(self.from_s)} on, {self.name} estimated a bandwidth of "
+            f"{rate(self.bandwidth_mbit)} in the median and got {rate(self.goodput_mbit)}. It estimated {rtt}."
         )
 
 
