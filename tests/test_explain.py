@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import dumbbell
 import explain_runs
 import window_stack
 from conftest import Command
@@ -686,6 +687,10 @@ def test_a_stored_run_is_named_by_key_or_conditions(command: Command, results: s
     assert f"run {key[:8]}, seed 2, bottleneck.aqm = pie" in by_key.stdout
     assert "it measured the same" in by_key.stdout
     assert command("explain", results, "--where", "aqm=pie", "--where", "seed=2").stdout == by_key.stdout
+    run = dumbbell.open(tmp_path / results).run(aqm="pie", seed=2)
+    assert f"{run.explain()}\n" == by_key.stdout
+    without = json.loads(command("explain", results, key, "--stored", "--json").stdout)
+    assert run.explain(stored=True).to_json() == without
     assert "seed 1" in command("explain", results, "--where", "aqm=pie").stdout
     of_file = command("explain", "e.toml", "--where", "bottleneck.aqm=pie").stdout
     assert of_file.splitlines()[2:8] == command("explain", results, "--where", "aqm=pie").stdout.splitlines()[2:8]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from dumbbell.engines.sweep import Report
+    from dumbbell.explain.explained import Explained
     from dumbbell.figures import Interactive, Picture
     from dumbbell.results.diff import Diff
 
@@ -40,6 +41,19 @@ class Run(one_run.Run):
         from dumbbell.packets import again
 
         return given(again.packets(self.results, at, flows, time), to)
+
+    def explain(self, *, stored: bool = False) -> Explained:
+        """See `dumbbell.explain`: what happened in the run, in sentences, as `dumbbell explain` says it.
+
+        Printed it is text; `to_json()` has every fact with its numbers. The run is simulated again with its trace,
+        unless `stored` says that the tables are enough. Raises InputError.
+        """
+        from dumbbell.explain import explained, observed, which
+
+        run = observed.of_results(which.stored(str(self.results.path), self.key))
+        if not stored:
+            observed.repeat(run)
+        return explained.explained(run)
 
 
 class Results(results.Results):

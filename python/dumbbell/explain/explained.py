@@ -20,7 +20,7 @@ _ORDER = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Explained:
     """One run: what it is, the facts in the order in which they are told, and notes on what is missing."""
 
@@ -60,6 +60,9 @@ class Explained:
             lines += ["", "Meanwhile:", "", *(f"- {one.sentence}" for one in self.course)]
         lines += ["", *self.notes] if self.notes else []
         return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        return self.text()
 
     def to_json(self) -> dict[str, Any]:
         """Return it as a table: the run, its setting, every fact with its numbers and its sentence, the notes."""
