@@ -276,7 +276,7 @@ def test_a_flow_is_drawn_from_its_start_to_its_end(tmp_path: Path, drawn: Drawn)
     assert panel.frame.filter(pl.col("flow") == "dctcp", time_s=0.8)["cwnd"].item() == begun["cwnd"].mean()
     late = made(tmp_path / "t.duckdb", **table, bottleneck=link, flows=[cubic | {"start": "1s"}])
     with pytest.raises(InputError, match="value: no flow has cwnd in this time"):
-        late.plot(value="cwnd", time=(0, 0.9))
+        late.plot(value="cwnd", time=("0s", 0.9))
 
 
 @pytest.mark.usefixtures("drawn")

@@ -372,6 +372,11 @@ def test_packets_of_a_stored_run() -> None:
     some = results.packets("receiver", 1, (1.0, 2.0))
     assert some["flow"].unique().to_list() == [1]
     assert some.filter(~pl.col("flags").cast(pl.String).str.contains("SYN")).height > 100
+    for text in (("1s", "2s"), ("1000ms", 2), "1s..2s"):
+        assert results.run().packets("receiver", 1, text).equals(some)
+    for wrong in (("2s", "1s"), (2, 1), ("1s",), (-1, 2), (1, float("inf")), (True, 2), ("1", "2"), 1, "1s"):
+        with pytest.raises(InputError, match=r"time is .*; it must be .*FROM.*TO.*, such as"):
+            results.packets(time=wrong)  # type: ignore[arg-type]
     several = dumbbell.run(
         {
             "duration": "1s",

@@ -30,7 +30,7 @@ class Run(one_run.Run):
         self,
         at: str | Sequence[str] = (),
         flows: int | Sequence[int] = (),
-        time: tuple[float, float] | None = None,
+        time: str | tuple[float | str, float | str] | None = None,
         *,
         to: To = "polars",
     ) -> Any:
@@ -134,7 +134,7 @@ class Results(results.Results):
         self,
         at: str | Sequence[str] = (),
         flows: int | Sequence[int] = (),
-        time: tuple[float, float] | None = None,
+        time: str | tuple[float | str, float | str] | None = None,
     ) -> pl.DataFrame:
         """See `dumbbell.packets.again.packets`: every packet of one run at every point, simulated again."""
         from dumbbell.packets import again

@@ -4,9 +4,6 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.errors import InputError, WrongValue, shown
-from dumbbell.experiment import units
-
 File = Annotated[str, typer.Argument(metavar="FILE", help="Experiment file, or a name from dumbbell list.")]
 Key = Annotated[str, typer.Argument(metavar="[KEY]", help="The run: the beginning of its key in RESULTS.")]
 Settings = Annotated[
@@ -34,14 +31,3 @@ StoredOnly = Annotated[
 Trust = Annotated[
     bool, typer.Option("--trust", help="Load the plugins that lie next to the file, or in folders below: code.")
 ]
-
-
-def span(text: str) -> tuple[float, float]:
-    """Return two times, `20s..21s`, in seconds."""
-    try:
-        start, end = (units.parse("time", part) / 1e9 for part in text.split(".."))
-    except (ValueError, InputError):
-        raise WrongValue("", "--time", shown(text), "FROM..TO, such as 20s..21s") from None
-    if start >= end:
-        raise WrongValue("", "--time", shown(text), "FROM before TO, such as 20s..21s")
-    return start, end

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dumbbell.cli import one_run
+from dumbbell.experiment import units
 
 qlog = typer.Typer(rich_markup_mode=None)
 Option = typer.Option
@@ -62,6 +63,6 @@ def plot(
     from dumbbell.qlog import figure
 
     found = figure.read_all([Path(one) for one in files])
-    picture = figure.draw(found, None if time is None else one_run.span(time), title)
+    picture = figure.draw(found, None if time is None else units.span(time, "--time"), title)
     notes = [f"{path}: {note}" for path, one in found.items() for note in one.notes]
     print("\n".join([str(figures.save(picture, Path(output))), *notes]), file=sys.stderr)

@@ -13,7 +13,6 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
-from dumbbell.cli.one_run import span
 from dumbbell.errors import (
     Conflict,
     InputError,
@@ -26,7 +25,7 @@ from dumbbell.errors import (
     WrongValue,
     shown,
 )
-from dumbbell.experiment import shipped
+from dumbbell.experiment import shipped, units
 from dumbbell.results.results import PARTS, Results
 from dumbbell.results.store import TABLES, Store
 from dumbbell.scratch import Scratch
@@ -393,7 +392,7 @@ def plot(
         facet=facet or [],
         reference=None if reference is None else _reference(reference),
         baseline=baseline,
-        time=None if time is None else span(time),
+        time=None if time is None else units.span(time, "--time"),
         slider=slider or [],
         mean_over=mean_over or [],
         of=of,

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dumbbell.cli import one_run
+from dumbbell.experiment import units
 
 Option = typer.Option
 
@@ -72,7 +73,7 @@ def trace(
         contained.run(chosen, path, flow or [])
         print(path)
         return
-    asked = wanted.checked(chosen, at or (), flow or (), None if time is None else one_run.span(time), snap)
+    asked = wanted.checked(chosen, at or (), flow or (), None if time is None else units.span(time, "--time"), snap)
     if captures is not None:
         for note in captures.check(chosen, experiment.file):
             print(f"not quite the same on Linux: {note}", file=sys.stderr)

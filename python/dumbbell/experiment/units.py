@@ -1,7 +1,9 @@
 """Quantities with units, as written in experiment files and as the engine wants them: integer ns, bit/s and bytes."""
 
+import math
 import re
 from decimal import Decimal, InvalidOperation
+from numbers import Real
 from typing import Any
 
 from dumbbell.errors import WrongValue, nearest, shown
@@ -52,6 +54,27 @@ def parse(kind: str, value: Any, usual: str | None = None) -> int:
     if exact != whole:
         raise WrongValue("", "", shown(value), f"a multiple of 1{next(iter(units))}")
     return whole
+
+
+def span(times: Any, key: str) -> tuple[float, float]:
+    """Return two times of a run in seconds: `20s..21s`, or a pair of numbers of seconds or texts such as "20s".
+
+    Raises InputError, with this key.
+    """
+    form, example = ("FROM..TO", "20s..21s")
+    if not isinstance(times, str):
+        form, example = ("(FROM, TO)", '("20s", "21s"), or (20, 21) in seconds')
+    try:
+        start, end = (_seconds(one) for one in (times.split("..") if isinstance(times, str) else times))
+    except (TypeError, ValueError):
+        raise WrongValue("", key, shown(times), f"{form}, such as {example}") from None
+    if not 0 <= start < end < math.inf:
+        raise WrongValue("", key, shown(times), f"FROM before TO, such as {example}")
+    return start, end
+
+
+def _seconds(value: Any) -> float:
+    return float(value) if isinstance(value, Real) and not isinstance(value, bool) else parse("time", value) / 1e9
 
 
 def _unit(kind: str, word: str) -> str | None:

@@ -10,6 +10,7 @@ import polars as pl
 
 from dumbbell import _native
 from dumbbell.errors import Nothing, TooMany, Unfit
+from dumbbell.experiment import units
 from dumbbell.experiment.cell import Cell
 from dumbbell.packets import wanted, write
 from dumbbell.results.results import Results
@@ -20,11 +21,13 @@ def packets(
     results: Results,
     at: str | Sequence[str] = (),
     flows: int | Sequence[int] = (),
-    time: tuple[float, float] | None = None,
+    time: str | tuple[float | str, float | str] | None = None,
 ) -> pl.DataFrame:
     """Return the packets of the one run that `results` are, with the columns of `dumbbell.packets.write.frame`.
 
-    `at` are points, by default all; `flows` numbers as in table `flows`, by default all; `time` is a part of it, s.
+    `at` are points, by default all; `flows` numbers as in table `flows`, by default all; `time` is a part of it,
+    `(2.0, 3.0)` in seconds or `("2s", "3s")`.
+
     A warning says if this simulator measures something else than what the file has. Raises InputError.
     """
     file = str(results.path)
@@ -46,7 +49,8 @@ def packets(
     cell = Cell(rows["experiment"], rows["title"], json.loads(rows["matrix"]), rows["seed"], json.loads(rows["config"]))
     points = [at] if isinstance(at, str) else at
     numbers = [flows] if isinstance(flows, int) else flows
-    found, digest = write.frame(cell, wanted.checked(cell, points, numbers, time))
+    span = None if time is None else units.span(time, "time")
+    found, digest = write.frame(cell, wanted.checked(cell, points, numbers, span))
     if digest != rows["hash"]:
         version = _native.engine_version()
         warnings.warn(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from dumbbell import figures
 from dumbbell.errors import Conflict, InputError, TooMany, Unfit, UnknownName, flag
+from dumbbell.experiment import units
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked
 from dumbbell.plotting.choice import choices
@@ -34,7 +35,7 @@ def plot(
     of: str | None = None,
     baseline: str | None = None,
     reference: str | Path | None = None,
-    time: tuple[float, float] | None = None,
+    time: str | tuple[float | str, float | str] | None = None,
     slider: str | Sequence[str] = (),
     log_x: bool | None = None,
     log_y: bool | None = None,
@@ -50,7 +51,7 @@ def plot(
     other key by which the runs differ becomes a line or a panel, unless it is in `mean_over`. `baseline`,
     `KEY=VALUE`, draws the difference from the runs with this value, seed by seed (kind "ratio": the ratio).
     `reference` is a CSV file of published results: errors as heat maps, or, with kind "lines", both against each
-    other. `time` is the part of time series to draw, from and to, in seconds.
+    other. `time` is the part of time series to draw, `(2.0, 3.0)` in seconds or `("2s", "3s")`.
 
     `other` are results to draw the differences to, of the cells that both have.
 
@@ -75,7 +76,7 @@ def plot(
                 _listed(mean_over),
                 of,
                 baseline,
-                time,
+                None if time is None else units.span(time, "time"),
                 log_x,
                 bool(log_y),
             ),
