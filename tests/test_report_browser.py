@@ -428,6 +428,26 @@ def test_axes_end_where_values_do(page: Page) -> None:
     assert min(page.value("made.map(one => one.view.scale('x').domain()[0])")) > 0
 
 
+def test_ticks_are_the_values_of_the_key(page: Page) -> None:
+    page.value(CHARTS)
+    texts = json.dumps(numbers := [75000, 125000, 600000])
+    page.value(f"report.table('runs').all.find(one => one.name === 'flows[*].base_rtt').numbers = {texts}")
+    figure(page, {"measure": "runs.jain", "kind": "lines", "x": "flows[*].base_rtt"})
+    assert page.value(
+        """
+        (() => {
+          const found = [];
+          const walk = item => {
+            if (item.mark?.role === "axis-label") found.push(item.text);
+            (item.items ?? []).forEach(walk);
+          };
+          walk(made[0].view.scenegraph().root);
+          return found.slice(0, 3);
+        })()
+        """
+    ) == [str(one) for one in numbers]
+
+
 def test_buttons_that_save_lie_beside_the_data(page: Page) -> None:
     page.value(CHARTS)
     for kind in ("dots", "lines", "points"):

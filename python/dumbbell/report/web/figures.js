@@ -532,7 +532,7 @@
   function lineSpec(data, place, texts, scale, measure) {
     const numbers = [...new Set(data.map((one) => one.x))];
     const x = isNumeric(place.x)
-      ? { field: "x", type: "quantitative", title: place.x.label, scale: numericScale(numbers), axis: numbers.length <= 12 ? { values: numbers, labelOverlap: true, format: "~r" } : {} }
+      ? { field: "x", type: "quantitative", title: place.x.label, scale: numericScale(numbers), axis: numbers.length <= 12 ? { values: numbers, labelOverlap: true, labelExpr: "toString(datum.value)" } : {} }
       : { field: "x", type: "ordinal", sort: place.x.texts, title: place.x.label, axis: { labelAngle: -30 } };
     const y = { type: "quantitative", title: measure.label, scale };
     const colour = texts.length ? { color: COLOUR, detail: { field: "c" } } : {};
