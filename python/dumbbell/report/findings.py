@@ -15,7 +15,7 @@ from dumbbell.claims import report as claims_report
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
 from dumbbell.report.sources import Runs
-from dumbbell.results import diff
+from dumbbell.results import diff, pairing
 from dumbbell.results import dimensions as dims
 from dumbbell.results.columns import axis_label
 from dumbbell.results.diff import Diff, interval, percent
@@ -100,7 +100,7 @@ def compared(of: Sequence[Side]) -> tuple[list[Compared], list[str]]:
     found, refused = [], []
     for a, b in itertools.combinations(range(len(of)), 2):
         try:
-            pairs, _, _ = diff.pairs_of_two(of[a].results, of[b].results)
+            pairs, _, _ = pairing.of_two(of[a].results, of[b].results)
             cells = [
                 (of[a].cells[first], of[b].cells[second], where)
                 for first, second, where in pairs.select("a", "b", "where").iter_rows()

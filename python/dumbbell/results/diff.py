@@ -9,8 +9,6 @@ are averaged for each seed, and the interval is over seeds: cells of one sweep d
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +16,9 @@ from typing import Any
 import polars as pl
 from scipy.special import stdtr
 
-from dumbbell.errors import Conflict, Missing, Nothing, Unfit, UnknownName, flag
-from dumbbell.experiment import matrix
-from dumbbell.results import dimensions as dims
-from dumbbell.results import selecting
-from dumbbell.results.aggregate import ONLY_PARTS, students, times
+from dumbbell.errors import Conflict, Missing, Nothing, Unfit, UnknownName
+from dumbbell.results import pairing
+from dumbbell.results.aggregate import students, times
 from dumbbell.results.columns import COLUMNS, axis_label
 from dumbbell.results.results import PARTS, Results
 from dumbbell.results.tables import NARROW, aligned, bins_note, number
@@ -31,7 +27,6 @@ _FAMILY = 0.05  # the chance that a comparison of equals says "different"
 # of a value: what a sum of 9 million doubles may be off, 2^-53 for each (Higham, Accuracy and Stability, 2002, 4.2)
 _ROUNDING = 1e-9
 _MOST_ROWS = 20
-_MOST_SETTINGS, _LONGEST = 6, 40  # settings that are listed, and characters of one
 # what a run has done rather than measured, and what it was given
 _LEFT_OUT = ("events", "short_flows_kept", "start_s", "class", "flows")
 _TABLES = ("runs", "flows", "classes")
@@ -173,13 +168,13 @@ def diff(first: Results, second: Results | None = None, *, by: str | None = None
             else Missing("diff", "OTHER", "a second result, or a key, by=")
         )
     if second is not None:
-        pairs, lines, names = pairs_of_two(first, second)
+        pairs, lines, names = pairing.of_two(first, second)
         sides = [_long(first, values), _long(second, values)]
     else:
         assert by is not None
         if engine := engine_of(by):
             first = first.engine(engine) if first.selected_engine is None else first
-        pairs, lines, names = _pairs_by_key(first, by)
+        pairs, lines, names = pairing.by_key(first, by)
         sides = [_long(first, values)] * 2
     return _of_pairs(sides, pairs, names, lines)
 
@@ -193,7 +188,7 @@ def by_each(results: Results, keys: Sequence[str], values: Sequence[str] = ()) -
     found = {}
     for by in keys:
         with contextlib.suppress(Nothing, Unfit):
-            pairs, lines, names = _pairs_by_key(results, by)
+            pairs, lines, names = pairing.by_key(results, by)
             found[by] = _of_pairs([long, long], pairs, names, lines)
     return found
 
@@ -231,176 +226,6 @@ def _how(compared: pl.DataFrame) -> str:
         way = "paired seed by seed where both have the seeds"
     why = " seeds (runs that are equal count once)" if kinds["n"].n_unique() > 1 else ""
     return f"{_count(compared['pair'].n_unique(), 'cell')} in both, n = {times(kinds['n'])}{why}; {way}."
-
-
-def pairs_of_two(first: Results, second: Results) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
-    """Return which cell of one answers which of the other: equal in every key that both know, or in their matrix.
-
-    They are a frame with `pair`, the cells `a` and `b`, and `where` in words; lines to know of them; names of both.
-    Raises InputError if there are none.
-    """
-    of_first, of_second = first.configurations, second.configurations
-    known = _keys_of(of_first) & _keys_of(of_second)
-    codes: list[dict[str, str]] = []
-    for side in (of_first, of_second):
-        codes.append({_code(config, known): cell for cell, config in side.items()})
-    same = [(codes[0][code], codes[1][code]) for code in codes[0] if code in codes[1]]
-    changed = _same_matrix(first, second, same)
-    common = [*same, *changed]
-    if not common:
-        found = f"of {len(of_first)} and {len(of_second)} cells none is in both, by configuration or by matrix"
-        raise Nothing(str(second.path), "", found, f"results of cells that {first.path} has")
-    texts = first.cell_texts()
-    rows = [(i, a, b, texts[a]) for i, (a, b) in enumerate(common)]
-    names = first.engine_texts(), second.engine_texts()
-    if set(names[0].values()) == set(names[1].values()):  # kernels of one name may differ
-        names = {version: version for version in names[0]}, {version: version for version in names[1]}
-    said = [f"{one.path}, engine {', '.join(of.values())}" for one, of in zip((first, second), names, strict=True)]
-    lines = [f"A: {said[0]}; B: {said[1]}."]
-    if changed:
-        settings = _unlike([(of_first[a], of_second[b]) for a, b in changed])
-        lines.append(f"Other settings in {len(changed)} of the cells, which are paired by matrix: {settings}.")
-    only = len(of_first) - len(common), len(of_second) - len(common)
-    if any(only):
-        lines.append(f"Left out: {only[0]} cells only in A, {only[1]} only in B.")
-    unknown = sorted(_keys_of(of_first) ^ _keys_of(of_second))
-    if unknown:
-        lines.append(f"Keys that only one of them knows: {', '.join(unknown[:10])}.")
-    lines += [f"{side}: {note}." for side, one in (("A", first), ("B", second)) for note in one.notes]
-    return _pairs(rows), lines, ("A", "B")
-
-
-def _same_matrix(first: Results, second: Results, same: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return pairs of the other cells that have the same values of the matrix: first those of one experiment."""
-    found: list[tuple[str, str]] = []
-    for columns in (("experiment", "matrix"), ("matrix",)):
-        taken = [{pair[side] for pair in [*same, *found]} for side in (0, 1)]
-        of_code: list[dict[tuple[str, ...], list[str]]] = [{}, {}]
-        for side, results in enumerate((first, second)):
-            for cell, *code in results.cells.select("cell", *columns).iter_rows():
-                if cell not in taken[side]:
-                    of_code[side].setdefault(tuple(code), []).append(cell)
-        for place, cells in of_code[0].items():
-            others = of_code[1].get(place, [])
-            if len(cells) == len(others) == 1:
-                found.append((cells[0], others[0]))
-    return found
-
-
-def _unlike(pairs: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
-    """Return in words in which keys pairs of configurations differ, and from what to what in the first of them."""
-    found: dict[str, str] = {}
-    for a, b in pairs:
-        for path in dims.unlike((), [dims.seedless(a), dims.seedless(b)]):
-            values = [dims.value_text(path, value) for one in (a, b) for value in matrix.get_path(one, path)]
-            found.setdefault(matrix.path_text(path), " to ".join(map(_short, values)))
-    if "hosts.profile" in found:  # it sets other switches, which go without saying
-        found = {key: text for key, text in found.items() if key == "hosts.profile" or not key.startswith("hosts.")}
-    listed = [f"{key} from {text}" for key, text in list(found.items())[:_MOST_SETTINGS]]
-    more = len(found) - len(listed)
-    return ", ".join(listed) + (f" and {more} more" if more else "")
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
-
-
-def _pairs(rows: list[tuple[int, str, str, str]]) -> pl.DataFrame:
-    schema = {"pair": pl.Int64, "a": pl.String, "b": pl.String, "where": pl.String}
-    return pl.DataFrame(rows, schema=schema, orient="row")
-
-
-def _keys_of(configs: dict[str, dict[str, Any]]) -> set[str]:
-    """Return the keys of configurations, indexes of lists left out."""
-    found: set[str] = set()
-
-    def walk(value: Any, place: str) -> None:
-        if isinstance(value, dict):
-            for key, inner in value.items():
-                walk(inner, f"{place}.{key}" if place else key)
-        elif isinstance(value, list):
-            for inner in value:
-                walk(inner, place)
-        else:
-            found.add(place)
-
-    for config in configs.values():
-        walk(config, "")
-    return found
-
-
-def _code(config: dict[str, Any], known: set[str]) -> str:
-    """Return a hash of a configuration without seed and without keys that are not in `known`."""
-
-    def kept(value: Any, place: str) -> Any:
-        if isinstance(value, dict):
-            inner = {key: kept(one, f"{place}.{key}" if place else key) for key, one in value.items() if key != "seed"}
-            return {key: one for key, one in inner.items() if one is not _NOTHING}
-        if isinstance(value, list):
-            return [kept(one, place) for one in value]
-        return value if place in known else _NOTHING
-
-    text = json.dumps(kept(config, ""), sort_keys=True, default=lambda _: None)
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-
-
-_NOTHING = object()
-
-
-def _pairs_by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], tuple[str, str]]:
-    """Return which cells differ in the key `by` alone."""
-    name, _, wanted = by.partition("=")
-    if name.strip() in ONLY_PARTS and not results.is_of_runs(name.strip()):
-        allowed = f"a key of runs; {flag('where')} chooses among flows and classes"
-        raise Unfit("--by", "", f"{name.strip()} distinguishes parts of one run", allowed)
-    dimension = results.key(name.strip(), "--by")
-    values = dimension.ordered
-    if wanted:
-        values = selecting.of_dimension(dimension, wanted.strip(), results.configurations, "--by")
-    if len(values) < 2:
-        raise Unfit(str(results.path), "--by", f"{name} has one value, {', '.join(values)}", "a key with two or more")
-    if len(values) > 2:
-        shown = ", ".join(values)
-        two = f"two of them, such as {name}={values[0]},{values[1]}"
-        raise Unfit("--by", name, f"it has {len(values)} values: {shown}", two)
-    cells = [cell for cell, text in dimension.texts.items() if text in values]
-    others = dims.undetermined([one.only(cells) for one in results.dimensions], [dimension.only(cells)], cells)
-    # what follows from the key in every pair is part of the difference
-    sides: dict[tuple[str, ...], dict[str, str]] = {}
-    for cell in cells:
-        place = tuple(one.texts[cell] for one in others)
-        sides.setdefault(place, {})[dimension.texts[cell]] = cell
-    both = {place: side for place, side in sides.items() if len(side) == 2}
-    if not both:
-        raise Unfit(str(results.path), "--by", f"other keys change with {name}", "cells that differ in it alone")
-    rows = [
-        (i, side[values[0]], side[values[1]], ", ".join(one.said(t) for one, t in zip(others, place, strict=True)))
-        for i, (place, side) in enumerate(both.items())
-    ]
-    lines = [f"{results.path}: {name.strip()} {values[0]} (A) against {values[1]} (B)."]
-    if len(sides) > len(both):
-        lines.append(f"Left out: {len(sides) - len(both)} cells that only one of the two has.")
-    lines += [f"{note}." for note in results.notes]
-    unlike = _unlike_beside(results, rows, dimension.path)
-    if unlike:
-        lines.append(f"They differ in {', '.join(unlike)} as well.")
-    return _pairs(rows), lines, ("A", "B")
-
-
-def _unlike_beside(results: Results, rows: list[tuple[int, str, str, str]], path: matrix.Path | None) -> list[str]:
-    """Return the keys, other than `path`, in which the cells of the pairs differ."""
-    configs = results.configurations
-    found: dict[str, None] = {}
-    for _, a, b, _ in rows:
-        for other in dims.unlike((), [dims.seedless(configs[a]), dims.seedless(configs[b])]):
-            if path is None or not _inside(other, path):
-                found[matrix.path_text(other)] = None
-    return list(found)
-
-
-def _inside(path: matrix.Path, outer: matrix.Path) -> bool:
-    steps = zip(path, outer, strict=False)
-    return len(path) >= len(outer) and all(a == b or (b == matrix.EVERY and isinstance(a, int)) for a, b in steps)
 
 
 def _long(results: Results, values: Sequence[str]) -> pl.DataFrame:
