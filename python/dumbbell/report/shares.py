@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import polars as pl
 
 from dumbbell.explain import observed
 from dumbbell.explain.explained import explained
 from dumbbell.report.findings import Side
+from dumbbell.results import diff
 from dumbbell.results import dimensions as dims
-from dumbbell.results.tables import number
+from dumbbell.results.aggregate import half_width
+from dumbbell.results.tables import half_text, number
 
 _MOST_KINDS = 6  # of flows that are held against each other
 
@@ -23,6 +27,8 @@ class Shares:
     title: str
     says: str
     rows: list[list[str]]
+    sure: bool
+    """Whether a cell counts for a kind only if its seeds leave no doubt."""
 
 
 def one_run(sides: Sequence[Side]) -> list[str]:
@@ -48,59 +54,117 @@ def _shares(side: Side, title: str) -> Shares | None:
     cells = {cell: ", ".join(one.said(called[one.texts[cell]]) for one, called in keys) for cell in side.cells}
     if not 2 <= len(kinds) <= _MOST_KINDS or None in kinds:
         return None
-    # seeds have the same weight, and so have cells
-    each = flows.group_by("cell", "key", "part", maintain_order=True).agg(
+    runs = flows.group_by("cell", "key", "seed", "hash", "part", maintain_order=True).agg(
         total=pl.col("goodput_mbit").sum(), flow=pl.col("goodput_mbit").mean(), flows=pl.len()
     )
-    each = each.group_by("cell", "part", maintain_order=True).agg(pl.col("total", "flow").mean(), pl.col("flows").max())
-    each = each.with_columns(
-        share=pl.col("total") / pl.col("total").sum().over("cell"),
-        most=pl.col("flow") == pl.col("flow").max().over("cell"),
-        cell_text=pl.col("cell").replace_strict(cells),
+    runs = runs.with_columns(share=pl.col("total") / pl.col("total").sum().over("key"))
+    # seeds have the same weight, and so have cells; seeds that make the same run say nothing about chance
+    n = pl.when(pl.col("hash").n_unique() > 1).then(pl.len()).otherwise(1)
+    each = runs.group_by("cell", "part", maintain_order=True).agg(
+        pl.col("share", "flow").mean(), pl.col("flows").max(), half=half_width(pl.col("share").std(), n)
     )
+    each = each.with_columns(cell_text=pl.col("cell").replace_strict(cells))
     if each.group_by("cell").len()["len"].min() != len(kinds) or each["share"].is_nan().any():
         return None
+    held = _held(runs, kinds, cells)
+    most = _most(held, kinds)
     rows = []
     for kind in kinds:
         own = each.filter(part=kind).sort("share")
-        ends = [f"{_percent(own['share'][at])}{_where(own['cell_text'][at])}" for at in (0, -1)]
+        ends = [own.row(at, named=True) for at in (0, -1)]
         count = int(own["flows"].max() or 1)  # type: ignore[arg-type]
         rows.append(
             [
                 f"{kind} ({count} flows)" if count > 1 else kind,
                 f"{number(own['flow'].mean())}",  # type: ignore[arg-type]
                 _percent(own["share"].mean()),  # type: ignore[arg-type]
-                *(ends if own.height > 1 else []),
-                f"{own['most'].sum()} of {own.height}",
+                *([_end(one) for one in ends] if own.height > 1 else []),
+                f"{sum(one == kind for one in most.values())} of {own.height}",
             ]
         )
-    return Shares(title, _says(each, kinds, several=len(side.number_of) > 1), rows)
+    return Shares(title, _says(held, most, kinds, per_flow=each["flows"].max() != 1), rows, _seeds(held) > 1)
 
 
-def _says(each: pl.DataFrame, kinds: Sequence[str], *, several: bool) -> str:
-    """Return who gets more, and where flows are furthest apart."""
-    wins = {kind: int(each.filter(part=kind)["most"].sum()) for kind in kinds}
-    first, *others = sorted(kinds, key=lambda kind: -wins[kind])
-    cells = each["cell"].n_unique()
-    per_flow = "A flow of " if each["flows"].max() != 1 else ""
-    than = others[0] if len(others) == 1 else "any other"
-    where = f" in {wins[first]} of {cells} cells" if cells > 1 else " in the mean over seeds" if several else ""
-    apart = each.group_by("cell", "cell_text", maintain_order=True).agg(
-        high=pl.col("flow").max(),
-        low=pl.col("flow").min(),
-        who=pl.col("part").sort_by("flow").last(),
-        whom=pl.col("part").sort_by("flow").first(),
+def _held(runs: pl.DataFrame, kinds: Sequence[str], cells: dict[str, str]) -> pl.DataFrame:
+    """Return the goodput of a flow of every two kinds against each other, seed by seed, in each cell."""
+    place = {cell: number for number, cell in enumerate(cells)}
+    sides: list[list[pl.DataFrame]] = [[], []]
+    for pair in itertools.combinations(range(len(kinds)), 2):
+        for of, kind in zip(sides, pair, strict=True):
+            own = runs.filter(part=kinds[kind]).select(
+                "seed",
+                "hash",
+                pair=pl.col("cell").replace_strict(place, return_dtype=pl.Int64),
+                where=pl.col("cell").replace_strict(cells),
+                table=pl.lit("flows"),
+                measure=pl.lit("goodput_mbit"),
+                part=pl.lit(f"{pair[0]} {pair[1]}"),
+                value="flow",
+            )
+            of.append(own)
+    found = diff.held(pl.concat(sides[0]), pl.concat(sides[1]), ("A", "B")).frame
+    which = pl.col("part").str.split(" ").list
+    return found.with_columns(
+        first=which.get(0).cast(pl.Int64).replace_strict(dict(enumerate(kinds))),
+        second=which.get(1).cast(pl.Int64).replace_strict(dict(enumerate(kinds))),
+        runs=pl.lit(runs.group_by("cell").agg(pl.col("seed").n_unique())["seed"].max()),
     )
-    row = apart.sort(pl.col("high") / (pl.col("high") + pl.col("low"))).row(-1, named=True)
-    unlike = "They are furthest apart with " + row["cell_text"] if cells > 1 else "They get"
-    colon = ":" if cells > 1 else ""
-    sizes = f"{number(row['high'])} Mbit/s for {row['who']} and {number(row['low'])} Mbit/s for {row['whom']}"
-    return f"{per_flow}{first} gets more goodput than {than}{where}. {unlike}{colon} {sizes}."
+
+
+def _seeds(held: pl.DataFrame) -> int:
+    return int(held["runs"][0])
+
+
+def _most(held: pl.DataFrame, kinds: Sequence[str]) -> dict[int, str | None]:
+    """Return for each cell the kind that gets more than any other, for sure; None where that is not decided."""
+    found: dict[int, str | None] = {}
+    for (cell,), rows in held.group_by("pair", maintain_order=True):
+        wins = [
+            row["first"] if row["difference"] < 0 else row["second"]
+            for row in rows.iter_rows(named=True)
+            if row["differs"]
+        ]
+        found[cell] = next((kind for kind in kinds if wins.count(kind) == len(kinds) - 1), None)  # type: ignore[index]
+    return found
+
+
+def _says(held: pl.DataFrame, most: dict[int, str | None], kinds: Sequence[str], *, per_flow: bool) -> str:
+    """Return who gets more, in how many cells that is sure, and where flows are furthest apart."""
+    wins = {kind: sum(one == kind for one in most.values()) for kind in kinds}
+    first, *others = sorted(kinds, key=lambda kind: -wins[kind])
+    cells, undecided = len(most), sum(one is None for one in most.values())
+    than = others[0] if len(others) == 1 else "any other"
+    seeds = _seeds(held)
+    sure = " for sure" if seeds > 1 else ""
+    how = f"{seeds} seeds, paired" if seeds > 1 else "one run each"
+    whose = "A flow of " if per_flow else ""
+    if undecided == cells:
+        where = f"in any of {cells} cells" if cells > 1 else "here"
+        said = f"Which of {', '.join(kinds[:-1])} and {kinds[-1]} gets more goodput is not sure {where} ({how})."
+    elif cells == 1:
+        said = f"{whose}{first} gets more goodput than {than}{sure} ({how})."
+    else:
+        said = f"{whose}{first} gets more goodput than {than}{sure} in {wins[first]} of {cells} cells"
+        said += "".join(f", {kind} in {wins[kind]}" for kind in others if wins[kind])
+        said += f"; {undecided} {'is' if undecided == 1 else 'are'} undecided" * (undecided > 0) + f" ({how})."
+    apart = held if cells == 1 else held.filter("differs")
+    if apart.is_empty():
+        return said
+    row = apart.sort("size").row(-1, named=True)
+    ends = sorted([(row["a"], row["first"]), (row["b"], row["second"])], reverse=True)
+    sizes = " and ".join(f"{number(size)} Mbit/s for {kind}" for size, kind in ends)
+    difference = f"{number(abs(row['difference']))}{half_text(row['half'])} Mbit/s apart" if seeds > 1 else ""
+    furthest = "They are furthest apart with" if apart.height > 1 else "That is with"
+    where = f"{furthest} {row['where']}:" if cells > 1 else "They get"
+    return f"{said} {where} {', '.join(filter(None, (sizes, difference)))}."
+
+
+def _end(row: dict[str, Any]) -> str:
+    """Return the share in a cell with half of its interval, and which cell it is."""
+    share = _percent(row["share"])
+    half = half_text(None if row["half"] is None else 100 * row["half"])
+    return f"{share.removesuffix(' %')}{half} %" + (f" ({row['cell_text']})" if row["cell_text"] else "")
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.3g} %" if share >= 0.1 else f"{100 * share:.2g} %"
-
-
-def _where(text: str) -> str:
-    return f" ({text})" if text else ""

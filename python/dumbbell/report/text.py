@@ -171,7 +171,7 @@ def _shares(one: Shares) -> str:
     heading = f"How the flows share{': ' if one.title else ''}{escape(one.title)}"
     heads = ["flow", "goodput of a flow, Mbit/s", "share of all, mean"]
     heads += ["least", "most"] if len(one.rows[0]) > 4 else []
-    heads.append("cells where it gets most")
+    heads.append("cells where it gets most" + ", for sure" * one.sure)
     head = "".join(f'<th scope="col"{" class=number" * (0 < i < 3)}>{text}</th>' for i, text in enumerate(heads))
     body = "".join(
         f'<tr><th scope="row">{escape(row[0])}</th>'
