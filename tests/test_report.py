@@ -247,6 +247,27 @@ def test_findings_say_which_flow_gets_more(page: str, store: Path, tmp_path: Pat
     )
 
 
+def test_findings_name_keys_that_a_matrix_joins_and_what_lies_between(tmp_path: Path) -> None:
+    joined = "flows[*].base_rtt, bottleneck.rate"
+    axis = {joined: [["20ms", "5Mbit"], ["20ms", "10Mbit"], ["40ms", "20Mbit"]]}
+    path = tmp_path / "r.duckdb"
+    results = made(path, matrix=axis)
+    shifts = {"5Mbit": 0.5, "10Mbit": 0.2, "20Mbit": 0.6}  # less with the rate between than with both ends
+    rows = [[shift, key] for rate, shift in shifts.items() for key in results.where(f"rate={rate}").keys]
+    with duckdb.connect(str(path)) as connection:
+        connection.executemany("UPDATE runs SET jain = ? + seed / 1000 WHERE key = ?", rows)
+    results = dumbbell.open(path)
+    text = results.report(tmp_path / "x.html").read_text(encoding="utf-8")
+    assert (
+        "<b>bottleneck.rate and flows[*].base_rtt: 5Mbit, 20ms (A) against 20Mbit, 40ms (B), first against last of "
+        "3 values</b>"
+    ) in text
+    assert "this key alone" not in text and "<b>flows[*].base_rtt: " not in text
+    assert "is smaller with 10Mbit than with the first and the last value.</p>" in text
+    two = results.where("rate=5Mbit,20Mbit").report(tmp_path / "y.html").read_text(encoding="utf-8")
+    assert "40ms, 20Mbit (B)</b>" in two and "first and the last value" not in two
+
+
 def test_who_gets_more_is_said_where_seeds_leave_no_doubt(tmp_path: Path) -> None:
     results = made(tmp_path / "r.duckdb", matrix={"bottleneck.rate": ["5Mbit", "10Mbit"]})
     # at 5 Mbit/s 7.9 ± 11, seed by seed, at 10 Mbit/s 1 ± 0.2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,12 +14,13 @@ from dumbbell import claims as claiming
 from dumbbell.claims import Verdict
 from dumbbell.claims import report as claims_report
 from dumbbell.errors import InputError
-from dumbbell.experiment import shipped
+from dumbbell.experiment import matrix, shipped
 from dumbbell.report.sources import Runs
 from dumbbell.results import diff, pairing
 from dumbbell.results import dimensions as dims
 from dumbbell.results.columns import axis_label
 from dumbbell.results.diff import Diff, interval, percent
+from dumbbell.results.dimensions import Dimension
 from dumbbell.results.results import Results
 from dumbbell.results.tables import number
 
@@ -59,11 +61,12 @@ class Compared:
 
 @dataclass
 class Ranking:
-    """What differs most between two values of a key."""
+    """What differs most between two values of a key, and what is beyond both at values between them."""
 
     title: str
     lines: list[str]
     rows: list[dict[str, Any]]
+    beyond: list[str]
 
 
 @dataclass
@@ -120,16 +123,67 @@ def rankings(of: Sequence[Side]) -> list[Ranking]:
         known = [name for name in _HEADLINES if name.rpartition(".")[2] in side.results.measures(name.split(".")[0])]
         keys = [one for one in side.results.dimensions if one.name not in ("engine_version", "kernel", "given")]
         titles: dict[str, str] = {}
+        between: dict[str, dict[str, tuple[str, str]]] = {}  # the other values, each against the first and the last
         for key in sorted(keys, key=lambda one: one.is_numeric):
-            first, *others = [text for text in key.ordered if text != "-"]
-            called = dims.apart(key, side.results.configurations)
+            first, *others = [text for text in key.ordered if text != dims.NOTHING]
             for other in others[:_MOST_VALUES] if not key.is_numeric else others[-1:]:
-                title = f"{key.name}: {called[first]} (A) against {called[other]} (B)"
-                titles[f"{key.name}={_quoted(first)},{_quoted(other)}"] = title
-        for by, differs in diff.by_each(side.results, list(titles), known).items() if titles and known else ():
-            title = f"{side.name}: {titles[by]}" if len(of) > 1 else titles[by]
-            found.append(Ranking(title, differs.lines[1:], _rows(differs)))
+                by = _by(key, first, other)
+                titles[by] = _title(side.results, key, first, other)
+                if key.is_numeric and len(others) > 1:
+                    titles[by] += f", first against last of {len(others) + 1} values"
+                    middle = others[:-1][:: -(-(len(others) - 1) // _MOST_VALUES)]
+                    between[by] = {one: (_by(key, first, one), _by(key, one, other)) for one in middle}
+        wanted = [*titles, *(by for pairs in between.values() for pair in pairs.values() for by in pair)]
+        differing = diff.by_each(side.results, wanted, known) if wanted and known else {}
+        for by, title in titles.items():
+            if by in differing:
+                pairs = {one: (differing.get(a), differing.get(b)) for one, (a, b) in between.get(by, {}).items()}
+                heading = f"{side.name}: {title}" if len(of) > 1 else title
+                found.append(Ranking(heading, differing[by].lines[1:], _rows(differing[by]), _beyond(pairs)))
     return found
+
+
+def _by(key: Dimension, first: str, other: str) -> str:
+    return f"{key.name}={_quoted(first)},{_quoted(other)}"
+
+
+def _title(results: Results, key: Dimension, first: str, other: str) -> str:
+    """Return which keys have which values on both sides: also those that a matrix joins to this one."""
+    joined = {key.name: key}
+    matrices = results.cells["matrix"].unique(maintain_order=True).to_list()
+    for name in dict.fromkeys(name for text in matrices for name in json.loads(text)):
+        own = results.key(name)
+        if own.path is None or key.path is None or matrix.overlap(key.path, own.path):
+            continue
+        a, b = ({own.texts[cell] for cell, text in key.texts.items() if text == value} for value in (first, other))
+        if len(a) == len(b) == 1 and a != b and dims.NOTHING not in a | b:
+            joined[name] = own
+    said = [dims.apart(one, results.configurations) for one in joined.values()]
+    cells = [next(cell for cell, text in key.texts.items() if text == value) for value in (first, other)]
+    a_says, b_says = (
+        ", ".join(called[one.texts[cell]] for called, one in zip(said, joined.values(), strict=True)) for cell in cells
+    )
+    return f"{' and '.join(joined)}: {a_says} (A) against {b_says} (B)"
+
+
+def _beyond(between: dict[str, tuple[Diff | None, Diff | None]]) -> list[str]:
+    """Return which measures are, at values between the first and the last, for sure larger or smaller than at both."""
+    place = ["table", "measure", "part"]
+    found: dict[tuple[str, ...], list[str]] = {}
+    for value, (before, after) in between.items():
+        if before is None or after is None:
+            continue
+        # from the first up and to the last down, or the other way around
+        sure = before.measures.filter("differs").join(after.measures.filter("differs"), on=place, suffix="_last")
+        for *whose, up, down in sure.select(*place, "relative", "relative_last").iter_rows():
+            if up * down < 0:
+                found.setdefault((*whose, "larger" if up > 0 else "smaller"), []).append(value)
+    return [
+        f"{axis_label(measure, table).partition(',')[0]}{f' of {part}' if part else ''} is {way} with "
+        f"{', '.join(values)} than with the first and the last value"
+        for (table, measure, part, way), values in found.items()
+        if table != "classes" or (("flows", measure, part, way) not in found)
+    ]
 
 
 def _quoted(text: str) -> str:

@@ -124,7 +124,7 @@ def _most(held: pl.DataFrame, kinds: Sequence[str]) -> dict[int, str | None]:
             for row in rows.iter_rows(named=True)
             if row["differs"]
         ]
-        found[cell] = next((kind for kind in kinds if wins.count(kind) == len(kinds) - 1), None)  # type: ignore[index]
+        found[cell] = next((kind for kind in kinds if wins.count(kind) == len(kinds) - 1), None)
     return found
 
 

@@ -132,7 +132,7 @@ def findings(
     if ranked:
         heading = "<h3>What differs most</h3>" if parts or len(ranked) > 1 else ""
         note = (
-            '<p class="note">Means over cells that differ in this key alone, with 95 % intervals, as '
+            '<p class="note">Means over cells that differ in no key but those named, with 95 % intervals, as '
             "<code>dumbbell diff --by</code> has them: the surest and largest differences first.</p>"
         )
         parts.append(heading + note + "".join(_ranking(one, first=i == 0) for i, one in enumerate(ranked)))
@@ -198,6 +198,7 @@ def _ranking(one: Ranking, *, first: bool) -> str:
         told = "; ".join(_told(list(rows)) for _, rows in itertools.islice(measures, 3))
     lines = "".join(f'<p class="note">{escape(line)}</p>' for line in one.lines)
     body = _differences(one.rows) if one.rows else ""
+    body += "".join(f"<p>{escape(text[:1].upper() + text[1:])}.</p>" for text in one.beyond)
     opened = " open" if first and one.rows else ""
     return f"<details{opened}><summary><b>{escape(one.title)}</b>: {told}</summary>{body}{lines}</details>"
 
