@@ -265,7 +265,7 @@ def test_findings_name_keys_that_a_matrix_joins_and_what_lies_between(tmp_path: 
     assert "this key alone" not in text and "<b>flows[*].base_rtt: " not in text
     assert "is smaller with 10Mbit than with the first and the last value.</p>" in text
     two = results.where("rate=5Mbit,20Mbit").report(tmp_path / "y.html").read_text(encoding="utf-8")
-    assert "40ms, 20Mbit (B)</b>" in two and "first and the last value" not in two
+    assert "20Mbit, 40ms (B)</b>" in two and "first and the last value" not in two
 
 
 def test_who_gets_more_is_said_where_seeds_leave_no_doubt(tmp_path: Path) -> None:
