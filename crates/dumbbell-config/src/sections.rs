@@ -113,9 +113,9 @@ params! {
         loss: f64 = 0.0, unit "probability", range 0.0, 1.0, source "";
         /// Random extra delay of each data packet, uniform from 0 to this; packets stay in order.
         jitter: Time = Time::ZERO, unit "", range Time(0), Time::from_secs(60), source "";
-        /// Sending host, for queues that isolate hosts.
+        /// Host that sends what goes down and receives what goes up, for queues that isolate hosts.
         src_host: u32 = 1, unit "", source "";
-        /// Receiving host, for queues that isolate hosts.
+        /// Host that receives what goes down and sends what goes up, for queues that isolate hosts.
         dst_host: u32 = 2, unit "", source "";
         /// Differentiated-services codepoint.
         dscp: u8 = 0, unit "", range 0_u8, 63_u8, source "RFC 2474";
@@ -159,9 +159,9 @@ params! {
         base_rtt: Time = Time::from_millis(20), unit "", range Time(0), Time::from_secs(60), source "";
         /// No flow starts from this time on.
         stop: Option<Time> = None, unit "", source "";
-        /// Sending host, for queues that isolate hosts.
+        /// Host that sends what goes down and receives what goes up, for queues that isolate hosts.
         src_host: u32 = 1, unit "", source "";
-        /// Receiving host, for queues that isolate hosts.
+        /// Host that receives what goes down and sends what goes up, for queues that isolate hosts.
         dst_host: u32 = 2, unit "", source "";
         /// Differentiated-services codepoint.
         dscp: u8 = 0, unit "", range 0_u8, 63_u8, source "RFC 2474";
@@ -189,9 +189,9 @@ params! {
         echo: bool = false, unit "", source "";
         /// With `echo`: propagation, both directions together. UDP that nobody answers has none.
         base_rtt: Time = Time(0), unit "", range Time(0), Time::from_secs(60), source "";
-        /// Sending host, for queues that isolate hosts.
+        /// Host that sends what goes down and receives what goes up, for queues that isolate hosts.
         src_host: u32 = 1, unit "", source "";
-        /// Receiving host, for queues that isolate hosts.
+        /// Host that receives what goes down and sends what goes up, for queues that isolate hosts.
         dst_host: u32 = 2, unit "", source "";
         /// Differentiated-services codepoint.
         dscp: u8 = 0, unit "", range 0_u8, 63_u8, source "RFC 2474";

@@ -166,8 +166,10 @@ pub struct Beginning {
     pub ahead: Time,
     /// By how much it is behind its receiver's.
     pub behind: Time,
-    /// Who sends to whom.
+    /// Who is on the left, as source, and who on the right.
     pub key: FlowKey,
+    /// Its data go up, from the right to the left.
+    pub up: bool,
     /// Codepoint of what its receiver sends.
     pub back_ecn: Ecn,
     /// What its ends speak.

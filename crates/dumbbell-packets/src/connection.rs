@@ -150,10 +150,11 @@ fn ace_of(ecn: Ecn) -> u8 {
 
 impl Connection {
     pub fn new(beginning: &Beginning, hosts: Hosts) -> Connection {
-        let Beginning { number, ahead, behind, key, back_ecn, speaks } = *beginning;
-        // 10.0.0.0/9 and 10.128.0.0/9: the lower bits name the host, those above distinguish flows that share a port
-        let sender = (10 << 24) | (((number / PORTS) & 0x7ff) << 12) | (key.src_host & 0xfff);
-        let receiver = (10 << 24) | (1 << 23) | (key.dst_host & 0x7f_ffff);
+        let Beginning { number, ahead, behind, key, up, back_ecn, speaks } = *beginning;
+        // 10.0.0.0/9 on the left, 10.128.0.0/9 on the right: the lower bits name the host, those above distinguish flows that share a port
+        let left = (10 << 24) | (((number / PORTS) & 0x7ff) << 12) | (key.src_host & 0xfff);
+        let right = (10 << 24) | (1 << 23) | (key.dst_host & 0x7f_ffff);
+        let (sender, receiver) = if up { (right, left) } else { (left, right) };
         // any numbers, which are not those of the flow before
         let first =
             [number.wrapping_mul(0x9e37_79b9).wrapping_add(1), number.wrapping_mul(0x85eb_ca6b).wrapping_add(0x4000_0001)];
@@ -165,7 +166,7 @@ impl Connection {
             ahead,
             behind,
             speaks,
-            ends: Ends { sender, receiver, sender_port, receiver_port, dscp: key.dscp, first },
+            ends: Ends { sender, receiver, up, sender_port, receiver_port, dscp: key.dscp, first },
             hosts,
             back_ecn,
             rows: Vec::new(),

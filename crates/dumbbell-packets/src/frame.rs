@@ -56,6 +56,8 @@ pub struct Ends {
     pub sender: u32,
     /// Address of the receiver.
     pub receiver: u32,
+    /// The sender is on the right.
+    pub up: bool,
     /// Port of the sender.
     pub sender_port: u16,
     /// Port of the receiver.
@@ -122,7 +124,7 @@ pub struct Wire {
     pub id: u16,
 }
 
-/// Where an Ethernet header says to whom, from whom, and that IPv4 follows: towards the receiver of data, and back.
+/// Where an Ethernet header says to whom, from whom, and that IPv4 follows: from the left to the right, and back.
 const ETHERNETS: [[u8; ETHERNET]; 2] = [[2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0], [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0]];
 
 /// Headers, as far as they have been written. All but Ethernet's are words of 32 bits.
@@ -150,7 +152,7 @@ impl Headers {
     #[inline(always)]
     fn new(ends: &Ends, back: bool, wire: Wire, protocol: u8) -> Headers {
         let mut headers = Headers { bytes: [0; MOST], len: ETHERNET, sum: 0 };
-        headers.bytes[..ETHERNET].copy_from_slice(&ETHERNETS[usize::from(back)]);
+        headers.bytes[..ETHERNET].copy_from_slice(&ETHERNETS[usize::from(back != ends.up)]);
         let length = u32::from(wire.len).saturating_sub(ETHERNET as u32);
         let [from, to] = if back { [ends.receiver, ends.sender] } else { [ends.sender, ends.receiver] };
         let field = u32::from(ends.dscp << 2 | wire.ecn as u8);
@@ -309,6 +311,7 @@ mod tests {
     const ENDS: Ends = Ends {
         sender: 0x0a00_0001,
         receiver: 0x0a80_0001,
+        up: false,
         sender_port: 50_000,
         receiver_port: 9,
         dscp: 0,

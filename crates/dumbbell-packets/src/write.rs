@@ -5,6 +5,7 @@ use crate::connection::{Answered, Connection, Sent};
 use crate::fate::Fate;
 use crate::frame::{Headers, Segment, Wire};
 use crate::pcapng::Pcapng;
+use dumbbell_core::log::Speech;
 use dumbbell_core::packet::{Ecn, Packet, SYN_FRAME, UDP_HEADERS};
 use dumbbell_core::units::Time;
 use std::io;
@@ -96,7 +97,16 @@ impl Writer {
                 }
             }
             Output::Pcapng(file, snap) => {
-                let bytes = fate.and_then(|fate| fate.payload.as_deref()).unwrap_or(&[]);
+                // of UDP, as programs that measure with it have it: which datagram it is, or answers
+                let number = match &record.what {
+                    What::Sent(sent) => sent.packet.seq as u32,
+                    What::Answered(answered) => answered.ack.tsecr,
+                    What::Opening(_) => 0,
+                };
+                let number = number.to_be_bytes();
+                let room = if connection.speaks == Speech::Udp { usize::from(payload) } else { 0 };
+                let own = &number[..number.len().min(room)];
+                let bytes = fate.and_then(|fate| fate.payload.as_deref()).unwrap_or(own);
                 let back = !matches!(record.what, What::Sent(_));
                 let built = match &segment {
                     Some(segment) => Headers::tcp(&connection.ends, segment, wire),

@@ -495,3 +495,42 @@ fn unknown_points_are_refused() {
     let error = Recorder::new(&read, asked, None).err().unwrap();
     assert_eq!(error, "nowhere: no point, allowed: sender, bottleneck, bottleneck:out, receiver");
 }
+
+#[test]
+fn hosts_have_their_addresses_whichever_way_data_go() {
+    let hosts = json!({"src_host": 5, "dst_host": 7, "base_rtt": 20_000_000});
+    let of = |more: Value| -> Value {
+        let mut all = hosts.clone();
+        all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        all
+    };
+    let mut config = config("cubic", "codel");
+    config["flows"] = json!([of(json!({"cc": {"name": "cubic"}})), of(json!({"cc": {"name": "cubic"}, "direction": "up"}))]);
+    config["reverse"] = json!({"rate": 2_000_000, "aqm": {"name": "pfifo", "limit": 20}});
+    config["udp"] = json!([of(json!({"rate": 100_000, "size": 100, "echo": true, "direction": "up"}))]);
+    let memory = Memory::default();
+    let names = vec!["sender".to_owned(), "receiver".to_owned()];
+    run(&config, Asked { points: names, ..all() }, Some(memory.clone()));
+    let (left, right): ([u8; 4], [u8; 4]) = ([10, 0, 0, 5], [10, 128, 0, 7]);
+    let (mut asked, mut answered) = (Vec::new(), Vec::new());
+    for frame in frames(&memory) {
+        let bytes = &frame.bytes;
+        let [from, to] = [34, 36].map(|at| u16::from_be_bytes([bytes[at], bytes[at + 1]]));
+        let goes_right = from == 50_000 || to == 50_001 || to == 50_002;
+        let ends = if goes_right { [left, right] } else { [right, left] };
+        assert_eq!((&bytes[26..30], &bytes[30..34]), (&ends[0][..], &ends[1][..]));
+        // each host has one hardware address
+        assert_eq!((bytes[5], bytes[11]), if goes_right { (2, 1) } else { (1, 2) });
+        if bytes[23] == 17 {
+            let number = u32::from_be_bytes([bytes[42], bytes[43], bytes[44], bytes[45]]);
+            let pings = if from == 50_002 { &mut asked } else { &mut answered };
+            if frame.interface == 0 {
+                pings.push(number);
+            }
+        }
+    }
+    assert!(asked.len() > 500 && asked.iter().copied().eq(0..asked.len() as u32));
+    // some were dropped
+    assert!(answered.len() < asked.len() - 5 && answered.len() > 100, "{} of {}", answered.len(), asked.len());
+    assert!(answered.windows(2).all(|two| two[0] < two[1]));
+}

@@ -628,7 +628,7 @@ fn tell_beginning<N: Net>(net: &mut N, slot: u32, (number, line): (u32, u32), ke
     }
     let Line { delay, up, ahead, .. } = net.lines().all[line as usize];
     let behind = if up { Time(delay.0 / 2) } else { Time::ZERO };
-    let beginning = Beginning { number, ahead, behind, key, back_ecn, speaks: ends.speaks() };
+    let beginning = Beginning { number, ahead, behind, key, up, back_ecn, speaks: ends.speaks() };
     net.listener().begins(slot, &beginning);
 }
 

@@ -13,6 +13,8 @@ pub const SNAP: usize = 96;
 const ETHERNET: usize = 14;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
+/// Bytes of the number with which the payload of a datagram begins.
+const NUMBER: usize = 4;
 
 /// What a queue did with a frame, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,6 +135,8 @@ pub struct Frame {
     bytes: [u8; SNAP],
     /// Bytes of Ethernet, IPv4, and TCP or UDP.
     headers: usize,
+    /// How many of `bytes` there are: headers, and of UDP the number of the datagram.
+    kept: usize,
     transport: usize,
     /// Of TCP; UDP otherwise.
     pub is_tcp: bool,
@@ -179,15 +183,19 @@ impl Frame {
         if headers > kept.len() || (protocol == TCP && length < 20) {
             return None;
         }
+        let payload = len.checked_sub(headers as u32)?;
+        let most = headers + if protocol == UDP { NUMBER } else { 0 };
+        let own = &kept[..most.min(kept.len()).min(len as usize)];
         let mut bytes = [0; SNAP];
-        bytes[..headers].copy_from_slice(&kept[..headers]);
+        bytes[..own.len()].copy_from_slice(own);
         let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ip[1] & 3)];
         let mut frame = Frame {
             bytes,
             headers,
+            kept: own.len(),
             transport,
             is_tcp: protocol == TCP,
-            payload: len.checked_sub(headers as u32)?,
+            payload,
             id: half(ip, 4),
             ecn,
             ports: [half(of_transport, 0), half(of_transport, 2)],
@@ -264,12 +272,12 @@ impl Frame {
 
     fn complete(&mut self) {
         let len = self.len();
-        complete(&mut self.bytes[..self.headers], self.transport, len);
+        complete(&mut self.bytes[..self.kept], self.transport, len);
     }
 
-    /// The headers.
+    /// The headers, and of UDP the number of the datagram.
     pub fn bytes(&self) -> &[u8] {
-        &self.bytes[..self.headers]
+        &self.bytes[..self.kept]
     }
 }
 
@@ -281,6 +289,7 @@ mod tests {
     const ENDS: Ends = Ends {
         sender: 0x0a01_0001,
         receiver: 0x0a02_0001,
+        up: false,
         sender_port: 10_003,
         receiver_port: 16_384,
         dscp: 0,
@@ -355,6 +364,20 @@ mod tests {
             let alone = Segment { seq: 1 + 1448 * number as u64, flags: one.says.flags, ..segment };
             let built = Headers::tcp(&ENDS, &alone, Wire { len: one.len(), ecn: Ecn::Ect0, id: one.id });
             assert_eq!(one.bytes(), built.as_slice());
+        }
+    }
+
+    #[test]
+    fn datagrams_keep_their_number() {
+        let (wire, number) = (Wire { len: 300, ecn: Ecn::NotEct, id: 3 }, [7, 1, 0, 0]);
+        let built = Headers::udp(&ENDS, false, wire, &number);
+        for behind in [&number[..], &[7, 1, 0, 0, 5, 5], &[7, 1]] {
+            let bytes = [built.as_slice(), behind].concat();
+            let record = Record { len: 300, ..Record::new(7, &bytes, true, None) };
+            // with the sum of a payload that has it, and zeros behind it
+            let [frame] = record.frames(None, true)[..] else { panic!("one frame") };
+            assert_eq!((frame.len(), frame.payload, frame.bytes().len()), (300, 258, 42 + behind.len().min(4)));
+            assert_eq!(frame.bytes() == [built.as_slice(), &number].concat(), behind.len() >= 4);
         }
     }
 

@@ -42,7 +42,7 @@ impl Protocol for Udp {
     }
 
     fn on_datagram(&mut self, datagram: &Datagram, _now: Time) -> Option<Answer> {
-        self.echo.then_some(Answer { value: 0, length: datagram.length, ecn: Ecn::NotEct })
+        self.echo.then_some(Answer { value: datagram.number, length: datagram.length, ecn: Ecn::NotEct })
     }
 
     fn on_answer(&mut self, _answer: &Answer, _rtt: Time, _now: Time) {}
