@@ -77,11 +77,19 @@ def tcp(
     return Frame(time, whole, len(whole) + payload - kept)
 
 
-def udp(time: float, payload: int, ports: tuple[int, int] = (1000, 2000), *, back: bool = False, ecn: int = 0) -> Frame:
-    """Return a datagram."""
+def udp(
+    time: float,
+    payload: int,
+    ports: tuple[int, int] = (1000, 2000),
+    *,
+    back: bool = False,
+    ecn: int = 0,
+    kept: bytes = b"",
+) -> Frame:
+    """Return a datagram, of whose payload `kept` is captured."""
     sides, numbers = ((RECEIVER, SENDER), ports[::-1]) if back else ((SENDER, RECEIVER), ports)
-    packet = ip(struct.pack(">HHHH", *numbers, 8 + payload, 0), *sides, 17, ecn, payload)
-    return Frame(time, ethernet(packet), len(ethernet(packet)) + payload)
+    packet = ip(struct.pack(">HHHH", *numbers, 8 + payload, 0) + kept, *sides, 17, ecn, payload - len(kept))
+    return Frame(time, ethernet(packet), len(ethernet(packet)) + payload - len(kept))
 
 
 def ping(time: float, number: int, *, back: bool = False) -> Frame:

@@ -2,6 +2,7 @@
 
 import gzip
 import math
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -298,6 +299,36 @@ def test_udp_and_pings(tmp_path: Path) -> None:
     assert stream.rate is not None and stream.rate.text == "811kbit"  # 972 + 42 bytes
     assert stream.size is not None and stream.size.text == "1014B"
     assert pings.figures["answers"] == 9 and pings.figures["rtt_p50_ms"] == pytest.approx(25.1)
+
+
+def test_pings_over_udp_are_found_by_number_or_by_order(tmp_path: Path) -> None:
+    def pings(lost: set[int], *, numbered: bool = True, wrong: int = 0, first: int = 0) -> list[Frame]:
+        """Return a ping each 10 ms, answered after 25.1 ms, but for the answers that are lost."""
+        of = range(100 + first)
+        asked = [captures.udp(0.01 * n, 58, kept=struct.pack(">I", n) if numbered else b"") for n in of[first:]]
+        back = [(n, struct.pack(">I", n + wrong) if numbered else b"") for n in of if n not in lost]
+        return asked + [captures.udp(0.01 * n + 0.0251, 58, kept=kept, back=True) for n, kept in back]
+
+    def found(frames: list[Frame]) -> tuple[list[Flow], list[str]]:
+        bulk = [captures.udp(0.001 * n, 1400, (7, 8)) for n in range(1500)]
+        made = read(tmp_path, pcap(sorted(frames + bulk, key=lambda one: one.time)))
+        return made.flows, [note for note in made.notes if "pings" in note]
+
+    for frames, answers, how in (
+        (pings({3, 50}), 98, "begins with the same four bytes"),
+        (pings(set(), first=5), 100, "begins with the same four bytes"),  # answers to what was asked before
+        (pings(set(), numbered=False), 100, "in order"),
+    ):
+        flows, (note,) = found(frames)
+        (ping,) = (one for one in flows if one.kind == "ping")
+        assert len(flows) == 2 and how in note and ping.figures["answers"] == answers
+        assert ping.rtts_ms is not None and set(ping.rtts_ms.round(6)) == {25.1}
+        assert ping.rate is not None and ping.rate.text == "80kbit"  # 58 and 42 bytes each 10 ms
+        assert ping.direction == "down" and ping.size is not None and ping.size.text == "100B"
+    # answers to something else, or nobody knows to what
+    for frames in (pings(set(), wrong=5000), pings({3}, numbered=False)):
+        flows, notes = found(frames)
+        assert [one.kind for one in flows] == ["udp"] and not notes  # left out, for so little payload
 
 
 def test_both_ways_and_small_flows(tmp_path: Path) -> None:

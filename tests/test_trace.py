@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import threading
+import tomllib
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,6 +22,7 @@ import dumbbell
 import window_stack
 from conftest import Command
 from dumbbell.errors import InputError
+from dumbbell.experiment import units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.plugins import trust
@@ -418,3 +420,49 @@ def test_a_run_without_packets_costs_what_it_did_and_measures_the_same(tmp_path:
     written = write.write(one, tmp_path / "run.pcapng", wanted.checked(one, [wanted.ALL]))
     plain = dumbbell.run(CASES["codel"], progress=False)
     assert written.hash == plain.runs["hash"][0]
+
+
+BOTH_WAYS = """
+duration = "5s"
+[bottleneck]
+rate = "20Mbit"
+aqm = "fq_codel"
+[reverse]
+rate = "5Mbit"
+aqm = "fq_codel"
+[[flows]]
+cc = "cubic"
+base_rtt = "20ms"
+count = 2
+[[flows]]
+cc = "cubic"
+base_rtt = "20ms"
+direction = "up"
+[[udp]]
+rate = "7840bit"
+size = "98B"
+echo = true
+base_rtt = "30ms"
+"""
+
+
+def test_a_trace_says_which_way_flows_go_and_what_pings_are(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "both.toml").write_text(BOTH_WAYS)
+    assert command("trace", "both.toml", "-o", "both.pcapng").returncode == 0
+    made = command("import", "both.pcapng", "-o", "x.duckdb", "--propose", "again.toml")
+    assert made.returncode == 0 and "left out" not in made.stderr, made.stderr
+    again = tomllib.loads((tmp_path / "again.toml").read_text())
+    rates = [units.parse("rate", again[link]["rate"]) / 1e6 for link in ("bottleneck", "reverse")]
+    assert rates == [pytest.approx(20, rel=0.02), pytest.approx(4.5, rel=0.03)]  # acknowledgements have the rest
+    up, down = again["flows"]
+    assert (down["count"], down.get("direction"), up.get("count"), up["direction"]) == (2, None, None, "up")
+    (ping,) = again["udp"]
+    assert units.parse("time", ping.pop("base_rtt")) == pytest.approx(30e6, rel=0.02)
+    assert ping == {"rate": "7.84kbit", "size": "98B", "echo": True}
+    # as the measurement of the experiment it has the RTTs that the run has
+    assert command("import", "both.pcapng", "--as", "both.toml", "-o", "r.duckdb").returncode == 0
+    assert command("run", "both.toml", "-o", "r.duckdb").returncode == 0
+    pings = dumbbell.open(tmp_path / "r.duckdb", engine="all").flows.filter(flow=3)
+    assert pings.height == 2 and pings["answers"].min() == pings["answers"].max() > 40
+    for name in ("rtt_min_ms", "rtt_mean_ms", "rtt_max_ms"):
+        assert pings[name][0] == pytest.approx(pings[name][1], abs=0.001)

@@ -207,7 +207,8 @@ def _transport(
     flags = np.where(tcp, bytes_.two(upper + 12) & 0x1FF, 0)
     # of pings: type, and the identifier with the number
     flags = np.where(icmp, bytes_.one(upper), flags)
-    sequence = np.where(tcp | icmp, bytes_.four(upper + 4), 0)
+    # of UDP the first bytes of the payload
+    sequence = bytes_.four(upper + np.where(tcp | icmp, 4, 8))
     options = _options(bytes_, upper, header, tcp)
     segment = np.where(flags & SYN > 0, options.segment, 0)
     ends, numbers = _ends(addresses, ports, is_4)

@@ -14,7 +14,7 @@ from dumbbell.errors import Nothing
 from dumbbell.exchange import measured, setup
 from dumbbell.exchange.measured import Fact, Floats, Flow, Measured
 from dumbbell.exchange.pcap import packets as headers
-from dumbbell.exchange.pcap import records
+from dumbbell.exchange.pcap import pings, records
 from dumbbell.exchange.pcap.connection import Connection, of_packets
 from dumbbell.exchange.pcap.packets import CE, ICMP, ICMPV6, TCP, UDP, Packets
 from dumbbell.exchange.pcap.records import Int64s
@@ -57,7 +57,8 @@ class _Capture:
         left, left_bytes = 0, 0
         for group in groups:
             payload = int(self.packets.payload[group].sum())
-            if flows and (len(flows) >= MOST_FLOWS or payload < _LEAST_SHARE * most):
+            is_small = payload < _LEAST_SHARE * most and self._ping_pairs(group) is None
+            if flows and (len(flows) >= MOST_FLOWS or is_small):
                 left, left_bytes = left + 1, left_bytes + payload
                 continue
             if (flow := self._flow(group)) is not None:
@@ -234,8 +235,13 @@ class _Capture:
         place = np.minimum(np.searchsorted(self.points, times - 1e-9, side="left"), len(self.points) - 1)
         return np.bincount(place, weights=amounts, minlength=len(self.points)).astype(np.float64)
 
+    def _ping_pairs(self, group: Int64s) -> pings.Pings | None:
+        return pings.of(self.packets, group) if self.packets.protocol[group[0]] == UDP else None
+
     def _udp(self, group: Int64s) -> Flow | None:
-        """Return a flow of UDP in the direction with more payload."""
+        """Return pings, or a flow of UDP in the direction with more payload."""
+        if (pairs := self._ping_pairs(group)) is not None:
+            return self._udp_ping(pairs)
         ours = self.packets.source[group] == self.packets.source[group[0]]
         payload = self.packets.payload[group]
         if int(payload[ours].sum()) < int(payload[~ours].sum()):
@@ -280,6 +286,35 @@ class _Capture:
         flow.carried = self._carried(self._frames[id(flow)])
         return flow
 
+    def _udp_ping(self, pairs: pings.Pings) -> Flow:
+        """Return pings over UDP."""
+        p, asked = self.packets, pairs.asked
+        ends = (p.ends[int(p.source[asked[0]])], p.ends[int(p.target[asked[0]])])
+        self.notes += [pairs.note] * (pairs.note not in self.notes)
+        times = (p.time_ns[pairs.answers] - self.start_ns) / 1e9
+        flow = self._ping(
+            f"ping {ends[0]} > {ends[1]}", ends, times, (p.time_ns[pairs.answers] - p.time_ns[pairs.requests]) / 1e6
+        )
+        size = int(np.median(p.frame[asked]))
+        asked_at = (p.time_ns[asked] - self.start_ns) / 1e9
+        flow.start_s, flow.end_s = float(asked_at[0]), max(float(asked_at[-1]), float(times[-1]))
+        if (gap := float(asked_at[-1] - asked_at[0]) / (len(asked) - 1)) > 0:
+            flow.gap_s = gap
+            flow.rate = Fact(setup.rate(max(size * 8 / gap, 1000.0)), "its requests")
+        flow.size = Fact(f"{max(64, min(size, 9000))}B", "the median of its frames")
+        return flow
+
+    def _ping(self, name: str, ends: tuple[str, str], times: Floats, rtts: Floats) -> Flow:
+        """Return pings that were answered at these times, after these RTTs, ms."""
+        figures = measured.of_samples(rtts)
+        figures |= {"rtt_mean_ms": float(rtts.mean()), "rtt_max_ms": float(rtts.max()), "answers": len(rtts)}
+        held = measured.column(measured.held(times, rtts, self.points))
+        return Flow(
+            name, "ping", "up", start_s=float(times[0]), end_s=float(times[-1]), figures=figures,
+            series=pl.DataFrame({"time_s": self.points, "rtt_ms": held}).drop_nulls(), rtts_ms=rtts,
+            base_rtt=Fact(setup.milliseconds(float(rtts.min())), "its smallest RTT"), ends=ends,
+        )  # fmt: skip
+
     def _pings(self) -> list[Flow]:
         """Return pings of ICMP that were answered."""
         echoes = np.flatnonzero(np.isin(self.packets.protocol, (ICMP, ICMPV6)))
@@ -299,17 +334,8 @@ class _Capture:
             times, rtts = (np.array(column) for column in zip(*samples, strict=True))
             if float(np.median(rtts)) < 0.01 and len(found) > 1:
                 continue  # the other end's view of the same pings
-            figures = measured.of_samples(rtts)
-            figures |= {"rtt_mean_ms": float(rtts.mean()), "rtt_max_ms": float(rtts.max()), "answers": len(rtts)}
-            held = measured.column(measured.held(times, rtts, self.points))
             names = [p.ends[one].rpartition(":")[0].strip("[]") for one in (source, target)]
-            flow = Flow(
-                f"ping {names[1]}", "ping", "up", start_s=float(times[0]), end_s=float(times[-1]), figures=figures,
-                series=pl.DataFrame({"time_s": self.points, "rtt_ms": held}).drop_nulls(), rtts_ms=rtts,
-                base_rtt=Fact(setup.milliseconds(float(rtts.min())), "its smallest RTT"),
-                ends=(names[0], names[1]),
-            )  # fmt: skip
-            flows.append(flow)
+            flows.append(self._ping(f"ping {names[1]}", (names[0], names[1]), times, rtts))
         return flows
 
 
