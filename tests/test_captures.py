@@ -302,17 +302,19 @@ def test_udp_and_pings(tmp_path: Path) -> None:
 
 
 def test_pings_over_udp_are_found_by_number_or_by_order(tmp_path: Path) -> None:
-    def pings(lost: set[int], *, numbered: bool = True, wrong: int = 0, first: int = 0) -> list[Frame]:
+    def pings(
+        lost: set[int], *, numbered: bool = True, wrong: int = 0, first: int = 0, rtt: float = 0.0251
+    ) -> list[Frame]:
         """Return a ping each 10 ms, answered after 25.1 ms, but for the answers that are lost."""
         of = range(100 + first)
         asked = [captures.udp(0.01 * n, 58, kept=struct.pack(">I", n) if numbered else b"") for n in of[first:]]
         back = [(n, struct.pack(">I", n + wrong) if numbered else b"") for n in of if n not in lost]
-        return asked + [captures.udp(0.01 * n + 0.0251, 58, kept=kept, back=True) for n, kept in back]
+        return asked + [captures.udp(0.01 * n + rtt, 58, kept=kept, back=True) for n, kept in back]
 
     def found(frames: list[Frame]) -> tuple[list[Flow], list[str]]:
         bulk = [captures.udp(0.001 * n, 1400, (7, 8)) for n in range(1500)]
         made = read(tmp_path, pcap(sorted(frames + bulk, key=lambda one: one.time)))
-        return made.flows, [note for note in made.notes if "pings" in note]
+        return made.flows, [note for note in made.notes if "ping" in note]
 
     for frames, answers, how in (
         (pings({3, 50}), 98, "begins with the same four bytes"),
@@ -325,6 +327,10 @@ def test_pings_over_udp_are_found_by_number_or_by_order(tmp_path: Path) -> None:
         assert ping.rtts_ms is not None and set(ping.rtts_ms.round(6)) == {25.1}
         assert ping.rate is not None and ping.rate.text == "80kbit"  # 58 and 42 bytes each 10 ms
         assert ping.direction == "down" and ping.size is not None and ping.size.text == "100B"
+    flows, notes = found(pings({3}, rtt=1e-6))
+    (ping,) = (one for one in flows if one.kind == "ping")
+    assert ping.figures == {"answers": 99} and ping.base_rtt is None is ping.rtts_ms
+    assert any("where no RTT shows" in note for note in notes)
     # answers to something else, or nobody knows to what
     for frames in (pings(set(), wrong=5000), pings({3}, numbered=False)):
         flows, notes = found(frames)

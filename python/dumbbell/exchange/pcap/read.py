@@ -25,6 +25,7 @@ _LONG_S = 600.0  # captures from which on a point per second is enough
 _STEPS_S = (0.2, 1.0)
 _ASKED, _ANSWERED = (8, 128), (0, 129)  # types of ICMP's echo
 _MOST_PINGS_S = 60.0
+_AT_ONCE_MS = 0.01  # answers so soon are seen where they are sent
 
 
 def read(path: Path, raw: bytes, interval_s: float | None = None) -> Measured:
@@ -302,6 +303,10 @@ class _Capture:
             flow.gap_s = gap
             flow.rate = Fact(setup.rate(max(size * 8 / gap, 1000.0)), "its requests")
         flow.size = Fact(f"{max(64, min(size, 9000))}B", "the median of its frames")
+        if flow.rtts_ms is not None and float(np.median(flow.rtts_ms)) < _AT_ONCE_MS:
+            self.notes.append(f"{flow.name}: taken near who answers, where no RTT shows")
+            flow.figures, flow.series = {"answers": len(times)}, flow.series.clear()
+            flow.rtts_ms = flow.base_rtt = None
         return flow
 
     def _ping(self, name: str, ends: tuple[str, str], times: Floats, rtts: Floats) -> Flow:
@@ -332,7 +337,7 @@ class _Capture:
         flows = []
         for (source, target), samples in found.items():
             times, rtts = (np.array(column) for column in zip(*samples, strict=True))
-            if float(np.median(rtts)) < 0.01 and len(found) > 1:
+            if float(np.median(rtts)) < _AT_ONCE_MS and len(found) > 1:
                 continue  # the other end's view of the same pings
             names = [p.ends[one].rpartition(":")[0].strip("[]") for one in (source, target)]
             flows.append(self._ping(f"ping {names[1]}", (names[0], names[1]), times, rtts))
