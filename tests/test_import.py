@@ -21,7 +21,7 @@ from dumbbell.exchange import formats, keep, measured, setup, tables
 from dumbbell.exchange.measured import Fact, Flow, Measured
 from dumbbell.experiment.file import parse
 from dumbbell.published import engines
-from dumbbell.results.store import Store
+from dumbbell.results.store import TABLES, Store
 from test_captures import bulk
 from test_junk import is_clear
 
@@ -225,7 +225,7 @@ def test_columns_have_the_types_that_engines_give_them(tmp_path: Path) -> None:
     assert ours
     dumbbell.run(described(), output=tmp_path / "sim.duckdb")
     with Store.open(tmp_path / "r.duckdb") as one, Store.open(tmp_path / "sim.duckdb") as other:
-        for table in ("runs", "flows", "classes", "series", "queue_series", "rtt"):
+        for table in TABLES:
             wanted, found = other.types(table), one.types(table)
             common = [column for column in wanted if column in found and column not in ("kernel",)]
             assert len(common) > 2 and {c: found[c] for c in common} == {c: wanted[c] for c in common}, table

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from dumbbell.exchange.measured import Flow, Measured, of_samples
-from dumbbell.results.columns import BINS, COLUMNS, LEAST_BIN
+from dumbbell.results.columns import BINS, COLUMNS, LEAST_BIN, TABLES
 
 VERSION = "import-2"
 """The engine of imported runs; it counts up when the same file gives other tables."""
@@ -28,6 +28,10 @@ _WHOLE = {
     "hop_series": "backlog_packets backlog_bytes ack_packets ce_marks sce_marks drops ack_drops",
     "rtt": "class samples",
     "sojourn": "class packets",
+    "short_flows": "flow class size_bytes",
+    "slowdowns": "class from_bytes to_bytes flows finished",
+    "trace": "flow round extra_acked full_bw_now full_bw_reached idle_restart cwnd in_flight delivered delivered_ce"
+    " lost sent retransmissions timeouts ecn_reductions loss_reductions undone app_limited backlog_bytes",
 }
 _WORDS = {
     "runs": "aqm_counters",
@@ -35,6 +39,8 @@ _WORDS = {
     "flows": "cc direction slow_start_exit closed source destination",
     "classes": "kind cc direction",
     "hop_series": "hop",
+    "trace": "state ca_state",
+    "queue_states": "hop state",
 }
 # columns of sessions and of the real clock, which no file has
 _LEFT_OUT = {"flows_seen", "valid", "forwarder", "frames_lost", "ends_waited_ms"}
@@ -107,7 +113,8 @@ def tables(found: Measured, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
         for name in found.exact["tables"]:
             rows = pl.DataFrame(found.exact[name], infer_schema_length=None, strict=False)
             made[name] = rows if rows.width else pl.DataFrame(schema=schema(name))
-    return {name: frame(name, rows) for name, rows in made.items()}
+    # all of them, for who reads one of which no file knows anything asks for its columns
+    return {name: frame(name, made.get(name, pl.DataFrame(schema=schema(name)))) for name in TABLES}
 
 
 def digest(made: dict[str, pl.DataFrame]) -> str:

@@ -9,7 +9,7 @@ from dumbbell import figures
 from dumbbell.errors import Conflict
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked
-from dumbbell.plotting.measured import measured, seeds_said, y_label
+from dumbbell.plotting.measured import measured, require_values, seeds_said, y_label
 from dumbbell.plotting.placing import common, joined, placed
 from dumbbell.results import aggregate
 from dumbbell.results.aggregate import Samples
@@ -43,6 +43,7 @@ def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Pictu
     by, facet = placed(results, axes, asked, None)
     frame, each = joined(axes, [(label, one) for one, label in found])
     frame = frame.drop_nulls("from_ms" if of_bins else "value")
+    require_values(results, frame, values)
     if of_bins and asked.log_x is not False:
         frame = frame.with_columns(pl.col("from_ms").clip(_AT_ONCE_MS))
     runs = frame.group_by([*(axis.name for axis in axes), *([each] if each else [])] or pl.lit(1))

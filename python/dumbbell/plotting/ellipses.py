@@ -6,7 +6,7 @@ from dumbbell import figures
 from dumbbell.errors import Conflict, InputError, WrongValue, flag
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked
-from dumbbell.plotting.measured import seeds_said
+from dumbbell.plotting.measured import require_values, seeds_said
 from dumbbell.plotting.placing import in_order, placed
 from dumbbell.results import aggregate
 from dumbbell.results.columns import axis_label
@@ -28,6 +28,7 @@ def ellipses(results: Results, asked: Asked) -> Picture:
     joined = delay.frame.join(
         throughput.frame, on=[*names, aggregate.SEED, "hash"], suffix=" of throughput"
     ).drop_nulls()
+    require_values(results, joined, [one.column for one in measures])
     by, facet = placed(results, delay.axes, asked, None, few=12)
     seeds = joined.group_by(names or pl.lit(1)).agg(pl.col("hash").n_unique())["hash"]
     return figures.ellipses(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import polars as pl
 
+from dumbbell.errors import Nothing
 from dumbbell.plotting.asked import Asked
 from dumbbell.plotting.placing import first_key
 from dumbbell.results import aggregate, parts, selecting
@@ -104,6 +105,13 @@ def note(found: Means, what: str = "95 % interval") -> str | None:
         said.append(f"mean over {', '.join(found.over)}")
     said += [text for text in (_missing(found),) if text]
     return "; ".join(said) or None
+
+
+def require_values(results: Results, rows: pl.DataFrame, values: Sequence[str]) -> None:
+    """Refuse to draw what none of the runs has; raises InputError."""
+    if rows.is_empty():
+        found = f"the runs have no {' and '.join(values)}"
+        raise Nothing(str(results.path), "--value", found, "runs that have it, or another value")
 
 
 def _missing(found: Means) -> str:

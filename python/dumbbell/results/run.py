@@ -81,7 +81,7 @@ class Run:
                 columns.remove("rtt_ms")  # a run without pings
             if columns:
                 frames.append(self._flows(columns) if table == "series" else self._queue(columns))
-        frames = [one for one in frames if one.height and one.width > 1]
+        frames = [one for one in frames if _has_values(one)]
         if not frames:
             found = f"the run has no {', '.join(measures)} over time" if measures else "the run has no time series"
             raise Nothing(str(self.results.path), "", found, "runs with record.series = true")
@@ -107,6 +107,11 @@ class Run:
 
     def __repr__(self) -> str:
         return f"Run({self.results.path.name}: {self.experiment}, seed {self.seed}, {self.key[:12]})"
+
+
+def _has_values(frame: pl.DataFrame) -> bool:
+    """Whether anything but the time is known."""
+    return any(column.count() for column in frame.drop("time_s"))
 
 
 def _called(names: list[str]) -> list[str]:
