@@ -161,12 +161,12 @@ def test_an_imported_run_lies_beside_its_simulation(tmp_path: Path, command: Com
     assert command("import", str(file), "--run", "-o", "both.duckdb").returncode == 0
     both = Results(tmp_path / "both.duckdb").engine("all")
     picture = plotting.plot(both)
-    assert (picture.why or "").startswith("kind series: one run by import-2 and by ")
+    assert (picture.why or "").startswith("kind series: one run by import-3 and by ")
     assert all(len(row) == 2 for row in picture.grid)
     for options in others(picture):
         assert plotting.plot(both, **options).panels
     # a tool that was not at the queue knows no packets: nothing of them is offered
-    alone = plotting.plot(both.where("engine_version=import-2"))
+    alone = plotting.plot(both.where("engine_version=import-3"))
     assert (alone.why or "").startswith("kind series: one run") and not others(alone)
 
 

@@ -232,6 +232,28 @@ def test_columns_have_the_types_that_engines_give_them(tmp_path: Path) -> None:
             assert set(wanted) <= set(found) | {"wall_s"}, table
 
 
+@pytest.mark.parametrize(
+    ("flows", "interval_s", "expected"),
+    [
+        (2, 0.2, 0.2 * 3 - 0.13),  # the interval to 0.2 s began before the second flow, that to 0.4 s is not fair
+        (2, 0.1, None),  # the engines have other intervals than the file
+        (1, 0.2, None),  # alone there are no shares
+    ],
+)
+def test_shares_converge_in_intervals_as_engines_have_them(
+    flows: int, interval_s: float, expected: float | None
+) -> None:
+    series = [pl.DataFrame({"time_s": [0.2, 0.4, 0.6], "goodput_mbit": rates}) for rates in ([1, 3, 2], [1, 1, 2])]
+    found = Measured(
+        [Flow(str(n), start_s=0.13 * n, figures={"goodput_mbit": 2.0}, series=series[n]) for n in range(flows)],
+        0.6,
+        0.2,
+    )
+    config = {"flows": [{"count": flows, "cc": {"name": "cubic"}}], "udp": []}
+    row = tables.tables(found, config | {"record": {"interval": round(interval_s * 1e9)}})["runs"].row(0, named=True)
+    assert row["convergence_s"] == (None if expected is None else pytest.approx(expected))
+
+
 def test_bins_of_histograms_are_those_of_the_engines(tmp_path: Path) -> None:
     found = imported(SAMPLES / "near.pcap.gz", tmp_path / "r.duckdb")
     column = dumbbell.results.columns.COLUMNS["flows"]["rtt_p50_ms"]

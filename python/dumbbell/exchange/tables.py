@@ -13,7 +13,7 @@ import polars as pl
 from dumbbell.exchange.measured import Flow, Measured, of_samples
 from dumbbell.results.columns import BINS, COLUMNS, LEAST_BIN, TABLES
 
-VERSION = "import-2"
+VERSION = "import-3"
 """The engine of imported runs; it counts up when the same file gives other tables."""
 # columns that are not real numbers
 _WHOLE = {
@@ -45,6 +45,7 @@ _WORDS = {
 # columns of sessions and of the real clock, which no file has
 _LEFT_OUT = {"flows_seen", "valid", "forwarder", "frames_lost", "ends_waited_ms"}
 _JAIN = 0.95  # from which index on shares are fair, as engines have it
+_ROUNDED_S = 0.001  # the interval of a proposed experiment is in whole ms
 
 
 def schema(table: str) -> dict[str, Any]:
@@ -92,7 +93,7 @@ def tables(found: Measured, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
         for number, flow in enumerate(flows)
     ]
     made = {
-        "runs": pl.DataFrame([_run(found)], infer_schema_length=None),
+        "runs": pl.DataFrame([_run(found, config)], infer_schema_length=None),
         "flows": pl.DataFrame(listed, infer_schema_length=None),
         "classes": pl.DataFrame(
             [
@@ -150,13 +151,13 @@ def _classes(flows: list[Flow], config: dict[str, Any]) -> list[list[int]]:
     return list(found.values())
 
 
-def _run(found: Measured) -> dict[str, Any]:
+def _run(found: Measured, config: dict[str, Any]) -> dict[str, Any]:
     flows = [flow for flow in found.flows if "goodput_mbit" in flow.figures]
     row: dict[str, Any] = {"goodput_total_mbit": sum(flow.goodput_mbit for flow in flows) if flows else None}
     tcp = [flow for flow in flows if flow.kind == "flows"]
     if tcp:
         row["jain"] = _jain([flow.goodput_mbit for flow in tcp])
-        row |= _convergence(tcp)
+        row |= _convergence(tcp, found, config)
     counted = [flow.figures["retransmissions"] for flow in found.flows if "retransmissions" in flow.figures]
     if counted and len(counted) == len([flow for flow in found.flows if flow.kind == "flows"]):
         row["retransmissions"] = round(sum(counted))
@@ -185,16 +186,25 @@ def _jain(goodputs: list[float]) -> float | None:
     return sum(goodputs) ** 2 / squares if squares > 0 else None
 
 
-def _convergence(flows: list[Flow]) -> dict[str, float]:
-    """Return the time from the last start until the shares of one interval were first fair."""
+def _convergence(flows: list[Flow], found: Measured, config: dict[str, Any]) -> dict[str, float]:
+    """Return the time from the last start until the shares of one interval were first fair, as engines have it.
+
+    The interval is one of several flows and begins after the last start. The time is known to an interval: nothing is
+    returned where the experiment has another one than the file.
+    """
+    if len(flows) < 2 or abs(found.interval_s - config["record"]["interval"] / 1e9) > _ROUNDED_S:
+        return {}
     last = max(flow.start_s for flow in flows)
     rows = [flow.series.select("time_s", "goodput_mbit") for flow in flows if "goodput_mbit" in flow.series.columns]
     if len(rows) < len(flows):
         return {}
-    shares = pl.concat(rows).filter(pl.col("time_s") > last).group_by("time_s", maintain_order=True).agg("goodput_mbit")
-    for time, values in shares.sort("time_s").iter_rows():
-        if len(values) == len(flows) and None not in values and (_jain(values) or 0.0) >= _JAIN:
+    shares = pl.concat(rows).group_by("time_s", maintain_order=True).agg("goodput_mbit").sort("time_s")
+    begun = 0.0
+    for time, values in shares.iter_rows():
+        whole = begun >= last and len(values) == len(flows) and None not in values
+        if whole and (_jain(values) or 0.0) >= _JAIN:
             return {"convergence_s": time - last}
+        begun = time
     return {}
 
 
