@@ -82,7 +82,8 @@ def _shares(side: Side, title: str) -> Shares | None:
                 f"{sum(one == kind for one in most.values())} of {own.height}",
             ]
         )
-    return Shares(title, _says(held, most, kinds, per_flow=each["flows"].max() != 1), rows, _seeds(held) > 1)
+    says = _says(held, most, kinds, per_flow=each["flows"].max() != 1)
+    return Shares(title, f"In the runs of {title}: {says}" if title else says, rows, _seeds(held) > 1)
 
 
 def _held(runs: pl.DataFrame, kinds: Sequence[str], cells: dict[str, str]) -> pl.DataFrame:
