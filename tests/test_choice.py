@@ -163,6 +163,11 @@ def test_an_imported_run_lies_beside_its_simulation(tmp_path: Path, command: Com
     picture = plotting.plot(both)
     assert (picture.why or "").startswith("kind series: one run by import-3 and by ")
     assert all(len(row) == 2 for row in picture.grid)
+    for key, axes in picture.panels.items():  # where the file has nothing to draw, that is said; where it has, not
+        said = [text.get_text() for text in axes.texts]
+        assert (not axes.lines and not axes.collections) == (said == ["not in the file"]), (key, said)
+    assert any(not axes.lines for axes in picture.panels.values())
+    assert '"not in the file"' in interactive.page(picture)
     for options in others(picture):
         assert plotting.plot(both, **options).panels
     # a tool that was not at the queue knows no packets: nothing of them is offered

@@ -36,6 +36,7 @@ _NEAR = 0.05  # of an axis of time, which it does not leave out
 _STEPS = ("cwnd", "ssthresh", "in_flight", "backlog_packets", "backlog_bytes")
 _COUNTS = ("ce_marks", "sce_marks", "drops", "retransmissions")
 _DRAWN = {"step-before": "steps-pre", "step-after": "steps-post", "linear": "default"}
+EMPTY = "no values"  # in a panel without a line
 _ALONE = Style("#222222", "", "-", "")  # of a panel without groups
 BASE, TOP = "base of the area", "top of the area"  # columns of what is stacked
 _MOST_BARS = 12  # values of x over which shares are bars
@@ -71,6 +72,7 @@ def stacked_series(
     columns: str | None = None,
     marks: Sequence[tuple[float, str]] = (),
     states: Mapping[str, Sequence[Band]] | None = None,
+    why_empty: Mapping[Any, str] | None = None,
     x_label: str | None = None,
     title: str | None = None,
 ) -> Picture:
@@ -78,6 +80,7 @@ def stacked_series(
 
     `columns` names a column of all frames whose values stand side by side. `marks` are times and texts of vertical
     lines, such as changes of rate. `states` are stretches of time of each sender, drawn as ribbons above the panels.
+    `why_empty` says of a value of `columns` what its panels without a line have in place of one: "no values" otherwise.
     A group has one colour in all panels. A line of more than 5000 points is drawn by
     the first, lowest, highest and last of each pixel column. The keys of `panels` of the figure are the values of
     `columns`, if any, and the number of the panel.
@@ -129,6 +132,11 @@ def stacked_series(
                     _line_of(axes, line, x, one, label, drawn[label])
             if one.ceiling and ceiling is not None:
                 _ceiling(axes, ceiling.filter(pl.col(columns) == key[0]) if columns else ceiling, x, one)
+            if columns and part.is_empty():
+                why = axes.text(
+                    0.5, 0.5, (why_empty or {}).get(key[0], EMPTY), transform=axes.transAxes, ha="center", color=GUIDE
+                )
+                why.set_fontsize("small")
             for value, text in one.levels:
                 axes.axhline(value, color=GUIDE, linewidth=0.9, linestyle="--", zorder=1.5, label=f"_{text}")
                 axes.annotate(

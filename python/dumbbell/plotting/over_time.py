@@ -20,6 +20,7 @@ from dumbbell.results.aggregate import Axis, Samples
 from dumbbell.results.columns import axis_label
 from dumbbell.results.results import Results
 from dumbbell.results.run import CAPACITY, OVER_TIME, over_time
+from dumbbell.results.versions import kind
 
 _SERIES = ("goodput", "srtt", "sojourn", "cwnd", "signals")
 _OF_ONE = ("rates", *_SERIES[1:])  # of a single run
@@ -122,11 +123,33 @@ def series(results: Results, asked: Asked) -> Picture:
     said += [_REPAIRED] * (bool({"goodput", "rates"} & {*wanted}) and _above_the_rate(frames["series"], first))
     title = "; ".join(said) or None
     states = control_states(first, asked.time) if alone and not asked.value else {}
-    picture = figures.stacked_series(panels, columns=beside, marks=_rate_changes(first), states=states, title=title)
+    picture = figures.stacked_series(
+        panels,
+        columns=beside,
+        marks=_rate_changes(first),
+        states=states,
+        why_empty=_why_empty(first, frames["queue_series"], beside),
+        title=title,
+    )
     interval = frames["queue_series"].frame["time_s"].unique().sort().diff().min()
     if isinstance(interval, float) and not results.sessions and {_panel(name)[1] for name in wanted} & {*SAWTOOTH}:
         picture.hint = hint(first, interval)
     return picture
+
+
+def _why_empty(results: Results, queue: Samples, beside: str | None) -> dict[str, str]:
+    """Return for each value of `beside` that only imported runs have why something of it is not known."""
+    if beside is None:
+        return {}
+    engines = results.runs.select("key", imported=pl.col("engine_version").map_elements(kind, pl.String) == "import")
+    of = (
+        queue.frame.select("key", beside)
+        .unique()
+        .join(engines, on="key")
+        .group_by(beside)
+        .agg(pl.col("imported").all())
+    )
+    return {str(text): "not in the file" for text in of.filter("imported")[beside]}
 
 
 def _while_it_lasts(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:

@@ -32,10 +32,10 @@ from dumbbell.figures.interactive.sheet import (
     tips,
     zoom,
 )
-from dumbbell.figures.over_time import BASE, TOP, Series, beginning, holds, is_areas, stacked
+from dumbbell.figures.over_time import BASE, EMPTY, TOP, Series, beginning, holds, is_areas, stacked
 from dumbbell.figures.ribbon import SHADES
 
-_PANEL_HIGH, _RIBBON = 110, 22  # px
+_WIDE, _PANEL_HIGH, _RIBBON = 900, 110, 22  # px
 _LEFT = 130  # px of the names and numbers of panels
 _FEW_POINTS = 1500  # of a line, where there are many lines
 _MANY_LINES = 24
@@ -146,6 +146,7 @@ class _Whole:
     controls: list[Control]
     labels: list[str]
     marks: Sequence[tuple[float, str]]
+    why_empty: Mapping[Any, str]
     times: Numbers
     most: int  # points of a line
 
@@ -182,6 +183,7 @@ def stacked_series(options: Mapping[str, Any], words: Mapping[str, Any], chosen:
         controls=controls,
         labels=[label for label in labels if label],
         marks=options["marks"],
+        why_empty=options["why_empty"] or {},
         times=finite(*(numbers(rows[x]) for rows, _ in frames)),
         most=_FEW_POINTS if many else MOST_POINTS,
     )
@@ -266,13 +268,20 @@ def _panel(number: int, one: Series, rows: pl.DataFrame, label: str, whole: _Who
         layers.append({"data": {"values": ceiling}, "transform": whole.filters, "mark": line, "encoding": at})
         words = {"type": "text", "text": name, "align": "right", "baseline": "bottom", "dy": -3}
         layers.append({"data": {"values": ceiling[-1:]}, "mark": words, "encoding": {"x": across, "y": own_y}})
+    there = {point.get("c0") for point in data}
+    empty = [
+        {"c0": label, "why": whole.why_empty.get(c, EMPTY)} for c, label in whole.runs.items() if label not in there
+    ]
+    if empty:
+        at = {"x": {"value": _WIDE / 2}, "y": {"value": _PANEL_HIGH / 2}, "text": {"field": "why"}}
+        layers.append({"data": {"values": empty}, "transform": whole.filters, "mark": "text", "encoding": at})
     for value, text in one.levels:
         at = {"y": {"datum": value, "type": "quantitative"}, "tooltip": {"value": text}}
         layers.append({"mark": {"type": "rule", "strokeDash": [4, 3]}, "encoding": at})
     for time, text in whole.marks:
         at = {"x": {"datum": time, "type": "quantitative"}, "tooltip": {"value": f"{text} at {time:g} s"}}
         layers.append({"mark": {"type": "rule", "strokeDash": [2, 3], "strokeWidth": 1.5}, "encoding": at})
-    size = {"width": 900, "height": _PANEL_HIGH}
+    size = {"width": _WIDE, "height": _PANEL_HIGH}
     return {**size, "data": {"values": data}, "transform": whole.filters, "layer": layers}
 
 
@@ -326,7 +335,7 @@ def _ribbons(states: Mapping[str, Any], whole: _Whole) -> list[Spec]:
         ],
     }
     ribbon: Spec = {"mark": {"type": "rect", "clip": True}, "encoding": encoding, "data": {"values": data}}
-    return [{"width": 900, "height": _RIBBON * len(states), **ribbon}]
+    return [{"width": _WIDE, "height": _RIBBON * len(states), **ribbon}]
 
 
 def _of_time(times: Numbers) -> list[float]:
