@@ -113,7 +113,7 @@ def test_what_only_one_side_has_is_named(tmp_path: Path) -> None:
     a = made(tmp_path / "a.duckdb", **common, matrix={"bottleneck.rate": ["5Mbit", "10Mbit"]})
     b = made(tmp_path / "b.duckdb", **common, matrix={"bottleneck.rate": ["10Mbit", "15Mbit", "20Mbit"]})
     text = a.diff(b).markdown()
-    assert "1 cells only in A, 2 only in B" in text and "1 cell in both" in text
+    assert "1 cell only in A, 2 only in B" in text and "1 cell in both" in text
     with pytest.raises(InputError, match="of 1 and 3 cells none is in both"):
         a.where("rate=5Mbit").diff(b)
 

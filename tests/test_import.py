@@ -328,7 +328,11 @@ def test_from_a_capture_to_a_comparison_in_two_commands(tmp_path: Path, command:
     (tmp_path / "far.pcap.gz").write_bytes((SAMPLES / "far.pcap.gz").read_bytes())
     first = command("import", "far.pcap.gz", "--run", "-o", "r.duckdb")
     assert first.returncode == 0 and first.stdout == "far.toml\n"
-    assert "1 runs done" in first.stderr and "assumed: bottleneck.rate" in first.stderr
+    assert (
+        "1 run done" in first.stderr
+        and "1 file imported:" in first.stderr
+        and "assumed: bottleneck.rate" in first.stderr
+    )
     second = command("table", "r.duckdb", "--engine", "all", "--value", "goodput")
     rows = [line for line in second.stdout.splitlines() if line.startswith(("| import-", "| 0."))]
     assert len(rows) == 2 and not any("0 of" in row for row in rows)
@@ -454,7 +458,7 @@ def test_a_file_may_be_the_measurement_of_an_experiment(tmp_path: Path, command:
     compared = command("compare", "r.duckdb", "--engines", "--engine", "import")
     assert compared.returncode == 0 and "the only cell" in compared.stdout and "nan" not in compared.stdout
     two = command("import", "up.ss.txt", "--as", "lab.toml", "--set", "flows[0].count=2", "-o", "s.duckdb")
-    assert two.returncode == 2 and "1 flows of TCP or QUIC are in the file, and 2 in lab" in two.stderr
+    assert two.returncode == 2 and "the file has 1 flow of TCP or QUIC, and lab 2" in two.stderr
 
 
 @pytest.mark.parametrize(

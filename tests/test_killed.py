@@ -320,7 +320,7 @@ def test_nothing_is_left_of_a_killed_run_once_the_next_command_has_started(engin
         assert place.left(output) == {}, told
         runs = kept(output)
         unfinished += runs < seeds
-        if done := re.search(r"(\d+) runs done", said):
+        if done := re.search(r"(\d+) runs? done", said):
             assert runs == int(done[1]), told
         report = sweep.run([experiment.load(plan)], output, engine=by_name(engine), progress=False)
         assert (report.done, report.kept, report.failed) == (seeds - runs, runs, []), told

@@ -220,7 +220,7 @@ def test_a_broken_plugin_gives_one_line_and_costs_only_its_runs(
     if broken in ("abi", "null", "symbol"):  # found before anything runs
         assert done.returncode == 2 and not rest and 'matrix."bottleneck.aqm"[1]: bottleneck.aqm.plugin: ' in line
     else:
-        assert done.returncode == 1 and "1 runs done, 0 kept from before, 1 failed" in rest[0]
+        assert done.returncode == 1 and "1 run done, 0 kept from before, 1 failed" in rest[0]
         tested = command("plugin", "test", path, "--within", "2", "--runs", "3")
         assert tested.returncode == 2 and len(tested.stderr.splitlines()) == 1 and not tested.stdout, tested
         assert said.partition("(")[0] in tested.stderr

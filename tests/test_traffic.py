@@ -409,7 +409,7 @@ def test_runs_without_flows_fall_over_nothing(tmp_path: Path, command: Command) 
         'duration = "2s"\n[bottleneck]\nrate = "10Mbit"\naqm = "codel"\n[[web]]\ncc = "reno"\narrivals = "20/s"\n'
     )
     assert command("run", "only.toml", "-o", "r.duckdb").returncode == 0
-    assert command("run", "only.toml", "-o", "r.duckdb", "--dry-run").stdout.startswith("1 runs, 1 of them already")
+    assert command("run", "only.toml", "-o", "r.duckdb", "--dry-run").stdout.startswith("1 run, 1 of them already")
     for line in (
         ["compare", "r.duckdb", "linux-6.12"],
         ["draft", "sce", "r.duckdb"],

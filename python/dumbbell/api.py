@@ -5,7 +5,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from dumbbell.engines import by_name, sweep
-from dumbbell.errors import Conflict, WrongValue, shown
+from dumbbell.errors import Conflict, WrongValue, count, shown
 from dumbbell.experiment.file import Experiment, load, parse
 from dumbbell.notebook import Results
 from dumbbell.scratch import Scratch
@@ -65,7 +65,8 @@ def run(
         raise KeyboardInterrupt
     if report.failed:
         cell, text = report.failed[0]
-        raise RuntimeError(f"{len(report.failed)} runs failed; the first: {cell.matrix} seed {cell.seed}: {text}")
+        failed = count(len(report.failed), "run")
+        raise RuntimeError(f"{failed} failed; the first: {cell.matrix} seed {cell.seed}: {text}")
     return Results(path, keys=keys, sweep=report, folder=folder)
 
 

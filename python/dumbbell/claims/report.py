@@ -9,6 +9,7 @@ from typing import Any
 
 from dumbbell.claims.judging import FAILS, HOLDS, NO_DATA, Interval, Verdict
 from dumbbell.claims.language import Claims
+from dumbbell.errors import count
 from dumbbell.results.tables import aligned, half_text, number
 
 _MOST_NAMED = 4  # cells
@@ -28,7 +29,7 @@ def value(verdict: Verdict) -> str:
     if verdict.cells == 1:
         return _mean(verdict.value)
     if verdict.claim.quantifier.is_mean:
-        return f"{_mean(verdict.value)} ({known} cells)"
+        return f"{_mean(verdict.value)} ({count(known, 'cell')})"
     share = f"{verdict.held} of {known} cells ({verdict.share_low:.2f}..{verdict.share_high:.2f})"
     return f"{share}, mean {_mean(verdict.value)}"
 

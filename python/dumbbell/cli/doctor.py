@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dumbbell.engines.needs import Check
-from dumbbell.errors import InputError, UnknownName, one_line
+from dumbbell.errors import InputError, UnknownName, count, one_line
 from dumbbell.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def _shared_memory() -> Check:
     if status.f_flag & os.ST_NOEXEC:
         return Check(what, "no programs may run there (noexec)", f"mount -o remount,exec {what}")
     free = status.f_bavail * status.f_frsize
-    found = f"{free / 1e9:.1f} GB free: {free // CELL_BYTES} runs at a time"
+    found = f"{free / 1e9:.1f} GB free: {count(free // CELL_BYTES, 'run')} at a time"
     larger = f"--shm-size=2g for a container, or: mount -o remount,size=2G {what}"
     return Check(what, found, "" if free >= CELL_BYTES else larger)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dumbbell.errors import Conflict, InputError, Unfit, Unwritable, WrongValue, one_line, several
+from dumbbell.errors import Conflict, InputError, Unfit, Unwritable, WrongValue, count, one_line, several
 from dumbbell.experiment import units
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def import_(
     for one in found:
         _say(one)
     kept = f", {len(found) - len(added)} kept from before" if len(added) < len(found) else ""
-    print(f"{len(added)} files imported{kept}: {output}", file=sys.stderr)
+    print(f"{count(len(added), 'file')} imported{kept}: {output}", file=sys.stderr)
     print("\n".join(map(str, drafts)), end="\n" * bool(drafts))
     if simulate:
         from dumbbell.cli.run import carry_out
@@ -229,10 +229,10 @@ def _say(one: Imported) -> None:
     lines = [f"{one.path}: {about}"]
     lines += [f"  flow {number}: {_in_words(flow)}" for number, flow in enumerate(one.measured.flows[:_MOST_SAID])]
     if (more := flows - _MOST_SAID) > 0:
-        lines.append(f"  and {more} flows more")
+        lines.append(f"  and {count(more, 'flow')} more")
     lines += [f"  assumed: {text}" for text in one.assumed[:_MOST_SAID]]
     if (more := len(one.assumed) - _MOST_SAID) > 0:
-        lines.append(f"  assumed: {more} keys more, as the file of --propose says")
+        lines.append(f"  assumed: {count(more, 'key')} more, as the file of --propose says")
     if one.assumed:
         lines.append("  what you know better: --set KEY=VALUE")
     lines += [f"  {note}" for note in one.measured.notes]

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 import dumbbell.experiment.plugins.known as plugins
-from dumbbell.errors import Failed, InputError, Missing, one_line
+from dumbbell.errors import Failed, InputError, Missing, count, one_line
 from dumbbell.experiment.plugins import process, project, trust
 
 plugin = typer.Typer(rich_markup_mode=None)
@@ -62,7 +62,7 @@ def test(
     except RuntimeError as error:
         raise Failed(file, "", one_line(str(error)), "a plugin that stands its test") from None
     done, made = json.loads(tried)
-    parts = [f"{done} sequences of operations"] * bool(done) + [f"{made} runs"] * bool(made)
+    parts = [f"{count(done, 'sequence')} of operations"] * bool(done) + [count(made, "run")] * bool(made)
     print(f"{found.algorithm.name}: {' and '.join(parts) or 'nothing'} tried, nothing wrong")
 
 

@@ -14,7 +14,7 @@ from dumbbell.cli.status import FAILED, INTERRUPTED
 from dumbbell.engines import estimate, sweep
 from dumbbell.engines.base import Engine
 from dumbbell.engines.sim import Simulator
-from dumbbell.errors import Conflict, one_line
+from dumbbell.errors import Conflict, count, one_line
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment, load
 from dumbbell.experiment.plugins import trust as trusting
@@ -103,13 +103,13 @@ def carry_out(
         kept = f", {plan.kept} of them already in {output}" if plan.kept else ""
         where = f"on {workers} cores" if workers > 1 else "one after the other"
         costs = f"about {_duration(plan.seconds)} {where}, {_size(plan.size)} in {output}"
-        print(f"{plan.runs} runs{kept}; {costs}")
+        print(f"{count(plan.runs, 'run')}{kept}; {costs}")
         return
     if (size := estimate.size(experiments)) > _LARGE:
         advice = "a longer record.interval or record.series = false makes it smaller"
         print(f"{output}: this may take up to {_size(size)}{_free(output)}; {advice}", file=sys.stderr)
     report = sweep.run(experiments, output, jobs=jobs, cluster=cluster, engine=engine, on_failure=_failure)
-    counts = f"{report.done} runs done, {report.kept} kept from before, {len(report.failed)} failed"
+    counts = f"{count(report.done, 'run')} done, {report.kept} kept from before, {len(report.failed)} failed"
     print(f"{counts}{', interrupted' if report.interrupted else ''}: {output}", file=sys.stderr)
     if report.interrupted:
         raise typer.Exit(INTERRUPTED)

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from dumbbell.errors import count
 from dumbbell.results import salvage
 
 store = typer.Typer(no_args_is_help=True, add_completion=False, help="Check a results file, and save what is readable.")
@@ -26,4 +27,4 @@ def save_(
     """Write every run that can be read whole to a new results file."""
     found = salvage.save(results, output)
     lost = found.tables["runs"].rows - len(found.whole)
-    print(f"{len(found.whole)} runs saved, {lost} lost: {output}")
+    print(f"{count(len(found.whole), 'run')} saved, {lost} lost: {output}")

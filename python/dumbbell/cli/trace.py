@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dumbbell.cli import one_run
+from dumbbell.errors import count
 from dumbbell.experiment import units
 
 Option = typer.Option
@@ -79,4 +80,4 @@ def trace(
             print(f"not quite the same on Linux: {note}", file=sys.stderr)
     written = writing.write(chosen, path, asked, captures)
     print(path)
-    print(f"{written.packets} packets", file=sys.stderr)
+    print(count(written.packets, "packet"), file=sys.stderr)

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pyarrow as pa
 
-from dumbbell.errors import InputError, Unfit, listed
+from dumbbell.errors import InputError, Unfit, count, listed
 from dumbbell.exchange import setup, tables
 from dumbbell.exchange.measured import Measured
 from dumbbell.experiment import matrix
@@ -74,8 +74,8 @@ def described(path: Path, found: Measured, cell: Cell) -> Imported:
     there = {"flows": flows, "udp": len(found.flows) - flows}
     for kind in ("udp", "flows"):
         if there[kind] != counted[kind]:
-            what = {"flows": "flows of TCP or QUIC", "udp": "sources of UDP, pings included"}[kind]
-            says = f"{there[kind]} {what} are in the file, and {counted[kind]} in {cell.experiment}"
+            what, of = {"flows": ("flow", "TCP or QUIC"), "udp": ("source", "UDP, pings included")}[kind]
+            says = f"the file has {count(there[kind], what)} of {of}, and {cell.experiment} {counted[kind]}"
             raise Unfit(str(path), "", says, "an experiment of these flows")
     return Imported(path, cell.experiment, found, cell, known=setup.paths(cell.given))
 

@@ -14,6 +14,7 @@ from jinja2 import Environment, StrictUndefined, Template, TemplateError, nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 
+from dumbbell.errors import count
 from dumbbell.pages import words
 from dumbbell.pages.evidence import Evidence
 from dumbbell.pages.values import Answers, Between, Other, PageError, Values, pairs
@@ -179,4 +180,4 @@ def made(evidence: Evidence, experiments: tuple[str, ...] = ()) -> str:
     of_seeds = words.listed(counts) if len(counts) <= 2 else f"{counts[0]} to {counts[-1]}"
     name = "engine" if len(engines) == 1 else "engines"
     plural = "seed" if counts == [1] else "seeds"
-    return f"{runs} runs by {name} {words.listed(engines)}, {of_seeds} {plural} per cell."
+    return f"{count(runs, 'run')} by {name} {words.listed(engines)}, {of_seeds} {plural} per cell."

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.errors import Missing, Nothing, Unfit, UnknownName, flag
+from dumbbell.errors import Missing, Nothing, Unfit, UnknownName, count, flag
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import FEW_PANELS, Asked
 from dumbbell.plotting.choice import VERSIONS
@@ -91,8 +91,8 @@ def _drawn(found: Sequence[tuple[str, Diff]], first: str, values: Sequence[str],
         x_label=f"change from {first}" + f" to {others[0]}" * (len(others) == 1) + ", %",
         title=sure
         + "; arrows: beyond the axis" * (ends > limit)
-        + f"; mean over {cells} cells" * (not each)
-        + f"; {len(set(names)) - len(order)} measures left out" * (len(set(names)) > len(order)),
+        + f"; mean over {count(cells, 'cell')}" * (not each)
+        + f"; {count(len(set(names)) - len(order), 'measure')} left out" * (len(set(names)) > len(order)),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell.errors import Nothing, Unfit, flag
+from dumbbell.errors import Nothing, Unfit, count, flag
 from dumbbell.experiment.matrix import get_path, parse_path
 from dumbbell.results.store import Store
 from dumbbell.results.tables import aligned, number
@@ -155,7 +155,7 @@ def compare(
         version = chosen(cells.versions, wanted, cells.names)
         known = texts(cells.versions, cells.names)
         if version is None:
-            some = f"; {sum(cells.late.values())} runs were too late to count" if cells.late else ""
+            some = f"; {_were(sum(cells.late.values()), 'run')} too late to count" if cells.late else ""
             raise Nothing(
                 str(place),
                 "--engines",
@@ -278,13 +278,18 @@ def scores(compared: Compared) -> str:
     return aligned(["error", "cells", "median", "p90", "worst", "bar", "worst cell"], rows, words=(0, 5, 6))
 
 
+def _were(number: int, what: str) -> str:
+    """Return `1 cell was`, `2 cells were`."""
+    return f"{count(number, what)} {'was' if number == 1 else 'were'}"
+
+
 def markdown(compared: Compared) -> str:
     """Return table and scores, with the engines that they are of."""
     first, second = compared.names or compared.engines
-    alone = f" {compared.alone} cells were run on one of them only." if compared.alone else ""
+    alone = f" {_were(compared.alone, 'cell')} run on one of them only." if compared.alone else ""
     seeds = [sorted({pair.seeds[which] for pair in compared.pairs}) for which in (0, 1)]
     texts = [" or ".join(map(str, of_engine)) for of_engine in seeds]
     seeds_text = f"Seeds of a cell: {texts[0]} and {texts[1]}."
-    late = f" {compared.invalid} runs in real time were too late to count." if compared.invalid else ""
+    late = f" In real time {_were(compared.invalid, 'run')} too late to count." if compared.invalid else ""
     text = f"First {first}, second {second}; the error is that of the first. {seeds_text}{alone}{late}"
     return "\n\n".join([text, table(compared), scores(compared)])

@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 from scipy.special import stdtr
 
-from dumbbell.errors import Conflict, Missing, Nothing, Unfit, UnknownName
+from dumbbell.errors import Conflict, Missing, Nothing, Unfit, UnknownName, count
 from dumbbell.results import pairing
 from dumbbell.results.aggregate import students, times
 from dumbbell.results.columns import COLUMNS, axis_label
@@ -73,19 +73,19 @@ class Diff:
         return "\n\n".join([*parts, self._verdict()])
 
     def _verdict(self) -> str:
-        count = self.frame.height
+        every = self.frame.height
         if not self.different:
             same = self.frame.filter(pl.col("difference") == 0).height
-            if same == count:
-                return f"No difference: all {count} compared figures are equal."
+            if same == every:
+                return f"No difference: all {every} compared figures are equal."
             smallest = min(self.frame["p"].drop_nulls().to_list(), default=None)
-            sure = "" if smallest is None else f"; smallest p {smallest:.2g}, which {count} comparisons give by chance"
-            return f"No difference: {same} of {count} compared figures are equal, the others within chance{sure}."
+            sure = "" if smallest is None else f"; smallest p {smallest:.2g}, which {every} comparisons give by chance"
+            return f"No difference: {same} of {every} compared figures are equal, the others within chance{sure}."
         cells = self.frame.filter("differs")["pair"].n_unique()
         measures = int(self.measures["differs"].sum())
         more = "" if measures else " (--cells lists them)"
         return (
-            f"Different: {_count(measures, 'measure')} over all cells; single figures in {_count(cells, 'cell')}{more}."
+            f"Different: {count(measures, 'measure')} over all cells; single figures in {count(cells, 'cell')}{more}."
         )
 
     def __repr__(self) -> str:
@@ -138,10 +138,6 @@ def _opposite(rows: pl.DataFrame) -> list[str]:
     """Return the measures whose means over all cells change in the other direction than their cells do on average."""
     several = rows.filter((pl.col("cells") > 1) & ((pl.col("b") - pl.col("a")) * pl.col("change") < 0))
     return [axis_label(row["measure"], row["table"]).partition(",")[0] for row in several.iter_rows(named=True)]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def percent(share: float) -> str:
@@ -225,7 +221,7 @@ def _how(compared: pl.DataFrame) -> str:
     if kinds["paired"].any() and not kinds["paired"].all():
         way = "paired seed by seed where both have the seeds"
     why = " seeds (runs that are equal count once)" if kinds["n"].n_unique() > 1 else ""
-    return f"{_count(compared['pair'].n_unique(), 'cell')} in both, n = {times(kinds['n'])}{why}; {way}."
+    return f"{count(compared['pair'].n_unique(), 'cell')} in both, n = {times(kinds['n'])}{why}; {way}."
 
 
 def _long(results: Results, values: Sequence[str]) -> pl.DataFrame:

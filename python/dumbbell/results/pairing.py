@@ -8,7 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import Nothing, Unfit, flag
+from dumbbell.errors import Nothing, Unfit, count, flag
 from dumbbell.experiment import matrix
 from dumbbell.results import dimensions as dims
 from dumbbell.results import selecting
@@ -47,7 +47,7 @@ def of_two(first: Results, second: Results) -> tuple[pl.DataFrame, list[str], tu
         lines.append(f"Other settings in {len(changed)} of the cells, which are paired by matrix: {settings}.")
     only = len(of_first) - len(common), len(of_second) - len(common)
     if any(only):
-        lines.append(f"Left out: {only[0]} cells only in A, {only[1]} only in B.")
+        lines.append(f"Left out: {count(only[0], 'cell')} only in A, {only[1]} only in B.")
     unknown = sorted(_keys_of(of_first) ^ _keys_of(of_second))
     if unknown:
         lines.append(f"Keys that only one of them knows: {', '.join(unknown[:10])}.")
@@ -164,7 +164,7 @@ def by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], tuple[st
     ]
     lines = [f"{results.path}: {name.strip()} {values[0]} (A) against {values[1]} (B)."]
     if len(sides) > len(both):
-        lines.append(f"Left out: {len(sides) - len(both)} cells that only one of the two has.")
+        lines.append(f"Left out: {count(len(sides) - len(both), 'cell')} that only one of the two has.")
     lines += [f"{note}." for note in results.notes]
     unlike = _unlike_beside(results, rows, dimension.path)
     if unlike:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from dumbbell.errors import UnknownName, WrongValue, nearest
+from dumbbell.errors import UnknownName, WrongValue, count, nearest
 from dumbbell.experiment import other_names
 from dumbbell.results import parts
 from dumbbell.results.columns import axis_label
@@ -205,7 +205,7 @@ class Results(Runs):
         `where` keeps of them. A warning says what engines are left out.
         """
         for note in self._left_out:
-            warnings.warn(f'sql sees {len(self)} runs; {note}; engine("all") has all', stacklevel=2)
+            warnings.warn(f'sql sees {count(len(self), "run")}; {note}; engine("all") has all', stacklevel=2)
         tables = (*parts.OF_FLOWS, *parts.OF_CLASSES) if self._of_parts else ()
         only = {"slowdowns"} if any(one.key == "from_bytes" for one in self._of_parts) else set(tables)
         kept = {}
@@ -226,7 +226,7 @@ class Results(Runs):
 
     def _summary(self) -> list[tuple[str, str]]:
         seeds = self._index["seed"].n_unique()
-        rows = [("runs", f"{len(self)}, {len(self._configs)} cells, {seeds} seeds")]
+        rows = [("runs", f"{len(self)}, {count(len(self._configs), 'cell')}, {count(seeds, 'seed')}")]
         rows += [(one.name, _listed(one.ordered)) for one in self.dimensions]
         return rows + [("", note) for note in self.notes]
 

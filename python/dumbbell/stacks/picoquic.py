@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dumbbell import _native
 from dumbbell.engines.linux.work import Told
-from dumbbell.errors import Unfit, Unreadable, WrongValue, one_line
+from dumbbell.errors import Unfit, Unreadable, WrongValue, count, one_line
 from dumbbell.experiment.plugins import built
 from dumbbell.experiment.plugins.built import Built
 from dumbbell.stacks import needs, tree
@@ -111,7 +111,7 @@ def _compiled(work: Work, sources: Sources, name: str) -> Path:
         failure, needed = "it does not compile", "sources that do"
         seen = _Counter(work.told)
         work.run(Step(make, project, _environment(), failure, needed, needs.complaint_of_cmake), seen.see)
-        result.append(f"{seen.count} files" if seen.count else "nothing new")
+        result.append(count(seen.count, "file") if seen.count else "nothing new")
     return output / "libstack.so"
 
 

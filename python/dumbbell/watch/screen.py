@@ -11,6 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from dumbbell.errors import count
 from dumbbell.explain import words
 from dumbbell.watch.keys import Keyboard
 from dumbbell.watch.player import Player
@@ -140,8 +141,8 @@ def _links(found: Replay, at: int, width: int) -> Table:
 def _flows(found: Replay, at: int, width: int, rows: int) -> Table:
     numbers = ("Mbit/s", "cwnd", "RTT, ms", "sent again")
     names = max((len(one.name) for one in found.flows), default=0)
-    count, room = _rooms(width - _FIXED - names, 3)
-    bars = ("rate", "window", "RTT")[:count]
+    most, room = _rooms(width - _FIXED - names, 3)
+    bars = ("rate", "window", "RTT")[:most]
     table = _table([("", False), *((name, True) for name in numbers), ("state", False), *((b, False) for b in bars)])
     top = max((_top(one.rate_mbit) for one in found.flows), default=0.0)
     for one in found.flows[:rows]:
@@ -150,8 +151,8 @@ def _flows(found: Replay, at: int, width: int, rows: int) -> Table:
             continue
         values = [_number(one.rate_mbit[at]), _number(one.cwnd[at], 1), _number(one.rtt_ms[at])]
         tops = [(one.rate_mbit, top), (one.cwnd, _top(one.cwnd)), (one.rtt_ms, _top(one.rtt_ms))]
-        histories = [_history(*of, at, room) for of in tops[:count]]
+        histories = [_history(*of, at, room) for of in tops[:most]]
         table.add_row(one.name, *values, _count(one.retransmissions[at]), one.state[at].ljust(13), *histories)
     if len(found.flows) > rows:
-        table.add_row(f"… {len(found.flows) - rows} more flows")
+        table.add_row(f"… {count(len(found.flows) - rows, 'more flow')}")
     return table

@@ -14,6 +14,7 @@ from dumbbell.check.stack.cases import CASES, GROUPS
 from dumbbell.check.stack.measured import Flow
 from dumbbell.check.stack.model import DIFFERS, MEANING
 from dumbbell.check.stack.suite import Report, Result
+from dumbbell.errors import count
 
 _WIDTH = 120
 _SPACE = "\0"  # where no line may end
@@ -28,10 +29,6 @@ def controls(report: Report) -> list[str]:
 def of(report: Report, control: str) -> list[Result]:
     """Return the results of a control."""
     return [one for one in report.results if one.control == control]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'s' * (number != 1)}"
 
 
 def _closed(results: Sequence[Result]) -> dict[str, list[Result]]:
@@ -70,14 +67,14 @@ def headline(report: Report, control: str, other: str = "") -> list[str]:
         if other:
             too = [one for one in found if _same(report, one, other).seen.subject.closed(one.seen.scene.subjects)]
             beside = f", {other} in {'none' if not too else len(too)} of these"
-        cells = _count(len(found), "cell")
+        cells = count(len(found), "cell")
         lines.append(f'{control} closes the connection in {cells} of {len(results)}{beside}: "{words}"')
         lines += [f"    {case}: {', '.join(_when(one, words) for one in part)}" for case, part in _by_case(found)]
     for text, found in _crashed(results).items():
-        lines.append(f"{control} fails in {_count(len(found), 'cell')} of {len(results)}: {text}")
+        lines.append(f"{control} fails in {count(len(found), 'cell')} of {len(results)}: {text}")
         lines += [f"    {case}: {', '.join(one.place for one in part)}" for case, part in _by_case(found)]
     if not lines:
-        lines.append(f"{control} keeps every connection open in {_count(len(results), 'cell')}.")
+        lines.append(f"{control} keeps every connection open in {count(len(results), 'cell')}.")
     return lines
 
 
@@ -124,9 +121,9 @@ def totals(results: Sequence[Result]) -> str:
 
 def _summary(report: Report) -> str:
     parts = [
-        f"{name}: {_count(len(of(report, name)), 'verdict')}: {totals(of(report, name))}" for name in controls(report)
+        f"{name}: {count(len(of(report, name)), 'verdict')}: {totals(of(report, name))}" for name in controls(report)
     ]
-    return "\n".join([*parts, f"{report.runs} runs in {seconds(report.seconds)}"])
+    return "\n".join([*parts, f"{count(report.runs, 'run')} in {seconds(report.seconds)}"])
 
 
 def _signs(results: Sequence[Result]) -> str:
@@ -206,7 +203,7 @@ def markdown(report: Report, *, lead: Sequence[str] = (), other: str = "") -> st
         parts.append("\n".join([f"| case | question | {signs} | figures |", "|---|---|---|---|", *rows]))
         if lines := reasons(results, DIFFERS):
             parts.append("\n".join(["Unlike TCP's CUBIC, and no failure:", "", *(f"- {line}" for line in lines)]))
-    return "\n\n".join([*parts, f"{report.runs} runs in {seconds(report.seconds)}."]) + "\n"
+    return "\n\n".join([*parts, f"{count(report.runs, 'run')} in {seconds(report.seconds)}."]) + "\n"
 
 
 def _number(value: float) -> float | None:

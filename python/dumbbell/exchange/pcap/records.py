@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dumbbell import file_kinds
-from dumbbell.errors import Nothing, Unreadable, one_line
+from dumbbell.errors import Nothing, Unreadable, count, one_line
 
 ALLOWED = "a capture: pcap or pcapng"
 # magic number → order of bytes, fractions of a second
@@ -160,7 +160,7 @@ def _pcapng(path: Path, raw: bytes) -> Records:
         notes.append(f"cut off after packet {columns.count + len(found) + len(old)}: read up to there")
     _section(columns, raw, (found, old), order, interfaces, first)
     if timeless:
-        notes.append(f"{timeless} packets without a time are left out")
+        notes.append(f"left out: {count(timeless, 'packet')} without a time")
     return columns.records(raw, interfaces, notes, about)
 
 
