@@ -1,5 +1,6 @@
 """What differs between results: verdicts, intervals, ranking, exit status."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +84,56 @@ def test_pairs_by_seed_by_hand(tmp_path: Path) -> None:
     # differences 0.01, 0.02, 0.03: mean 0.02, s = 0.01, half = 4.302653 * 0.01 / sqrt(3), t = 3.4641, p = 0.0742
     assert (row["difference"], row["half"], row["p"]) == pytest.approx((0.02, 0.0248413, 0.0741799), abs=1e-6)
     assert (row["n"], row["paired"], row["differs"]) == (3, True, False)
-    assert row["change"] == pytest.approx(0.02 / 0.6)
+    # the interval of the change is that of the difference, in units of A
+    ends = [(0.02 + sign * 0.0248413) / 0.6 for sign in (-1, 1)]
+    assert (row["change"], row["change_low"], row["change_high"]) == pytest.approx((0.02 / 0.6, *ends), abs=1e-5)
+
+
+def values_of(side: str, *cells: Sequence[float | None]) -> pl.DataFrame:
+    """Return drops of some cells by seed, as `diff.held` has them."""
+    return pl.DataFrame(
+        {"pair": pair, "where": f"cell {pair}", "table": "runs", "measure": "drops", "part": "", "seed": seed}
+        | {"hash": f"{side} {pair} {seed}", "value": value}
+        for pair, cell in enumerate(cells)
+        for seed, value in enumerate(cell)
+        if value is not None
+    )
+
+
+def test_a_large_change_has_the_interval_of_its_difference() -> None:
+    """About 30 times as much: 161.8 to 196.9 on 6.1 has both ends."""
+    row = diff.held(values_of("a", [5.8, 6.1, 6.4]), values_of("b", [177.0, 186.0, 193.0]), ("A", "B")).frame.row(
+        0, named=True
+    )
+    ends = [(row["difference"] + sign * row["half"]) / row["a"] for sign in (-1, 1)]
+    assert [row["change_low"], row["change_high"]] == pytest.approx(ends) and 20 < ends[0] < ends[1] < 40
+
+
+def test_cells_that_change_both_ways_have_no_mean_change() -> None:
+    a = values_of("a", [10.0, 10.1, 10.2], [50.0, 50.1, 50.3])
+    found = diff.held(a, values_of("b", [30.1, 30.0, 30.3], [40.0, 40.3, 40.2]), ("A", "B"))
+    row = found.measures.row(0, named=True)
+    assert row["differs"] and (row["change"] > 0, row["rises"], row["falls"]) == (True, 1, 1)
+    text = found.markdown()
+    assert "| rises in 1 cell, falls in 1 |" in text and "%" not in text.partition("\n\n")[2].replace("95 % i", "")
+    assert "-: cells that change both ways have no mean change." in text and "2 of 2" in text
+    one_way = diff.held(a, values_of("b", [30.1, 30.0, 30.3], [60.0, 60.3, 60.2]), ("A", "B")).markdown()
+    assert "rises" not in one_way and " to +" in one_way and "\n-: " not in one_way
+
+
+def test_why_there_are_fewer_seeds_is_said() -> None:
+    whole, part = [1.0, 2.0, 3.0], [1.0, 2.0, None]
+    b = values_of("b", [2.0, 3.0, 5.0], [3.0, 4.0, 7.0])
+    fewer = diff.held(values_of("a", whole, part), b, ("A", "B")).lines[-1]
+    assert "n = 2 to 3 seeds (fewer where a cell has fewer runs);" in fewer
+    others = [frame.with_columns(measure=pl.lit("ce_marks")) for frame in (values_of("a", whole, whole), b)]
+    lacking = pl.concat([values_of("a", part, part), others[0]]), pl.concat([b, others[1]])
+    assert "n = 2 to 3 seeds (fewer where a run has no value);" in diff.held(*lacking, ("A", "B")).lines[-1]
+    same = [
+        frame.with_columns(hash=pl.when(pl.col("pair") == 0).then(pl.lit("one")).otherwise("hash"))
+        for frame in (values_of("a", whole, whole), b)
+    ]
+    assert "n = 1 to 3 seeds (runs that are equal count once);" in diff.held(same[0], same[1], ("A", "B")).lines[-1]
 
 
 def test_means_of_other_seeds_by_hand(tmp_path: Path) -> None:

@@ -262,6 +262,25 @@ def test_findings_name_keys_that_a_matrix_joins_and_what_lies_between(tmp_path: 
     assert "20Mbit, 40ms (B)</b>" in two and "first and the last value" not in two
 
 
+def test_cells_that_change_both_ways_have_no_mean_change(tmp_path: Path) -> None:
+    path = tmp_path / "r.duckdb"
+    results = made(path, matrix={"bottleneck.rate": ["5Mbit", "10Mbit"], "bottleneck.aqm.target": ["5ms", "9ms"]})
+    values = {("5Mbit", "5ms"): 0.3, ("5Mbit", "9ms"): 0.9, ("10Mbit", "5ms"): 0.8, ("10Mbit", "9ms"): 0.7}
+    rows = [
+        [value, key]
+        for (rate, target), value in values.items()
+        for key in results.where(f"rate={rate}", f"target={target}").keys
+    ]
+    with duckdb.connect(str(path)) as connection:
+        connection.executemany("UPDATE runs SET jain = ? + seed * seed / 1000 WHERE key = ?", rows)
+    text = dumbbell.open(path).report(tmp_path / "x.html").read_text(encoding="utf-8")
+    assert "<b>bottleneck.aqm.target: 5ms (A) against 9ms (B)</b>" in text
+    row = text.partition('data-show="runs.jain"')[2].partition("</tr>")[0]
+    assert row.endswith(
+        '<td class="number">rises in 1 cell, falls in 1</td><td class="number">-</td><td class="number">2 of 2</td>'
+    )
+
+
 def test_who_gets_more_is_said_where_seeds_leave_no_doubt(tmp_path: Path) -> None:
     results = made(tmp_path / "r.duckdb", matrix={"bottleneck.rate": ["5Mbit", "10Mbit"]})
     # at 5 Mbit/s 7.9 ± 11, seed by seed, at 10 Mbit/s 1 ± 0.2

@@ -19,7 +19,7 @@ from dumbbell.report.sources import Runs
 from dumbbell.results import diff, pairing
 from dumbbell.results import dimensions as dims
 from dumbbell.results.columns import axis_label
-from dumbbell.results.diff import Diff, interval, percent
+from dumbbell.results.diff import Diff, both_ways, interval, opposite_means, percent
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.results import Results
 from dumbbell.results.tables import number
@@ -33,6 +33,7 @@ _HEADLINES = (
     *("runs.mark_share", "runs.drop_share", "flows.goodput_mbit", "flows.rtt_mean_ms", "flows.retransmissions"),
     *("runs.convergence_s", "classes.relative_throughput"),
 )
+_name = pl.concat_str("table", pl.lit("."), "measure")
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,10 @@ def rankings(of: Sequence[Side]) -> list[Ranking]:
             if by in differing:
                 pairs = {one: (differing.get(a), differing.get(b)) for one, (a, b) in between.get(by, {}).items()}
                 heading = f"{side.name}: {title}" if len(of) > 1 else title
-                found.append(Ranking(heading, differing[by].lines[1:], _rows(differing[by]), _beyond(pairs)))
+                rows = _rows(differing[by])
+                shown = differing[by].measures.filter("differs", _name.is_in([row["measure"] for row in rows]))
+                beyond = [*_beyond(pairs), *filter(None, [opposite_means(shown)])]
+                found.append(Ranking(heading, differing[by].lines[1:], rows, beyond))
     return found
 
 
@@ -214,7 +218,7 @@ def _rows(found: Diff) -> list[dict[str, Any]]:
 
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
-    nothing = row["a"] == 0
+    nothing, ways = row["a"] == 0, both_ways(row)
     whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
     return {
         "measure": f"{row['table']}.{row['measure']}",
@@ -222,16 +226,11 @@ def _row(row: dict[str, Any]) -> dict[str, Any]:
         "of": f"{whose} {row['part']}".strip(),
         "a": number(row["a"]),
         "b": number(row["b"]),
-        "change": "-" if nothing or row["change"] is None else percent(row["change"]),
-        "interval": "-" if nothing else _interval(row["change_low"], row["change_high"]),
-        "cells": f"{row['agree']} of {row['cells']}",
+        "change": ways or ("-" if nothing or row["change"] is None else percent(row["change"])),
+        "interval": "-" if nothing or ways else interval(row["change_low"], row["change_high"], percent),
+        "cells": f"{row['differing'] if ways else row['agree']} of {row['cells']}",
         "sure": bool(row["differs"]),
     }
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    """Return an interval in words; without an upper end, the mean of A may be nothing."""
-    return f"{percent(low)} or more" if low is not None and high is None else interval(low, high, percent)
 
 
 def claims(runs: Runs, of: Sequence[Side], wanted: Sequence[str], *, run_program: bool = False) -> list[Judged]:

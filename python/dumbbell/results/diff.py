@@ -38,8 +38,10 @@ class Diff:
 
     Columns: `a`, `b` (means), `difference` (b - a) and, of one cell, `half` of its 95 % interval; `change`
     (difference / a) with `change_low` and `change_high`; `n` (pairs of seeds, or seeds of the smaller side); `p`; and
-    `differs`: for sure, all comparisons together. `resolution` is the width of the histogram's bin from which values
-    are read, null if they are exact: of one cell in the unit of the measure, over several its mean share of the value.
+    `differs`: for sure, all comparisons together; `rises` and `falls`: in how many cells that is so. The interval of a
+    change is that of the difference, in units of the mean of A. `resolution` is the width of the histogram's bin from
+    which values are read, null if they are exact: of one cell in the unit of the measure, over several its mean share
+    of the value.
     """
 
     names: tuple[str, str]
@@ -62,14 +64,11 @@ class Diff:
             header, body = _rows(shown, self.names, cells=cells)
             parts.append(aligned(header, body, words=(0, 1, 2) if cells else (0, 1)))
             parts += bins_note(text for row in body for text in row)
+            parts += _dashes(shown, cells=cells)
         if differ.height > shown.height:
             parts.append(f"{differ.height - shown.height} more differ (--csv has all).")
-        if not cells and (opposite := _opposite(shown)):
-            parts.append(
-                f"The means A and B of {', '.join(opposite)} change the other way than the mean change of a cell: each"
-                " cell has the same weight in the mean change, while cells with large values dominate A and B"
-                " (--cells lists them)."
-            )
+        if not cells and (opposite := opposite_means(shown)):
+            parts.append(f"{opposite} (--cells lists them).")
         return "\n\n".join([*parts, self._verdict()])
 
     def _verdict(self) -> str:
@@ -109,8 +108,9 @@ def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[l
             number(row["b"]),
         ]
         if several:
-            low, high = (None, None) if nothing else (row["change_low"], row["change_high"])
-            line += [change, _narrow(low, high, row["resolution"], percent) or interval(low, high, percent)]
+            ways = both_ways(row)
+            low, high = (None, None) if nothing or ways else (row["change_low"], row["change_high"])
+            line += [ways or change, _narrow(low, high, row["resolution"], percent) or interval(low, high, percent)]
             line += [str(row["n"]), f"{row['differing']} of {row['cells']}"]
         else:
             half, middle = row["half"], row["difference"]
@@ -134,10 +134,37 @@ def _resolution(row: dict[str, Any]) -> float | None:
     return column.resolution(max(row["a"], row["b"])) if column else None
 
 
-def _opposite(rows: pl.DataFrame) -> list[str]:
-    """Return the measures whose means over all cells change in the other direction than their cells do on average."""
+def both_ways(row: dict[str, Any]) -> str:
+    """Return in words that cells change for sure in both directions, which no mean would tell; else nothing."""
+    return f"rises in {count(row['rises'], 'cell')}, falls in {row['falls']}" if row["rises"] and row["falls"] else ""
+
+
+def opposite_means(rows: pl.DataFrame) -> str:
+    """Return in words which means over all cells change in the other direction than their cells do on average."""
     several = rows.filter((pl.col("cells") > 1) & ((pl.col("b") - pl.col("a")) * pl.col("change") < 0))
-    return [axis_label(row["measure"], row["table"]).partition(",")[0] for row in several.iter_rows(named=True)]
+    names = [
+        axis_label(row["measure"], row["table"]).partition(",")[0]
+        for row in several.iter_rows(named=True)
+        if not both_ways(row)
+    ]
+    if not names:
+        return ""
+    return (
+        f"The means A and B of {', '.join(names)} change the other way than the mean change of a cell: each cell has"
+        " the same weight in the mean change, while cells with large values dominate A and B"
+    )
+
+
+def _dashes(rows: pl.DataFrame, *, cells: bool) -> list[str]:
+    """Return what `-` means in a table of these rows."""
+    why = []
+    if rows.select((pl.col("a") == 0) | pl.col("change").is_null()).to_series().any():
+        why.append("a change of nothing has no size")
+    if (rows["n"] < 2).any():
+        why.append("an interval needs two runs that are not equal")
+    if not cells and any(both_ways(row) for row in rows.iter_rows(named=True)):
+        why.append("cells that change both ways have no mean change")
+    return [f"-: {'; '.join(why)}."] if why else []
 
 
 def percent(share: float) -> str:
@@ -211,7 +238,7 @@ def held(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, str], lines: Sequen
     compared = _compared(a, b)
     if compared.is_empty():
         raise Nothing("diff", "", "both have no measure in common", "results with the same cells")
-    frame, measures = _judged(compared, a, b)
+    frame, measures = _judged(compared.drop("runs"), a, b)
     return Diff(names, frame, measures, [*lines, _how(compared)])
 
 
@@ -220,7 +247,13 @@ def _how(compared: pl.DataFrame) -> str:
     way = "paired seed by seed" if kinds["paired"].all() else "means of different seeds, Welch's test"
     if kinds["paired"].any() and not kinds["paired"].all():
         way = "paired seed by seed where both have the seeds"
-    why = " seeds (runs that are equal count once)" if kinds["n"].n_unique() > 1 else ""
+    of_cell = compared.group_by("pair").agg(least=pl.col("runs").min(), most=pl.col("runs").max())
+    reasons = {
+        "runs that are equal count once": (compared["n"] < compared["runs"]).any(),
+        "fewer where a run has no value": (of_cell["least"] < of_cell["most"]).any(),
+        "fewer where a cell has fewer runs": of_cell["most"].n_unique() > 1,
+    }
+    why = f" seeds ({'; '.join(one for one, holds in reasons.items() if holds)})" if kinds["n"].n_unique() > 1 else ""
     return f"{count(compared['pair'].n_unique(), 'cell')} in both, n = {times(kinds['n'])}{why}; {way}."
 
 
@@ -273,6 +306,7 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
         difference=_apart("value", "value_b").mean(),
         variance=_apart("value", "value_b").var(),
         n=pl.len(),
+        runs=pl.len(),
         unlike=pl.max_horizontal(pl.col("hash").n_unique(), pl.col("hash_b").n_unique()),
     )
     by_seed = by_seed.with_columns(
@@ -283,7 +317,11 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
 
     def side(frame: pl.DataFrame) -> pl.DataFrame:
         found = frame.group_by(_PLACE, maintain_order=True).agg(
-            mean=pl.col("value").mean(), variance=pl.col("value").var(), n=pl.len(), unlike=pl.col("hash").n_unique()
+            mean=pl.col("value").mean(),
+            variance=pl.col("value").var(),
+            n=pl.len(),
+            runs=pl.len(),
+            unlike=pl.col("hash").n_unique(),
         )
         n = pl.when(pl.col("unlike") > 1).then("n").otherwise(1)
         return found.with_columns(n=n).with_columns(
@@ -299,6 +337,7 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
         difference=_apart("mean", "mean_b"),
         variance=v + w,
         n=pl.min_horizontal("n", "n_b"),
+        runs=pl.min_horizontal("runs", "runs_b"),
         paired=pl.lit(value=False),
         freedom=pl.when(v + w > 0)
         .then((v + w) ** 2 / (v**2 / (pl.col("n") - 1) + w**2 / (pl.col("n_b") - 1)))
@@ -309,7 +348,7 @@ def _compared(a: pl.DataFrame, b: pl.DataFrame) -> pl.DataFrame:
     paired = by_seed.drop("unlike").join(several, on=_PLACE, how="anti")
     other = by_mean.join(paired, on=_PLACE, how="anti")
     names = [*_PLACE, "a", "b", "difference", "paired"]
-    columns = [*names, pl.col("n").cast(pl.Int64), pl.col("variance", "freedom").cast(pl.Float64)]
+    columns = [*names, pl.col("n", "runs").cast(pl.Int64), pl.col("variance", "freedom").cast(pl.Float64)]
     return pl.concat([paired.select(columns), other.select(columns)])
 
 
@@ -334,6 +373,10 @@ _WHOLE = [pl.lit(-1, dtype=pl.Int64).alias("pair"), pl.lit("").alias("where")]
 def _judged(compared: pl.DataFrame, a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Return the comparisons, and those over all cells, each with interval, p and verdict; surest and largest first."""
     frame = _decided(_tested(compared)).with_columns(cells=pl.lit(1), differing=pl.col("differs").cast(pl.Int64))
+    frame = frame.with_columns(
+        rises=(pl.col("differs") & (pl.col("difference") > 0)).cast(pl.Int64),
+        falls=(pl.col("differs") & (pl.col("difference") < 0)).cast(pl.Int64),
+    )
     bins = [_resolution(row) for row in frame.select("table", "measure", "a", "b").iter_rows(named=True)]
     size = (pl.col("a").abs() + pl.col("b").abs()) / 2
     size = pl.when(size > 0).then(size).otherwise(1.0)
@@ -342,8 +385,8 @@ def _judged(compared: pl.DataFrame, a: pl.DataFrame, b: pl.DataFrame) -> tuple[p
     counts = frame.group_by(of_measure, maintain_order=True).agg(
         pl.col("a").mean(),
         pl.col("b").mean(),
+        pl.col("differing", "rises", "falls").sum(),
         cells=pl.len(),
-        differing=pl.col("differs").sum().cast(pl.Int64),
         resolution=(pl.col("resolution") / size).mean(),
     )
     several = counts.filter(pl.col("cells") > 1)
@@ -354,7 +397,7 @@ def _judged(compared: pl.DataFrame, a: pl.DataFrame, b: pl.DataFrame) -> tuple[p
     if shared[0]["seed"].n_unique() > 1:
         a, b = shared
     scaled = _compared(_over_cells(a, sizes), _over_cells(b, sizes)).join(several.select(of_measure), on=of_measure)
-    scaled = scaled.rename({"difference": "relative", "variance": "relative_variance"}).drop("a", "b")
+    scaled = scaled.rename({"difference": "relative", "variance": "relative_variance"}).drop("a", "b", "runs")
     whole = scaled.join(several, on=of_measure).with_columns(difference=_apart("a", "b"))
     measures = pl.concat([alone, _decided(_tested(whole))], how="diagonal_relaxed")
     order = ["differs", "at_least", "size"]
@@ -378,11 +421,12 @@ def _tested(rows: pl.DataFrame) -> pl.DataFrame:
     rows = rows.with_columns(relative_half=pl.when(enough).then(quantile * pl.col("relative_variance").sqrt()))
     half = quantile * pl.col("variance").sqrt() if "variance" in rows.columns else pl.lit(None, dtype=pl.Float64)
     low, high = (pl.col("relative") - pl.col("relative_half")), (pl.col("relative") + pl.col("relative_half"))
+    of_a = pl.when(pl.col("relative") < 1.999).then(1 - pl.col("relative") / 2)  # A, in units of the mean of both
     rows = rows.with_columns(
         half=pl.when(enough).then(half),
-        change=_of_a(pl.col("relative")),
-        change_low=_of_a(low),
-        change_high=_of_a(high),
+        change=pl.col("relative") / of_a,
+        change_low=pl.max_horizontal(low / of_a, pl.when(low.is_not_null() & of_a.is_not_null()).then(-1.0)),
+        change_high=high / of_a,
         t=pl.when(enough & (pl.col("relative_variance") > 0)).then(
             pl.col("relative").abs() / pl.col("relative_variance").sqrt()
         ),
@@ -397,11 +441,6 @@ def _tested(rows: pl.DataFrame) -> pl.DataFrame:
         size=pl.col("relative").abs(),
         at_least=pl.max_horizontal(pl.col("relative").abs() - pl.col("relative_half").fill_null(0.0), pl.lit(0.0)),
     )
-
-
-def _of_a(relative: pl.Expr) -> pl.Expr:
-    """Return (b - a) / a for (b - a) / ((a + b) / 2), null where a is as good as nothing; at least -1."""
-    return pl.when(relative < 1.999).then(pl.max_horizontal(relative / (1 - relative / 2), pl.lit(-1.0)))
 
 
 def _decided(rows: pl.DataFrame) -> pl.DataFrame:
