@@ -86,6 +86,15 @@ def test_flows_that_are_alike_are_numbered_and_one_alone_is_not_named(tmp_path: 
     assert alone.run().series("cwnd")["cwnd"].to_list() == alone.series["cwnd"].to_list()
 
 
+def test_a_flow_has_no_values_before_it_begins(tmp_path: Path) -> None:
+    late = made(tmp_path / "a.duckdb", flows=[CUBIC, BBR | {"start": "1s"}]).run().series("goodput", "srtt", "cwnd")
+    for name, begins in (("cubic", 0.0), ("bbr3", 1.0)):
+        own = late.select("time_s", *(f"{column} {name}" for column in ("goodput_mbit", "srtt_ms", "cwnd")))
+        before = own.filter(pl.col("time_s") <= begins).drop("time_s")
+        assert before.null_count().transpose()["column_0"].to_list() == [before.height] * 3
+        assert own.filter(pl.col("time_s") > begins).drop_nulls().height == own.height - before.height > 5
+
+
 def test_one_run_is_asked_for_or_the_error_says_how(two: Results, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"3 runs; use conditions that one run meets: bottleneck\.rate"):
         two.run()

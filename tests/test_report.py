@@ -310,6 +310,7 @@ def test_series_are_those_of_the_store(page: str, store: Path) -> None:
     for chunk in chunks:
         found |= lines(chunk)
     assert found.keys() == set(range(36))
+    seen = set()
     for run in (0, 17, 35):
         key = results.keys[run]
         own = results.only([key])
@@ -321,10 +322,14 @@ def test_series_are_those_of_the_store(page: str, store: Path) -> None:
             close(y, queue[name].to_list())
         for flow, label in ((0, "cubic"), (1, "bbr3")):
             rows = own.series.filter(flow=flow).sort("time_s")
-            close(panels["goodput", label][1], rows["goodput_mbit"].to_list())
-            close(panels["cwnd", label][1], rows["cwnd"].to_list())
+            start = own.flows.filter(flow=flow)["start_s"].item()  # before which there is nothing
+            for panel, name in (("goodput", "goodput_mbit"), ("cwnd", "cwnd")):
+                values = rows.select(pl.when(pl.col("time_s") > start).then(name)).to_series().to_list()
+                close(panels[panel, label][1], values)
+                seen.add(values[0] is None)
         assert ("state", "bbr3") in panels
         assert (("queue: count", "bottleneck") in panels) == ("codel" in own.cells["matrix"].item())
+    assert True in seen, "a flow that starts late"
 
 
 def close(ours: list[float | None], theirs: list[float | None]) -> None:

@@ -19,7 +19,7 @@ from dumbbell.results import aggregate, parts
 from dumbbell.results.aggregate import Axis, Samples
 from dumbbell.results.columns import axis_label
 from dumbbell.results.results import Results
-from dumbbell.results.run import CAPACITY, OVER_TIME, over_time
+from dumbbell.results.run import CAPACITY, LIFE, OVER_TIME, over_time, while_it_lasts
 from dumbbell.results.versions import kind
 
 _SERIES = ("goodput", "srtt", "sojourn", "cwnd", "signals")
@@ -27,7 +27,6 @@ _OF_ONE = ("rates", *_SERIES[1:])  # of a single run
 _OF_SESSIONS = ("throughput", "sojourn", "signals")  # of dumbbell shell: both directions, each a run
 WHICH = "flow of its kind"
 _RATES = "rates"  # goodput on top of each other
-_LIFE = ("start_s", "completion_s")  # of a flow
 _REPAIRED = "goodput above the rate: a hole was filled, and all that waited behind it counts at once"
 
 
@@ -51,7 +50,7 @@ def series(results: Results, asked: Asked) -> Picture:
         if not columns:
             raise no_series(results)
         found = aggregate.rows(
-            of_runs, table, ["time_s", *columns, *_LIFE * (table == "series")], keys, options=asked.options
+            of_runs, table, ["time_s", *columns, *LIFE * (table == "series")], keys, options=asked.options
         )
         if found.frame.is_empty() and table == "queue_series":
             raise no_series(results)
@@ -60,7 +59,7 @@ def series(results: Results, asked: Asked) -> Picture:
             if found.frame.is_empty() and table == "queue_series":
                 raise Nothing("--time", "", "no point of the time series is in this time", "a time within the runs")
         if table == "series":
-            found.frame = _while_it_lasts(found.frame, columns)
+            found.frame = while_it_lasts(found.frame, columns)
             found, alike = of_alike(found, columns)
         frames[table] = found
     _check_shown(results, frames, asked)
@@ -150,25 +149,6 @@ def _why_empty(results: Results, queue: Samples, beside: str | None) -> dict[str
         .agg(pl.col("imported").all())
     )
     return {str(text): "not in the file" for text in of.filter("imported")[beside]}
-
-
-def _while_it_lasts(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """Return rows of flows without what is not a measurement: before a flow begins, after it ends, windows of UDP.
-
-    A point is of the interval before it. The rows stay, so that flows that are alike keep their numbers.
-    """
-    interval = rows["time_s"].unique().sort().diff().min() or 0.0
-    start = pl.col("start_s").fill_null(0.0)
-    end = (start + pl.col("completion_s")).fill_null(float("inf"))
-    lasts = (pl.col("time_s") > start) & (pl.col("time_s") - interval < end)
-    if "srtt_ms" in columns:  # there is no RTT before the first ACK
-        rows = rows.with_columns(pl.col("srtt_ms").replace(0.0, None))
-    # UDP has no window: 0 in its rows; null is a window that is not known
-    senders = lasts & (pl.col("cwnd").fill_null(1) > 0) if "cwnd" in columns else lasts
-    return rows.with_columns(
-        pl.when(lasts if column in ("goodput_mbit", "rtt_ms") else senders).then(pl.col(column)).alias(column)
-        for column in columns
-    )
 
 
 def _panel(name: str) -> tuple[str, str]:

@@ -21,6 +21,7 @@ from dumbbell.figures import html
 from dumbbell.report.sources import Runs, Source
 from dumbbell.results.columns import axis_label
 from dumbbell.results.results import Results
+from dumbbell.results.run import LIFE, while_it_lasts
 
 RUNS_OF_A_CHUNK = 64
 _FEW_FLOWS = 6  # flows of a run that have a line each; of more, flows that are alike share one
@@ -119,7 +120,8 @@ class Series:
         if not columns:
             return None
         names = [column for column, _ in columns.values()]
-        rows = results.parts("series", ["time_s", *names]).join(own, on="key", how="inner")
+        rows = while_it_lasts(results.parts("series", ["time_s", *names, *LIFE]), names)
+        rows = rows.join(own, on="key", how="inner")
         if "ssthresh" in names:  # which is not set before the first reduction
             rows = rows.with_columns(pl.when(pl.col("ssthresh") < _NO_THRESHOLD).then("ssthresh"))
         sends_alone = pl.col("cc").is_in(["udp", "ping"])  # without a window, and nothing is sent again
@@ -261,7 +263,13 @@ def _fewer(lines: pl.DataFrame, most: int) -> pl.DataFrame:
     stays = pl.col("panel").first().str.starts_with("distribution") | (pl.col("panel").first() == STATE)
     few = lines.group_by(*by, "part", maintain_order=True).agg(
         x=pl.when(stays).then(pl.col("x").first()).otherwise(pl.col("x").last()),
-        y=pl.when(stays).then(pl.col("y").first()).when(summed).then(pl.col("y").sum()).otherwise(pl.col("y").mean()),
+        y=pl.when(stays)
+        .then(pl.col("y").first())
+        .when(summed & (pl.col("y").count() == 0))
+        .then(None)
+        .when(summed)
+        .then(pl.col("y").sum())
+        .otherwise(pl.col("y").mean()),
     )
     return few.drop("part")
 

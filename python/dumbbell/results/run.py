@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dumbbell.results.results import Results
 
 CAPACITY = "capacity_mbit"
+LIFE = ("start_s", "completion_s")  # of a flow
 # what there is over time, by a short name: table and column
 OVER_TIME = {
     "goodput": ("series", "goodput_mbit"),
@@ -33,6 +34,27 @@ OVER_TIME = {
     "sce_marks": ("queue_series", "sce_marks"),
     "drops": ("queue_series", "drops"),
 }
+
+
+def while_it_lasts(rows: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
+    """Return rows of flows without what is not a measurement: before a flow begins, after it ends, windows of UDP.
+
+    A point is of the interval before it. The rows stay, so that flows that are alike keep their numbers. They have
+    `LIFE`, too.
+    """
+    interval = pl.col("time_s").unique().sort().diff().min()
+    interval = (interval.over("key") if "key" in rows.columns else interval).fill_null(0.0)
+    start = pl.col("start_s").fill_null(0.0)
+    end = (start + pl.col("completion_s")).fill_null(float("inf"))
+    lasts = (pl.col("time_s") > start) & (pl.col("time_s") - interval < end)
+    if "srtt_ms" in columns:  # there is no RTT before the first ACK
+        rows = rows.with_columns(pl.col("srtt_ms").replace(0.0, None))
+    # UDP has no window: 0 in its rows; null is a window that is not known
+    senders = lasts & (pl.col("cwnd").fill_null(1) > 0) if "cwnd" in columns else lasts
+    return rows.with_columns(
+        pl.when(lasts if column in ("goodput_mbit", "rtt_ms") else senders).then(pl.col(column)).alias(column)
+        for column in columns
+    )
 
 
 def over_time(name: str) -> tuple[str, str]:
@@ -68,7 +90,8 @@ class Run:
 
         `measures` are short names, `goodput`, `srtt`, `sojourn`, `drops`, or columns of `series` and `queue_series`; by
         default all that the run has. The columns of flows end in what the flow is called, `goodput_mbit cubic`, unless
-        there is one flow. Times are the ends of intervals, in seconds. `to` is "polars", "pandas" or "arrow".
+        there is one flow; they are null before it begins and after it ends. Times are the ends of intervals, in
+        seconds. `to` is "polars", "pandas" or "arrow".
 
         Raises InputError if the run recorded no series, or has no such measure.
         """
@@ -91,7 +114,9 @@ class Run:
         return given(whole.sort("time_s"), to)
 
     def _flows(self, columns: Sequence[str]) -> pl.DataFrame:
-        rows = self.results.parts("series", ["time_s", *columns])
+        window = ["cwnd"] if "cwnd" in self.results.measures("series") else []
+        wanted = list(dict.fromkeys([*columns, *window]))
+        rows = while_it_lasts(self.results.parts("series", ["time_s", *wanted, *LIFE]), wanted)
         parts = rows.select("flow", "part", "cc").unique("flow", maintain_order=True).sort("flow")
         names = _called([part or cc or "flow" for part, cc in parts.select("part", "cc").iter_rows()])
         label = pl.col("flow").replace_strict(parts["flow"], names, return_dtype=pl.String)
