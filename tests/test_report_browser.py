@@ -165,19 +165,24 @@ def test_a_click_shows_the_runs_behind_a_cell(page: Page, files: Path) -> None:
         "[...document.querySelectorAll('#panel table.facts tr')].map(one => one.innerText.split(/[\\t\\n]/))"
     )
     facts = {one[0]: one[-1] for one in shown}
+    heading = page.value("document.querySelector('#panel h2').textContent")
+    # a sum of flows that start apart may exceed the rate: what the link carried comes first
+    assert list(facts)[:2] == ["utilisation", "goodput, sum of flows, each over its own time, Mbit/s"]
     assert float(facts["time in queue, mean, ms"]) == pytest.approx(row["sojourn_mean_ms"], rel=1e-3)
     # what is drawn is what was recorded
     lines = page.value(f"report.series({run}).then(one => one.lines)")
     panels = {(one["panel"], one["label"]): one for one in lines}
     close(panels["sojourn", ""]["y"], own.queue_series.sort("time_s")["sojourn_mean_ms"].to_list())
-    for flow, label in ((0, "cubic"), (1, "bbr3")):
-        close(panels["srtt", label]["y"], own.series.filter(flow=flow).sort("time_s")["srtt_ms"].to_list())
+    for label in ("cubic", "bbr3"):
+        close(panels["srtt", label]["y"], own.run().series("srtt")[f"srtt_ms {label}"].to_list())
     drawn = page.value("[...document.querySelectorAll('#panel [data-panel]')].map(one => one.dataset.panel)")
     assert {"goodput", "srtt", "sojourn", "cwnd", "state", "distribution of sojourn"} <= set(drawn)
     # a second run joins the first
     page.value("document.querySelectorAll('#panel .chosen button')[1].click()")
     page.until("document.querySelectorAll('#panel .chosen [aria-pressed=true]').length === 2")
     page.until("document.querySelectorAll('#panel .command').length === 2")
+    assert heading.endswith(f", seed {row['seed']}")
+    assert page.value("document.querySelector('#panel h2').textContent").endswith(", seeds 1, 2")
     page.value("dispatchEvent(new KeyboardEvent('keydown', { key: 'Escape' }))")
     assert page.value("document.getElementById('panel').hidden") is True
 

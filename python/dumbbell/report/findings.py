@@ -15,10 +15,10 @@ from dumbbell.claims import Verdict
 from dumbbell.claims import report as claims_report
 from dumbbell.errors import InputError
 from dumbbell.experiment import matrix, shipped
+from dumbbell.report.measured import label
 from dumbbell.report.sources import Runs
 from dumbbell.results import diff, pairing
 from dumbbell.results import dimensions as dims
-from dumbbell.results.columns import axis_label
 from dumbbell.results.diff import Diff, both_ways, interval, opposite_means, percent
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.results import Results
@@ -183,7 +183,7 @@ def _beyond(between: dict[str, tuple[Diff | None, Diff | None]]) -> list[str]:
             if up * down < 0:
                 found.setdefault((*whose, "larger" if up > 0 else "smaller"), []).append(value)
     return [
-        f"{axis_label(measure, table).partition(',')[0]}{f' of {part}' if part else ''} is {way} with "
+        f"{without_unit(label(measure, table))}{f' of {part}' if part else ''} is {way} with "
         f"{', '.join(values)} than with the first and the last value"
         for (table, measure, part, way), values in found.items()
         if table != "classes" or (("flows", measure, part, way) not in found)
@@ -217,12 +217,17 @@ def _rows(found: Diff) -> list[dict[str, Any]]:
     return rows
 
 
+def without_unit(text: str) -> str:
+    """Return the label of a measure without its unit."""
+    return text.rpartition(",")[0] or text
+
+
 def _row(row: dict[str, Any]) -> dict[str, Any]:
     nothing, ways = row["a"] == 0, both_ways(row)
     whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
     return {
         "measure": f"{row['table']}.{row['measure']}",
-        "label": axis_label(row["measure"], row["table"]),
+        "label": label(row["measure"], row["table"]),
         "of": f"{whose} {row['part']}".strip(),
         "a": number(row["a"]),
         "b": number(row["b"]),

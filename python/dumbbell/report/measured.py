@@ -101,6 +101,14 @@ def _has_values(column: pl.Series) -> bool:
     return bool(column.is_finite().any())
 
 
+def label(name: str, table: str) -> str:
+    """Return a measure in words with its unit; of a sum that may exceed the rate of the link also why it may."""
+    text = axis_label(name, table)
+    if name == "goodput_total_mbit":
+        return text.replace("sum of flows", "sum of flows, each over its own time")
+    return text
+
+
 def rounded(values: pl.Series) -> list[float | int | None]:
     """Return numbers with six significant digits, whole ones as such; None for what JSON does not have."""
     finite = values.set(~values.is_finite(), None).round_sig_figs(_DIGITS)
@@ -112,7 +120,7 @@ def as_data(table: Table) -> dict[str, Any]:
     measures = [
         {
             "name": name,
-            "label": axis_label(name, table.name),
+            "label": label(name, table.name),
             "doc": COLUMNS[table.name][name].doc,
             "most": COLUMNS[table.name][name].most,
             "values": rounded(table.frame[name]),

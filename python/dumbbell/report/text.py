@@ -9,7 +9,7 @@ from html import escape
 from typing import Any
 
 from dumbbell.errors import InputError
-from dumbbell.report.findings import Compared, Judged, Ranking, Side
+from dumbbell.report.findings import Compared, Judged, Ranking, Side, without_unit
 from dumbbell.report.references import Published
 from dumbbell.report.shares import Shares
 from dumbbell.report.sources import Runs, Source
@@ -206,11 +206,7 @@ def _ranking(one: Ranking, *, first: bool) -> str:
 def _told(rows: Sequence[dict[str, Any]]) -> str:
     """Return one measure and how it changes, of every flow of which that is sure."""
     changes = [f'{_of(row)} <span class="big">{escape(_changed(row))}</span>' for row in rows if row["sure"]]
-    return escape(_without_unit(rows[0]["label"])) + ",".join(changes)
-
-
-def _without_unit(label: str) -> str:
-    return label.rpartition(",")[0] or label
+    return escape(without_unit(rows[0]["label"])) + ",".join(changes)
 
 
 def _changed(row: dict[str, Any]) -> str:

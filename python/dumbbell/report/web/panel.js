@@ -93,8 +93,9 @@
   // a view of runs in a place of the page
 
   class View {
-    constructor(host, runs) {
+    constructor(host, runs, told = () => {}) {
       this.host = host;
+      this.told = told; // hears which runs are drawn
       this.runs = runs;
       this.charts = [];
       this.time = null;
@@ -137,6 +138,7 @@
 
     async draw() {
       this.showButtons();
+      this.told(this.chosen);
       const at = (this.turn = (this.turn ?? 0) + 1);
       let read;
       try {
@@ -159,8 +161,7 @@
       const shown = ["utilisation", "goodput_total_mbit", "jain", "sojourn_mean_ms", "sojourn_p99_ms", "ce_marks", "drops", "retransmissions"];
       const rows = [];
       const head = element("tr", {}, element("td", {}), ...this.chosen.map((run) => element("th", { scope: "col", class: "number" }, nameOf(run, this.runs))));
-      for (const measure of table?.measures ?? []) {
-        if (!shown.includes(measure.name)) continue;
+      for (const measure of shown.map((name) => report.measure(`runs.${name}`)).filter(Boolean)) {
         const cells = this.chosen.map((run) => element("td", { class: "number" }, report.number(measure.values[table.run.indexOf(run)])));
         rows.push(element("tr", {}, element("th", { scope: "row" }, measure.label), ...cells));
       }
@@ -398,7 +399,9 @@
     panel.hidden = false;
     panel.scrollTop = 0;
     document.body.classList.add("opened");
-    shown = new View(host, runs);
+    const seeds = (chosen) => [...new Set(chosen.map((run) => report.model.seed[run]))].sort((a, b) => a - b);
+    const title = (chosen) => [text, `${seeds(chosen).length > 1 ? "seeds" : "seed"} ${seeds(chosen).join(", ")}`].filter(Boolean).join(", ");
+    shown = new View(host, runs, (chosen) => (heading.textContent = title(chosen)));
     heading.focus({ preventScroll: true });
     if (runs.length) history.replaceState(null, "", `#run=${report.model.key[runs[0]]}`);
     panel.dataset.runs = runs.join(" ");

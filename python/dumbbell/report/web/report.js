@@ -134,6 +134,6 @@
 
   const named = location.hash.match(/^#run=(\w+)$/);
   const run = named ? model.key.indexOf(named[1]) : -1;
-  if (run >= 0) report.open([run], report.model.keys.map((key) => report.said(key, key.codes[run])).join(", ") || `seed ${model.seed[run]}`);
+  if (run >= 0) report.open([run], report.model.keys.map((key) => report.said(key, key.codes[run])).join(", "));
   document.documentElement.dataset.ready = "yes";
 })();
