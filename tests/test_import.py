@@ -21,6 +21,7 @@ from dumbbell.exchange import formats, keep, measured, setup, tables
 from dumbbell.exchange.measured import Fact, Flow, Measured
 from dumbbell.experiment.file import parse
 from dumbbell.published import engines
+from dumbbell.results.labels import with_assumed_control
 from dumbbell.results.store import TABLES, Store
 from test_captures import bulk
 from test_junk import is_clear
@@ -397,6 +398,14 @@ def test_an_explanation_says_whose_flows_they_are_and_what_is_assumed(tmp_path: 
     assert "The file does not say which control its flows run: CUBIC is assumed." in text
     imported(SAMPLES / "upload.ss.txt", tmp_path / "s.duckdb")
     assert "is assumed" not in command("explain", "s.duckdb").stdout
+    # so do tables and differences, whose rows have the name of the control
+    said = f"cubic of engine {tables.VERSION} is assumed: the file does not say the control"
+    assert command("table", "r.duckdb").stdout.splitlines().count(said) == 1
+    assert said not in command("table", "s.duckdb").stdout
+    lines = command("diff", "r.duckdb", "s.duckdb", "--engine", "all").stdout.splitlines()
+    assert f"A: {said}." in lines and f"B: {said}." not in lines
+    config = {"flows": [{"cc": {"name": "bbr3"}}, {"cc": {"name": "reno"}}]}
+    assert with_assumed_control(config, '["flows[0].cc.name"]') == [config["flows"][1]]
 
 
 def test_a_file_under_another_name_is_another_run(tmp_path: Path) -> None:

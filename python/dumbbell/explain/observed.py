@@ -24,7 +24,7 @@ from dumbbell.experiment.file import load
 from dumbbell.experiment.plugins import trust as trusting
 from dumbbell.explain import words
 from dumbbell.qlog import cells
-from dumbbell.results.labels import group_labels
+from dumbbell.results.labels import group_labels, with_assumed_control
 from dumbbell.results.measured import Finished, Measured
 from dumbbell.results.results import Results
 from dumbbell.results.store import TABLES, Store, tables
@@ -223,8 +223,7 @@ def _of_file(observed: Observed) -> list[str]:
     if known:
         more = f", and {words.count(len(known) - _MOST_ENDS, 'flow')} more" if len(known) > _MOST_ENDS else ""
         notes.append(f"{', '.join(known[:_MOST_ENDS])}{more}.")
-    given = json.loads(observed.run.get("given") or "[]")
-    assumed = [group for number, group in enumerate(observed.config["flows"]) if f"flows[{number}].cc" not in given]
+    assumed = with_assumed_control(observed.config, observed.run.get("given"))
     if assumed:
         controls = words.listed(list(dict.fromkeys(words.called(group["cc"]["name"]) for group in assumed)))
         whose = "its flows run" if len(assumed) == len(observed.config["flows"]) else "some of its flows run"

@@ -1,5 +1,6 @@
 """What distinguishes the flows of one run, in few words: "cubic" and "reno"."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -70,3 +71,13 @@ def _of_group(group: dict[str, Any], key: str) -> str:
         return {True: "ECN", False: "no ECN"}.get(value, "" if value is None else str(value))
     text = dims.value_text((section, 0, key), value)
     return text if key in ("base_rtt", "rate", "direction") else f"{key} {text}"
+
+
+def with_assumed_control(config: dict[str, Any], given: str | None) -> list[dict[str, Any]]:
+    """Return the groups of flows of an imported run whose control its file does not say; `given` is its column."""
+    known = json.loads(given or "[]")
+
+    def is_told(key: str) -> bool:
+        return any(one == key or one.startswith(f"{key}.") for one in known)
+
+    return [group for number, group in enumerate(config["flows"]) if not is_told(f"flows[{number}].cc")]

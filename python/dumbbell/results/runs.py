@@ -15,6 +15,7 @@ from dumbbell.experiment import matrix
 from dumbbell.results import dimensions as dims
 from dumbbell.results import parts, selecting
 from dumbbell.results.dimensions import Dimension
+from dumbbell.results.labels import with_assumed_control
 from dumbbell.results.selecting import Condition
 from dumbbell.results.store import TABLES, Store
 from dumbbell.results.versions import NOT_LINUX, chosen, kernel_texts, kind, meant, texts
@@ -121,13 +122,14 @@ class Runs:
 
     @property
     def notes(self) -> list[str]:
-        """What to know of these results, one line each: what is left out, and seeds that make no difference."""
+        """What to know of these results, one line each: what is left out or assumed, seeds that make no difference."""
         notes = self._left_out
         if self._engine is None:
             if notes:
                 notes[-1] += f"; {flag('engine')} all has them"
             if not any(kind(version) == "sim" for version in self._all["engine_version"].unique()):
                 notes.insert(0, f"no run is of engine sim; these are of {', '.join(self.engine_texts().values())}")
+        notes += self._assumed
         identical, several = self.identical
         if identical:
             notes.append(f"in {identical} of {several} cells all seeds made the same run: {_REMEDY}")
@@ -141,6 +143,21 @@ class Runs:
         counts = left.group_by("engine_version", maintain_order=True).len().rows()
         names = self.engine_texts(self._all["engine_version"])
         return [f"left out: {count} run{'s' * (count > 1)} of engine {names[version]}" for version, count in counts]
+
+    @property
+    def _assumed(self) -> list[str]:
+        """The controls of imported runs that their files do not say, one line per engine."""
+        found: dict[str, dict[str, None]] = {}
+        for cell, version, given in self._index.select("cell", "engine_version", "given").iter_rows():
+            if kind(version) == "import":
+                groups = with_assumed_control(self._configs[cell], given)
+                found.setdefault(version, {}).update(dict.fromkeys(group["cc"]["name"] for group in groups))
+        return [
+            f"{' and '.join(names)} of engine {version} {'is' if len(names) == 1 else 'are'} assumed: the file does not"
+            " say the control"
+            for version, names in found.items()
+            if names
+        ]
 
     def __len__(self) -> int:
         return self._index.height
