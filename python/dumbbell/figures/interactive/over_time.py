@@ -273,7 +273,7 @@ def _panel(number: int, one: Series, rows: pl.DataFrame, label: str, whole: _Who
         {"c0": label, "why": whole.why_empty.get(c, EMPTY)} for c, label in whole.runs.items() if label not in there
     ]
     if empty:
-        at = {"x": {"value": _WIDE / 2}, "y": {"value": _PANEL_HIGH / 2}, "text": {"field": "why"}}
+        at = {"x": {"value": _WIDE / 2}, "y": {"value": _PANEL_HIGH / 2}, "text": {"field": "why", "type": "nominal"}}
         layers.append({"data": {"values": empty}, "transform": whole.filters, "mark": "text", "encoding": at})
     for value, text in one.levels:
         at = {"y": {"datum": value, "type": "quantitative"}, "tooltip": {"value": text}}
