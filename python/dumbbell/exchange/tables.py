@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell.exchange.measured import Flow, Measured, of_samples
+from dumbbell.exchange.measured import SAME_S, Flow, Measured, of_samples
 from dumbbell.results.columns import BINS, COLUMNS, LEAST_BIN, TABLES
 
 VERSION = "import-3"
@@ -189,19 +189,21 @@ def _jain(goodputs: list[float]) -> float | None:
 def _convergence(flows: list[Flow], found: Measured, config: dict[str, Any]) -> dict[str, float]:
     """Return the time from the last start until the shares of one interval were first fair, as engines have it.
 
-    The interval is one of several flows and begins after the last start. The time is known to an interval: nothing is
-    returned where the experiment has another one than the file.
+    The interval is one of several flows and begins after the last one came to the queue, half a base RTT after its
+    start at the sender. The time is known to an interval: nothing is returned where the experiment has another one than
+    the file.
     """
     if len(flows) < 2 or abs(found.interval_s - config["record"]["interval"] / 1e9) > _ROUNDED_S:
         return {}
-    last = max(flow.start_s for flow in flows)
+    ahead = 0.0 if found.source.get("taken") == "near the receiver" else 0.5e-3
+    last = max(flow.start_s + ahead * _base_rtt(number, config) for number, flow in enumerate(flows))
     rows = [flow.series.select("time_s", "goodput_mbit") for flow in flows if "goodput_mbit" in flow.series.columns]
     if len(rows) < len(flows):
         return {}
     shares = pl.concat(rows).group_by("time_s", maintain_order=True).agg("goodput_mbit").sort("time_s")
     begun = 0.0
     for time, values in shares.iter_rows():
-        whole = begun >= last and len(values) == len(flows) and None not in values
+        whole = begun >= last - SAME_S and len(values) == len(flows) and None not in values
         if whole and (_jain(values) or 0.0) >= _JAIN:
             return {"convergence_s": time - last}
         begun = time
