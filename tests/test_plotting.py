@@ -499,6 +499,13 @@ def test_a_title_is_that_of_the_experiment_with_what_is_drawn_below(tmp_path: Pa
     assert subject == "Two queues" and setting.startswith("mean and 95 % interval")
     assert (plotting.plot(titled, "lines", title="Mine").around.title or "").startswith("Mine\nmean and")
     assert plotting.plot(titled, "lines", title="").around.title is None
+    # what was chosen is said, a seed once
+    condition = "bottleneck.rate=5Mbit, bottleneck.aqm=codel"
+    chosen = titled.where(*condition.split(", "))
+    assert (plotting.plot(chosen, "bars").around.title or "").startswith(f"Two queues\n{condition}; mean")
+    for own, seed in ((chosen, "1 of 3"), (chosen.where("seed=2"), "2")):
+        assert plotting.plot(own, "series").around.title == f"Two queues\n{condition}; seed {seed}"
+    assert condition not in (plotting.plot(chosen, "bars", title="Mine").around.title or "")
     without = made(tmp_path / "s.duckdb", matrix=MATRIX)
     assert (plotting.plot(without, "lines").around.title or "").startswith("\nmean and 95 % interval")
 

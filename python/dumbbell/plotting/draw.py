@@ -58,8 +58,9 @@ def plot(
     `slider` are further keys of panels; a page of this figure (`figures.write` to a file .html) and a notebook show one
     of their values at a time, chosen by a slider or from a list.
 
-    `title` is the subject; without it that is the title of the experiment, and "" leaves it out. `width` and `height`
-    are in inches, `font_size` in points; a figure is as wide as one column of a paper, 3.5 in, or as two, 7.16 in.
+    `title` is the subject; without it that is the title of the experiment with the conditions of `where`, and ""
+    leaves it out. `width` and `height` are in inches, `font_size` in points; a figure is as wide as one column of a
+    paper, 3.5 in, or as two, 7.16 in.
 
     Raises InputError if there is no such key or measure, or too much for one figure.
     """
@@ -87,7 +88,9 @@ def plot(
         picture.sliders = _listed(slider)
         if title == "":
             return picture.titled(None)
-        subject, note = _subject(results) if title is None else title, picture.around.title
+        subject, note = title, picture.around.title or ""
+        if title is None:
+            subject, note = _subject(results), "; ".join(filter(None, [_selected(results, note), note]))
         return picture.titled(f"{subject}\n{note}" if note else subject or None)
 
 
@@ -95,6 +98,11 @@ def _subject(results: Results) -> str:
     """Return what the figure is of: the title of its experiment, if it has one."""
     titles = results.runs["title"].drop_nulls().unique().to_list()
     return titles[0] if len(titles) == 1 else ""
+
+
+def _selected(results: Results, note: str) -> str:
+    """Return which of the runs were chosen; of a seed only if the note does not say it."""
+    return ", ".join(str(one) for one in results.conditions if one.key != "seed" or "seed" not in note)
 
 
 def _check_axes(picture: Picture, log_x: bool | None, log_y: bool | None) -> None:

@@ -117,7 +117,7 @@ def series(results: Results, asked: Asked) -> Picture:
             panels.append(_rates(frame, by, frames["queue_series"]))
             continue
         panels.append(figures.Series(frame, column, by or None, label))
-    said = [f"seed {first.seeds[0]} of {len(results.seeds)}"] * (len(results.seeds) > 1)
+    said = list(filter(None, [seed_said(results, first)]))
     said += [f"each line of flows the mean of {alike} alike, of those that have begun"] * (alike > 1)
     said += [_REPAIRED] * (bool({"goodput", "rates"} & {*wanted}) and _above_the_rate(frames["series"], first))
     title = "; ".join(said) or None
@@ -182,6 +182,13 @@ def _check_shown(results: Results, frames: dict[str, Samples], asked: Asked) -> 
 def one_seed(results: Results) -> Results:
     """Return the runs of the first seed."""
     return results.where(f"seed={min(results.seeds)}") if len(results.seeds) > 1 else results
+
+
+def seed_said(results: Results, one: Results) -> str:
+    """Return which seed is drawn, if there are others or the seed was chosen; else nothing."""
+    others = f" of {len(results.seeds)}" if len(results.seeds) > 1 else ""
+    chosen = any(condition.key == "seed" for condition in results.conditions)
+    return f"seed {one.seeds[0]}{others}" if others or chosen else ""
 
 
 def of_alike(found: Samples, columns: Sequence[str], *, total: bool = False) -> tuple[Samples, int]:

@@ -7,7 +7,7 @@ from dumbbell.errors import Nothing, Unfit, flag
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked, with_facets
 from dumbbell.plotting.measured import measured, note
-from dumbbell.plotting.over_time import WHICH, no_series, of_alike, one_seed
+from dumbbell.plotting.over_time import WHICH, no_series, of_alike, one_seed, seed_said
 from dumbbell.plotting.placing import first_key, in_order, numbered, placed
 from dumbbell.results import aggregate
 from dumbbell.results.results import Results
@@ -32,7 +32,7 @@ def shares(results: Results, asked: Asked) -> Picture:
         found, _ = of_alike(found, ["goodput_mbit"], total=True)
         x, y, label = "time_s", "goodput_mbit", "time, s"
         frame = in_order(found.axes, found.frame)
-        said = f"seed {one.seeds[0]} of {len(results.seeds)}" if len(results.seeds) > 1 else None
+        said = seed_said(results, one) or None
         axes, first = found.axes, None
     else:
         _, means = measured(results, asked, asked.value[0] if asked.value else "flows.goodput_mbit", total=True)

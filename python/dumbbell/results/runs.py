@@ -64,6 +64,11 @@ class Runs:
 
     # which runs
 
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        """What `where` was given for these runs."""
+        return self._conditions
+
     @cached_property
     def _all(self) -> pl.DataFrame:
         """One row per run of the file, in the order of the file: what describes it, without its configuration."""
