@@ -9,14 +9,19 @@ use dumbbell_sim::{RunError, Sim};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Compiles `source` to a library called `name`. What is wrong on purpose is nothing to warn of.
 fn compiled(name: &str, source: &Path) -> PathBuf {
     let to = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{name}.so"));
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
     let flags = ["-std=c11", "-w", "-O1", "-shared", "-fPIC", "-I", include];
-    let done = Command::new("cc").args(flags).arg(source).arg("-o").arg(&to).status().expect("a C compiler");
+    // tests that run at once want the same library: none loads what another has half written
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let part = to.with_extension(format!("{}.part", COUNT.fetch_add(1, Ordering::Relaxed)));
+    let done = Command::new("cc").args(flags).arg(source).arg("-o").arg(&part).status().expect("a C compiler");
     assert!(done.success(), "{name} does not compile");
+    std::fs::rename(&part, &to).expect("a folder to write to");
     to
 }
 
