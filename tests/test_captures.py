@@ -381,6 +381,12 @@ def test_a_file_that_is_damaged_is_not_called_cut_off(tmp_path: Path) -> None:
     assert read(tmp_path, whole[: middle + 40], "cut.pcapng").notes[0].startswith("cut off after packet ")
 
 
+def test_headers_that_are_cut_are_told(tmp_path: Path) -> None:
+    short = [Frame(one.time, one.content[:58], one.length) for one in bulk()]
+    assert read(tmp_path, pcap(short)).notes[0].startswith(f"headers of {len(short)} packets are cut")
+    assert "are cut" not in " ".join(read(tmp_path, pcap(bulk())).notes)
+
+
 def test_what_cannot_be_read_is_said(tmp_path: Path) -> None:
     for content, words in (
         (pcap([]), "no packet"),

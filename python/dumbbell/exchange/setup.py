@@ -214,11 +214,6 @@ def rate(value: float) -> str:
     return f"{value:.0f}bit"
 
 
-def quoted(text: str) -> str:
-    """Return text as a TOML string."""
-    return toml_text(text)
-
-
 class _Writer:
     """Writes an experiment file, and remembers what of it is known."""
 

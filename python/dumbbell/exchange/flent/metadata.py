@@ -14,6 +14,7 @@ from dumbbell.exchange.flent.file import Data
 from dumbbell.exchange.measured import Fact, Flow, Measured
 from dumbbell.experiment import spelling, units
 from dumbbell.experiment.registry import registry
+from dumbbell.experiment.settings import toml_text
 
 OWN = "DUMBBELL"  # our part of the metadata of files that dumbbell wrote
 _RATE = re.compile(r"(?<![\w.])(?:\w+[=:])?(\d+(?:\.\d+)?)\s*([kmg])(?:bit(?:/?s|ps)?|bps)(?![a-z])", re.IGNORECASE)
@@ -168,7 +169,7 @@ def aqm(name: str, params: dict[str, Any], source: str) -> Fact:
         return Fact('{ name = "pfifo", limit = 1000 }', f"{source}: pfifo_fast, whose length is that of the device")
     if name not in registry().aqm:
         return Fact('"pfifo"', f"{source}: {name} is not in dumbbell", known=False)
-    table = [f"name = {setup.quoted(name)}"]
+    table = [f"name = {toml_text(name)}"]
     words = {*params, *map(str, params.values())}  # of cake, words without a value are keys or values as they come
     for key, param in registry().aqm[name].params.items():
         kind = spelling.unit_kind(param) or param.kind
@@ -177,13 +178,13 @@ def aqm(name: str, params: dict[str, Any], source: str) -> Fact:
             continue
         if param.kind == "choice" and key not in params:
             named = [word for word in param.choices if word in words and word not in _COMMON]
-            table += [f"{key} = {setup.quoted(word)}" for word in named[:1]]
+            table += [f"{key} = {toml_text(word)}" for word in named[:1]]
             continue
         if key == "bandwidth":  # the rate of the hop
             continue
         if key in params and (text := _value(kind, str(params[key]))):
             table.append(f"{key} = {text}")
-    return Fact(f"{{ {', '.join(table)} }}" if len(table) > 1 else setup.quoted(name), source)
+    return Fact(f"{{ {', '.join(table)} }}" if len(table) > 1 else toml_text(name), source)
 
 
 def _value(kind: str, text: str) -> str:
@@ -191,7 +192,7 @@ def _value(kind: str, text: str) -> str:
     try:
         if kind == "time":
             units.parse("time", text)
-            return setup.quoted(text)
+            return toml_text(text)
     except InputError:
         return ""
     number = re.fullmatch(r"(\d+)(?:p|b|Kb)?", text)
@@ -200,7 +201,7 @@ def _value(kind: str, text: str) -> str:
     if kind == "bool" and text in ("true", "false"):
         return text
     if kind == "size" and number:
-        return setup.quoted(f"{number[1]}B")
+        return toml_text(f"{number[1]}B")
     return ""
 
 
@@ -232,10 +233,10 @@ def _rates_of_title(data: Data, found: Measured) -> None:
 def _lasts(one: dict[str, Any]) -> dict[str, Fact]:
     """Return `start` and `stop` of an entry of a configuration, where they are set."""
     ends = (units.show("time", one["start"][key]) if one["start"][key] else "0s" for key in ("min", "max"))
-    first, last = map(setup.quoted, ends)
+    first, last = map(toml_text, ends)
     found = {"start": first if first == last else f"{{ uniform = [{first}, {last}] }}"}
     if one.get("stop") is not None:
-        found["stop"] = setup.quoted(units.show("time", one["stop"]))
+        found["stop"] = toml_text(units.show("time", one["stop"]))
     if one["start"]["max"] == 0:
         del found["start"]
     return {key: Fact(text, _OF_EXPERIMENT) for key, text in found.items()}

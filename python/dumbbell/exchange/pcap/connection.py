@@ -7,6 +7,7 @@ receiver and back (data until its ACK) and to the sender and back (an ACK until 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -84,9 +85,7 @@ def of_packets(packets: Packets, order: Int64s, start_ns: int) -> Connection | N
     data = forward & (payload > 0)
     if not data.any():
         return None
-    whole = _Whole(packets, order, forward, data, start_ns)
-    whole.until_s = (int(packets.time_ns[-1]) - start_ns) / 1e9
-    return whole.connection()
+    return _Whole(packets, order, forward, data, start_ns).connection()
 
 
 def unwrapped(values: Int64s, base: int) -> Int64s:
@@ -104,7 +103,7 @@ class _Whole:
         self.flags = packets.flags[order]
         self.forward, self.data = forward, data
         self.packets, self.order = packets, order
-        self.until_s = np.inf
+        self.until_s = (int(packets.time_ns[-1]) - start_ns) / 1e9  # the end of the capture
         segments = packets.segment[order]
         said = [int(segments[way & (segments > 0)].min()) for way in (forward, ~forward) if (segments[way] > 0).any()]
         has_stamps = bool((packets.stamp[order][data] >= 0).any())
@@ -143,7 +142,7 @@ class _Whole:
         ecn = self.packets.ecn[self.order][self.forward]
         has_ecn, is_accurate = self._ecn()
         passed_at, passed = self._passed(side, frame)
-        over = self.over(self.until_s, shortest)
+        over = self._over(shortest)
         notes = []
         if (pieces > 1).any():
             notes.append(
@@ -198,12 +197,14 @@ class _Whole:
         first = ~self.again
         ends = self.ends[first]
         said = np.searchsorted(np.maximum.accumulate(self.ack), ends, side="left")
-        said = np.minimum(said, self._selected(self.begins[first], ends))
+        said = np.minimum(said, self._selected)
         known = said < len(self.ack)
         return self.ack_time[said[known]], frames[first][known]
 
-    def _selected(self, begins: Int64s, ends: Int64s) -> Int64s:
-        """Return of each segment which ACK first has it in a block of SACK: of none, how many there are."""
+    @cached_property
+    def _selected(self) -> Int64s:
+        """Of each segment, sent first: which ACK first has it in a block of SACK; if none, the number of ACKs."""
+        begins, ends = self.begins[~self.again], self.ends[~self.again]
         packet, left, right = self.packets.sacks.T
         acks = self.order[self.ack_place]
         lows = np.searchsorted(packet, acks, side="left")
@@ -249,10 +250,10 @@ class _Whole:
         number = np.flatnonzero(fresh)[~closes]
         oldest, newest = oldest[~closes], newest[~closes]
         # segments that no ACK acknowledged when a block of SACK had them first
-        selected = self._selected(begins, ends)
         repaired = np.zeros(len(ends) + 1, dtype=np.int64)
         np.add.at(repaired, np.searchsorted(ends, self.begins[self.again], side="right"), 1)
         np.add.at(repaired, np.searchsorted(begins, self.ends[self.again], side="left"), -1)
+        selected = self._selected
         early = (selected < np.searchsorted(most, ends, side="left")) & (np.cumsum(repaired)[:-1] <= 0)
         by_sack, place = np.unique(selected[early], return_index=True)
         place = np.flatnonzero(early)[place]
@@ -338,12 +339,12 @@ class _Whole:
         late = self.data_time - passed > limit
         return self.again & (before | late), duplicates
 
-    def over(self, until_s: float, shortest_ms: float | None) -> bool:
-        """Whether it ended by `until_s`: closed and acknowledged, reset, or all acknowledged and then long silent."""
+    def _over(self, shortest_ms: float | None) -> bool:
+        """Whether it ended in the capture: closed and acknowledged, reset, or all acknowledged and then long silent."""
         if (self.flags & RST > 0).any():
             return True
         silent = max(_SILENT_S, _SILENT * (shortest_ms or 0.0) / 1e3)
-        if len(self.ack) and int(self.ack.max()) >= int(self.ends.max()) and until_s - self.data_time[-1] > silent:
+        if len(self.ack) and int(self.ack.max()) >= int(self.ends.max()) and self.until_s - self.data_time[-1] > silent:
             return True
         ends = np.flatnonzero(self.forward & (self.flags & FIN > 0))
         return bool(len(ends)) and bool(len(self.ack)) and int(self.ack.max()) > int(self.ends.max())

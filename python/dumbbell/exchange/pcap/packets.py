@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dumbbell.errors import count
 from dumbbell.exchange.pcap.records import Int64s, Records, words
 
 TCP, UDP, ICMP, ICMPV6 = 6, 17, 1, 58
@@ -168,10 +169,11 @@ def _headers(
         upper = np.where(extended, upper + (bytes_.one(upper + 1) + 1) * 8, upper)
         protocol = np.where(extended, following, protocol)
     whole = records.captured[keep] >= upper + np.where(protocol == TCP, 20, 8)
-    cut = int(((protocol == TCP) & (records.captured[keep] < upper + _header(bytes_, upper))).sum())
-    if cut:
-        notes.append(f"headers of {cut} packets are cut: SACK and timestamps are missing; capture 128 bytes or more")
     good = (is_4 | is_6) & is_first & np.isin(protocol, (TCP, UDP, ICMP, ICMPV6)) & whole & (header >= 20)
+    cut = int((good & (protocol == TCP) & (records.captured[keep] < upper + _header(bytes_, upper))).sum())
+    if cut:
+        said = f"headers of {count(cut, 'packet')} are cut, SACK and timestamps with them"
+        notes.append(f"{said}: capture 128 bytes of each or more")
     sources, targets = _addresses(bytes_, offset, is_4)
     frame = records.length[keep] if is_ethernet else total + _ETHERNET_HEADER
     columns = [keep, upper, protocol, service & 3, frame, offset + total, is_4, *sources, *targets]
