@@ -1,8 +1,12 @@
 """The notebook of docs runs, and what notebooks and programs get: frames over time, frames of other libraries."""
 
 import ast
+import gc
 import importlib
 import json
+import pickle
+import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,16 +14,28 @@ from typing import Any
 import polars as pl
 import pytest
 
+import dumbbell
 from dumbbell import Results, plotting
 from dumbbell.errors import InputError
 from test_choice import BBR, CUBIC, RATES, made
 
+ALONE = {
+    "bottleneck": {"rate": "10Mbit", "aqm": "codel"},
+    "flows": [{"cc": "cubic", "base_rtt": "20ms", "start": {"uniform": ["0s", "1s"]}}],
+    "duration": "5s",
+    "seeds": [1, 2],
+}
 NOTEBOOK = Path(__file__).parents[1] / "docs" / "notebook.ipynb"
 
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return made(tmp_path_factory.mktemp("two") / "r.duckdb", matrix=RATES, flows=[CUBIC, BBR, CUBIC | {"cc": "reno"}])
+
+
+@pytest.fixture(scope="module")
+def alone() -> Results:
+    return dumbbell.run(ALONE)
 
 
 def shown(cell: str, names: dict[str, Any], place: str) -> Any:
@@ -133,3 +149,71 @@ def test_pandas_is_not_needed_but_said_where_it_is(two: Results, monkeypatch: py
     with pytest.raises(InputError, match='to="pandas" needs the package pandas: pip install pandas'):
         two.frame("flows", to="pandas")
     assert two.frame("flows").height == 9
+
+
+# DuckDB takes such a process for a notebook; without the package ipywidgets it refuses to change its progress bar
+NOTEBOOK_WITHOUT_WIDGETS = """
+import sys, types
+shell = types.SimpleNamespace(config={"IPKernelApp": {}})
+sys.modules["ipykernel"] = types.ModuleType("ipykernel")
+sys.modules["IPython"] = types.ModuleType("IPython")
+sys.modules["IPython"].get_ipython = lambda: shell
+sys.modules["ipywidgets"] = None
+import duckdb
+try:
+    duckdb.connect().execute("SET enable_progress_bar = false")
+except duckdb.Error as error:
+    print("refused" if "ipywidgets" in str(error) else error)
+import dumbbell
+flow = {"cc": "cubic", "base_rtt": "20ms"}
+bottleneck = {"rate": "10Mbit", "aqm": "codel"}
+results = dumbbell.run({"bottleneck": bottleneck, "flows": [flow], "duration": "5s"})
+print(results.tidy().height)
+"""
+
+
+def test_results_are_read_in_a_notebook_without_ipywidgets() -> None:
+    done = subprocess.run([sys.executable, "-c", NOTEBOOK_WITHOUT_WIDGETS], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["refused", "1"], done.stderr
+
+
+def test_results_without_a_file_of_their_own_travel_with_their_data() -> None:
+    results = dumbbell.run(ALONE)
+    wanted = results.runs["hash"].to_list()
+    whole, part, run = (pickle.dumps(one) for one in (results, results.where(seed=2), results.run(seed=1)))
+    del results
+    gc.collect()
+    assert pickle.loads(whole).runs["hash"].to_list() == wanted
+    assert pickle.loads(part).runs["hash"].to_list() == wanted[1:]
+    assert pickle.loads(run).series("goodput").height > 0
+
+
+def test_results_in_a_file_travel_as_its_name(tmp_path: Path) -> None:
+    results = dumbbell.run(ALONE, output=tmp_path / "r.duckdb")
+    assert len(pickle.dumps(results)) < 10_000
+    assert pickle.loads(pickle.dumps(results)).path == tmp_path / "r.duckdb"
+
+
+def test_the_package_lists_its_public_names() -> None:
+    assert [name for name in dir(dumbbell) if not name.startswith("__")] == sorted(dumbbell.__all__)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (lambda results: results.tidy("foo"), "of: unknown table foo; did you mean flows?"),
+        (lambda results: results.tidy(["flows"]), "of: unknown table"),
+        (lambda results: results.where({"seed": 1}), 'it must be text, "KEY=VALUE", or keywords'),
+        (lambda results: results.where(seed=[1, 7]), "unknown value 7; known are 1, 2"),
+        (lambda _: dumbbell.run(ALONE, jobs=0), "jobs is 0; it must be a number of runs at a time, 1 or more"),
+        (lambda _: dumbbell.run(ALONE, **{"cluster": []}), "cluster is []"),
+    ],
+)
+def test_what_a_program_gets_wrong_is_an_input_error(wrong: Any, text: str, alone: Results) -> None:
+    with pytest.raises(InputError, match=re.escape(text)):
+        wrong(alone)
+
+
+def test_conditions_as_keywords_are_numbers_and_lists(alone: Results) -> None:
+    assert len(alone.where(seed=2)) == 1
+    assert len(alone.where(seed=[1, 2])) == len(alone.where(seed=range(1, 3))) == 2

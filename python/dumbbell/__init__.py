@@ -6,7 +6,7 @@
 from typing import TYPE_CHECKING
 
 from dumbbell.errors import InputError
-from dumbbell.lazy import names_of
+from dumbbell.lazy import list_public, names_of
 
 if TYPE_CHECKING:
     from dumbbell._native import engine_version
@@ -30,3 +30,5 @@ else:
     )
 
 __all__ = ["Experiment", "InputError", "Results", "engine_version", "load", "open", "parse", "run", "trust"]
+
+__dir__ = list_public(__name__, __all__)

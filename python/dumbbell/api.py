@@ -5,7 +5,7 @@ from os import PathLike, fspath
 from typing import Any
 
 from dumbbell.engines import by_name, sweep
-from dumbbell.errors import Conflict, WrongValue, count, shown
+from dumbbell.errors import Conflict, OutOfRange, WrongValue, count, shown
 from dumbbell.experiment.file import Experiment, load, parse
 from dumbbell.notebook import Results
 from dumbbell.scratch import Scratch
@@ -52,6 +52,10 @@ def run(
             checked = parse(dict(experiment), "experiment", overrides)
         case _:
             checked = load(_path(experiment), overrides)
+    if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
+        raise OutOfRange("run", "jobs", shown(jobs), "a number of runs at a time, 1 or more")
+    if cluster is not None and not isinstance(cluster, str):
+        raise WrongValue("run", "cluster", shown(cluster), "the address of a Dask scheduler, tcp://HOST:PORT")
     folder = None
     if output is None:
         folder = Scratch()

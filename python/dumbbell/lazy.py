@@ -1,7 +1,8 @@
 """Packages whose names are imported when somebody asks for them: a start of the program takes what it needs."""
 
 import importlib
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
@@ -14,3 +15,13 @@ def names_of(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
         return getattr(importlib.import_module(f"{package}.{places[name]}"), name)
 
     return find
+
+
+def list_public(module: str, names: Sequence[str]) -> Callable[[], list[str]]:
+    """Return the `__dir__` of a package: its public names, and the names that Python itself gave it."""
+
+    def names_shown() -> list[str]:
+        own = vars(sys.modules[module])
+        return sorted({*names, *(name for name in own if name.startswith("__"))})
+
+    return names_shown

@@ -1,5 +1,6 @@
 """Progress of a sweep: a bar with the time left, on standard error or in a notebook, or told to a function."""
 
+import importlib.util
 import os
 import sys
 import time
@@ -25,8 +26,8 @@ def _bar() -> "Progress | None":
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
     console = Console(stderr=True)
-    if not (console.is_terminal or console.is_jupyter):
-        return None
+    if not (console.is_terminal or (console.is_jupyter and importlib.util.find_spec("ipywidgets"))):
+        return None  # without that package rich draws a warning in a notebook, and no bar
     runs = TextColumn("{task.fields[runs]}")
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), runs, TimeRemainingColumn())
     return Progress(*columns, console=console, transient=True)

@@ -22,8 +22,12 @@ ALONE: dict[str, str | bool | int | float | list[str]] = {
 
 
 def quiet(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """Return a connection that prints nothing: with `python -m`, DuckDB takes the session for an interactive one."""
-    connection.execute("SET enable_progress_bar = false")
+    """Return a connection that prints nothing: with `python -m`, DuckDB takes the session for an interactive one.
+
+    In a notebook without the package ipywidgets DuckDB can show no progress bar, and refuses to switch it off.
+    """
+    with contextlib.suppress(duckdb.InvalidInputException):
+        connection.execute("SET enable_progress_bar = false")
     return connection
 
 

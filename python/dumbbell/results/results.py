@@ -171,6 +171,8 @@ class Results(Runs):
         Keys are typed columns whose names end in their unit: `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. Where
         there are runs on Linux, `kernel` has the names of the kernels.
         """
+        if not isinstance(of, str) or of not in ("runs", *PARTS):
+            raise UnknownName(str(self.path), "of", str(of), ["runs", *PARTS], what="table")
         if of not in (*parts.OF_FLOWS, *parts.OF_CLASSES):
             self.require_whole_runs(f"table {of} is of whole runs", f"table {', '.join(OF_TRAFFIC)}")
         rows = self.parts(of, self.measures(of))

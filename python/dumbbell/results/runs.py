@@ -51,6 +51,21 @@ class Runs:
         with Store.open(self.path):
             pass
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: a file that goes with this object travels with it, byte for byte."""
+        if self._folder is None:
+            return self.__dict__
+        return {**self.__dict__, "_folder": None, "_content": self.path.read_bytes()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Write the file that came along to a folder of this process."""
+        content = state.pop("_content", None)
+        self.__dict__.update(state)
+        if content is not None:
+            self._folder = Scratch()
+            self.path = self._folder.path / self.path.name
+            self.path.write_bytes(content)
+
     @classmethod
     def opened(cls, source: str | Path | Self) -> Self:
         """Return results that are open, or those of a file."""
@@ -314,10 +329,11 @@ class Runs:
 
         Conditions on `flow`, `class`, `kind`, `cc`, `direction` and `base_rtt` keep the flows or classes that have any
         such, in all tables but `runs` and `queue_series`, which are of whole runs. docs/selecting.md has the grammar.
+        As keywords, values may also be numbers and lists: `where(seed=[1, 2])`.
         Raises InputError.
         """
         wanted = [selecting.parse(text, option) for text in conditions]
-        wanted += [Condition(key, str(value)) for key, value in values.items()]
+        wanted += [selecting.condition_of(key, value) for key, value in values.items()]
         wanted.sort(key=lambda condition: condition.key not in _OF_ENGINES)  # all others are about the runs of these
         found = self
         for condition in wanted:

@@ -31,10 +31,19 @@ class Condition:
 
 def parse(text: str, option: str = "--where") -> Condition:
     """Return the condition that `KEY=VALUE` is; raises InputError."""
+    if not isinstance(text, str):
+        raise WrongValue("", option, shown(text), 'text, "KEY=VALUE", or keywords: seed=[1, 2]')
     key, equals, value = text.partition("=")
     if not equals or not key.strip() or not value.strip():
         raise WrongValue("", option, shown(text), "KEY=VALUE, such as bottleneck.rate=10Mbit")
     return Condition(key.strip(), value.strip())
+
+
+def condition_of(key: str, value: Any) -> Condition:
+    """Return the condition that a key has a value of Python, or one of a list of them."""
+    if isinstance(value, list | tuple | set | frozenset | range):
+        return Condition(key, ",".join(condition_of(key, one).text for one in value))
+    return Condition(key, value if isinstance(value, str) else shown(value))
 
 
 def split_values(text: str) -> list[str]:
