@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import polars as pl
 import pytest
@@ -206,7 +206,7 @@ def test_the_package_lists_its_public_names() -> None:
         (lambda results: results.where({"seed": 1}), 'it must be text, "KEY=VALUE", or keywords'),
         (lambda results: results.where(seed=[1, 7]), "unknown value 7; known are 1, 2"),
         (lambda _: dumbbell.run(ALONE, jobs=0), "jobs is 0; it must be a number of runs at a time, 1 or more"),
-        (lambda _: dumbbell.run(ALONE, **{"cluster": []}), "cluster is []"),
+        (lambda _: dumbbell.run(ALONE, cluster=cast(Any, [])), "cluster is []"),
     ],
 )
 def test_what_a_program_gets_wrong_is_an_input_error(wrong: Any, text: str, alone: Results) -> None:
