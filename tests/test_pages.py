@@ -9,7 +9,7 @@ import pytest
 from dumbbell.experiment import shipped
 from dumbbell.pages import ContradictedError, Evidence, prose, study, words
 from dumbbell.pages.template import render
-from dumbbell.pages.values import PageError
+from dumbbell.pages.values import PageError, Rows, highest, lowest, most_of
 
 STUDIES = study.names()
 
@@ -119,6 +119,14 @@ def test_pairs_need_every_counterpart() -> None:
         (words.span([0.26, 0.264], 2), "0.26"),
         (words.listed(["a", "b", "c"]), "a, b and c"),
         (words.count(0), "no"),
+        (words.at_most(0.0741, 2), "0.08"),
+        (words.at_most(0.07, 2), "0.07"),
+        (words.at_most(-0.0741, 2), "-0.07"),
+        (words.at_least(121 / 148, 2), "0.81"),
+        (words.percent_at_least(121 / 148), "81 %"),
+        (words.percent_at_most(0.0134, 1), "1.4 %"),
+        (words.percent_at_most(0.3), "30 %"),
+        (words.bounds([0.472, 0.571], 2), "0.47 to 0.58"),
     ],
 )
 def test_words(found: str, text: str) -> None:
@@ -146,6 +154,48 @@ def test_words(found: str, text: str) -> None:
 )
 def test_what_is_typed_by_hand_is_found(text: str, by_hand: list[str]) -> None:
     assert [problem.text for problem in prose.problems(text)] == by_hand
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("{% says share.share.mean > 0.3 %}BBRv1 has the largest share.{% endsays %}", "lowest(), highest()"),
+        ('{% says highest(share, "share", {"cc": "BBRv1"}, "depth").some %}It has the largest.{% endsays %}', None),
+        ('{% says share(cc="BBRv1").share.max == share.share.max %}Its share is the largest.{% endsays %}', None),
+        ("{% says share.share.mean > 0.3 %}It mostly wins.{% endsays %}", ".most or most_of()"),
+        ("{% says (share.share > 0.3).most %}It mostly wins.{% endsays %}", None),
+        ("{% says share.share.mean > 0.3 %}It never loses.{% endsays %}", ".every, .none or an extreme"),
+        ("{% says share.share.min > 0.3 %}It never loses.{% endsays %}", None),
+        ("{% says share.share.min > 0.3 %}BBRv1 has more than BBRv3.{% endsays %}", "a comparison of two values"),
+        ('{% says share(cc="a").share.min > share(cc="b").share.max %}It has more than b.{% endsays %}', None),
+        ("It is within {{ fixed(share.share.max, 2) }}.", "a bound that fixed() rounds to nearest"),
+        ("It is {{ percent(share.share.max) }} of the rate at most.", "a bound that percent() rounds to nearest"),
+        ("It is within {{ at_most(share.share, 2) }}.", None),
+        ("It is {{ fixed(share.share.mean, 2) }} on average.", None),
+    ],
+)
+def test_a_condition_tests_the_words_of_its_statement(text: str, needed: str | None) -> None:
+    found = [problem.what for problem in prose.problems(text)]
+    assert (not found) if needed is None else (len(found) == 1 and needed in found[0])
+
+
+def test_who_is_lowest_is_asked_in_each_place() -> None:
+    rows = Rows("share", SHARE)
+    assert lowest(rows, "share", {"cc": "BBRv1"}, "depth").answers == [False, False, True]
+    assert highest(rows, "share", {"cc": "BBRv1"}, "depth").answers == [True, True, False]
+    assert highest(rows, "share", {"cc": "BBRv1"}, "depth").most
+    same = Rows("share", SHARE.with_columns(share=pl.lit(0.5)))
+    assert lowest(same, "share", {"cc": "BBRv1"}, "depth").none, "a tie is no lowest value"
+    with pytest.raises(PageError, match="nothing to compare"):
+        lowest(rows(cc="BBRv1"), "share", {"cc": "BBRv1"}, "depth")
+    with pytest.raises(PageError, match="no column 'rate'"):
+        lowest(rows, "share", {"cc": "BBRv1"}, "rate")
+
+
+def test_most_is_more_than_half() -> None:
+    assert (Rows("share", SHARE).share > 0.5).most
+    assert not (Rows("share", SHARE)(cc="BBRv3", depth=[0.5, 8.0]).share > 0.5).most
+    assert (most_of(0.6, 1), most_of(0.5, 1), most_of(-1, -1)) == (True, False, False)
 
 
 def test_evidence_is_the_same_after_it_was_kept(tmp_path: Path) -> None:

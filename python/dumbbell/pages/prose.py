@@ -3,6 +3,11 @@
 A number may stand in a template only inside `{{ }}`; code, links, headings and names such as BBRv2 or RFC 9332 are no
 results. A count as a word, or a comparison that a reader would take for a result, stands in `{% says %}`, whose
 condition is checked, or in `{% why %}`, where it explains.
+
+A condition must test the sentence that it guards. So a sentence with a superlative needs `lowest`, `highest`, or
+`.min` or `.max` on a side of `==`; one with "most" needs `.most` or `most_of`; one with "every", "all" or "never" needs
+`.every`, `.none` or an extreme; one with "than" needs a comparison of two values of the evidence. A number behind
+"within", "at most" or "at least" is a bound, which `at_most` and `at_least` round outwards.
 """
 
 import re
@@ -47,6 +52,24 @@ NUMBER = re.compile(r"(?<![\w.])[-+±]?\d(?:[\d.,]*\d)?\w*")
 ITEM = re.compile(r"^\s*\d+\. ", re.MULTILINE)
 
 
+_SUPERLATIVE = re.compile(
+    r"\b(?<!at )(?<!at the )(least|lowest|highest|largest|smallest|best|worst|fewest|longest|shortest|fastest|slowest|"
+    r"weakest|strongest|nearest|closest)\b|\b(?:than any|more than all|\w+s most)\b(?! of)",
+    re.IGNORECASE,
+)
+_MOST = re.compile(r"\b(mostly|most of|most \w+s|usually|the majority)\b", re.IGNORECASE)
+_EVERY = re.compile(r"\b(every|all|always|never|none|in no|neither|no other)\b", re.IGNORECASE)
+_THAN = re.compile(r"\b(than|instead of)\b(?!\s*$)", re.IGNORECASE)
+_EXTREMES = {"min", "max", "lowest", "highest"}
+_WHOLE = _EXTREMES | {"every", "none", "count", "only", "missing", "differs"}
+_ROUND_TO_NEAREST = {"fixed", "number", "percent", "span", "percents", "numbers"}
+_BOUND_BEFORE = re.compile(
+    r"\b(within|at most|at least|no more than|no fewer than|fewer than|less than|up to|by at most|by up to)\s+\W{0,3}$",
+    re.IGNORECASE,
+)
+_BOUND_BEHIND = re.compile(r"^[^.;:,{(]{0,40}?\b(at most|at worst|at least|or more|or less|or better)\b", re.IGNORECASE)
+
+
 @dataclass(frozen=True)
 class Problem:
     """Something typed by hand: its line and what it is."""
@@ -55,8 +78,11 @@ class Problem:
     text: str
     around: str
 
+    what: str = "typed by hand"
+    """What is wrong with it."""
+
     def __str__(self) -> str:
-        return f"{self.line}: {self.text!r} in {self.around!r}"
+        return f"{self.line}: {self.text!r} in {self.around!r}: {self.what}"
 
 
 def problems(text: str, names: Iterable[str] = ()) -> list[Problem]:
@@ -76,7 +102,83 @@ def problems(text: str, names: Iterable[str] = ()) -> list[Problem]:
         for inside in node.nodes:
             if isinstance(inside, nodes.Const) and re.search(r"\d", str(inside.value)):
                 found.append(Problem(inside.lineno, str(inside.value), "{{ }} of a constant"))
+    parsed = environment().parse(_without_code(text))
+    found += _bounds(parsed)
+    found += _untested(parsed, known)
     return sorted(found, key=lambda one: one.line)
+
+
+def _bounds(template: nodes.Template) -> Iterable[Problem]:
+    """Yield bounds that are rounded to nearest, so that a reader takes 0.074 for "within 0.07"."""
+    for output in template.find_all(nodes.Output):
+        for place, expression in enumerate(output.nodes):
+            if not (isinstance(expression, nodes.Call) and isinstance(expression.node, nodes.Name)):
+                continue
+            before, behind = (_data_at(output, place + step) for step in (-1, 1))
+            hit = _BOUND_BEFORE.search(before) or _BOUND_BEHIND.search(behind)
+            if hit and expression.node.name in _ROUND_TO_NEAREST:
+                around = " ".join(f"{before[-40:]}{{{{ {expression.node.name}() }}}}{behind[:40]}".split())
+                fault = f"a bound that {expression.node.name}() rounds to nearest: use at_most, at_least or bounds"
+                yield Problem(expression.lineno, hit[0].strip(), around, fault)
+
+
+def _data_at(output: nodes.Output, place: int) -> str:
+    """Return the text at a place of an output, or nothing if an expression stands there."""
+    one = output.nodes[place] if 0 <= place < len(output.nodes) else None
+    return one.data if isinstance(one, nodes.TemplateData) else ""
+
+
+def _untested(template: nodes.Template, known: re.Pattern[str]) -> Iterable[Problem]:
+    """Yield words of statements that their conditions do not test."""
+    for block in template.find_all(nodes.CallBlock):
+        condition = block.call.args[0]
+        if isinstance(condition, nodes.Const):
+            continue  # an explanation, or a sentence whose condition is a constant
+        pieces = [
+            one.data if isinstance(one, nodes.TemplateData) else "#"
+            for output in nodes.Template(block.body).find_all(nodes.Output)
+            for one in output.nodes
+        ]
+        said = known.sub(_blank, " ".join("".join(pieces).split()))
+        parts = [condition, *condition.find_all((nodes.Getattr, nodes.Name, nodes.Compare))]
+        asked = {one.attr if isinstance(one, nodes.Getattr) else getattr(one, "name", "") for one in parts}
+        tests = {
+            "lowest(), highest(), or .min or .max on a side of ==": (_SUPERLATIVE, _names_an_extreme(parts, asked)),
+            ".most or most_of()": (_MOST, bool(asked & {"most", "most_of"})),
+            ".every, .none or an extreme": (_EVERY, bool(asked & _WHOLE)),
+            "a comparison of two values of the evidence": (_THAN, _compares(parts, asked)),
+        }
+        for needed, (words, is_tested) in tests.items():
+            hit = words.search(said)
+            if hit and not is_tested:
+                around = said[max(0, hit.start() - 40) : hit.end() + 40]
+                yield Problem(block.lineno, hit[0], around, f"its condition does not test that: it needs {needed}")
+
+
+def _names_an_extreme(parts: Iterable[nodes.Node], asked: set[str]) -> bool:
+    """Return whether a condition asks who has the lowest or highest value of all."""
+    equal = [one for one in parts if isinstance(one, nodes.Compare) and one.ops[0].op == "eq"]
+    sides = [side for one in equal for side in (one.expr, one.ops[0].expr)]
+    return bool(asked & {"lowest", "highest"}) or any(
+        isinstance(one, nodes.Getattr) and one.attr in ("min", "max")
+        for side in sides
+        for one in [side, *side.find_all(nodes.Getattr)]
+    )
+
+
+def _compares(parts: Iterable[nodes.Node], asked: set[str]) -> bool:
+    """Return whether a condition, in its `parts`, compares two values that are both of the evidence."""
+    if asked & {"pairs", "lowest", "highest", "difference", "ratio"}:
+        return True
+    return any(
+        _is_of_evidence(one.expr) and any(_is_of_evidence(operand.expr) for operand in one.ops)
+        for one in parts
+        if isinstance(one, nodes.Compare)
+    )
+
+
+def _is_of_evidence(expression: nodes.Expr) -> bool:
+    return isinstance(expression, nodes.Name) or expression.find(nodes.Name) is not None
 
 
 def _headline(data: str) -> list[re.Match[str]]:

@@ -17,7 +17,7 @@ from jinja2.parser import Parser
 from dumbbell.errors import count
 from dumbbell.pages import words
 from dumbbell.pages.evidence import Evidence
-from dumbbell.pages.values import Answers, Between, Other, PageError, Values, pairs
+from dumbbell.pages.values import Answers, Between, Other, PageError, Values, highest, lowest, most_of, pairs
 
 
 class ContradictedError(PageError):
@@ -43,7 +43,7 @@ class _Says(Extension):
         text = caller()
         if isinstance(condition, Answers | Values) or not isinstance(condition, bool | None):
             raise PageError(
-                f"line {line}: {condition!r} is not a condition: say .every, .some or a comparison of numbers"
+                f"line {line}: {condition!r} is not a condition: say .every, .most, .some or a comparison of numbers"
             )
         if condition is False:
             self.environment.contradicted.append((line, " ".join(text.split())))  # type: ignore[attr-defined]
@@ -115,6 +115,9 @@ def render(text: str, evidence: Evidence, facts: dict[str, Any], page: str = "pa
         **{name: evidence.rows(name) for name in evidence.tables},
         **words.ALL,
         "pairs": pairs,
+        "lowest": lowest,
+        "highest": highest,
+        "most_of": most_of,
         "between": Between,
         "other": Other,
         "quoted": quoted,

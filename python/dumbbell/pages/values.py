@@ -212,7 +212,7 @@ class Values:
 
 
 class Answers:
-    """Whether a comparison holds, row by row; `every`, `some`, `none` or `count` says what is meant."""
+    """Whether a comparison holds, row by row; `every`, `most`, `some`, `none` or `count` says what is meant."""
 
     def __init__(self, name: str, answers: Sequence[bool]) -> None:
         self.name, self.answers = name, list(answers)
@@ -238,6 +238,11 @@ class Answers:
         return sum(self.answers)
 
     @property
+    def most(self) -> bool:
+        """Whether it holds in more than half of the rows."""
+        return 2 * sum(self.answers) > len(self.answers)
+
+    @property
     def share(self) -> float:
         """In which share of the rows it holds."""
         return sum(self.answers) / len(self.answers)
@@ -248,7 +253,7 @@ class Answers:
         return len(self.answers)
 
     def __bool__(self) -> bool:
-        raise PageError(f"{self.name}: say .every, .some, .none or .count")
+        raise PageError(f"{self.name}: say .every, .most, .some, .none or .count")
 
 
 def pairs(first: Rows, second: Rows, on: str | Sequence[str], value: str) -> Rows:
@@ -267,3 +272,37 @@ def pairs(first: Rows, second: Rows, on: str | Sequence[str], value: str) -> Row
         raise PageError(f"{first.name} and {second.name}: no pairs")
     a, b = pl.col("first"), pl.col("second")
     return Rows(f"{first.name} against {second.name}", both.with_columns(difference=a - b, ratio=a / b))
+
+
+def lowest(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequence[str]) -> Answers:
+    """Return, for each combination of the columns `in_each`, whether `who` has the lowest value of all rows there.
+
+    `who` narrows rows as a call does. All of its rows must lie below all others; a tie is no lowest value.
+    """
+    return _extreme(rows, value, who, in_each, sign=1)
+
+
+def highest(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequence[str]) -> Answers:
+    """Return, for each combination of the columns `in_each`, whether `who` has the highest value of all rows there."""
+    return _extreme(rows, value, who, in_each, sign=-1)
+
+
+def _extreme(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequence[str], *, sign: int) -> Answers:
+    keys = [in_each] if isinstance(in_each, str) else list(in_each)
+    for column in (*keys, value, *who):
+        rows[column]  # or an error that names the columns
+    chosen = pl.all_horizontal(_condition(column, wanted) for column, wanted in who.items())
+    name = f"{'lowest' if sign > 0 else 'highest'} {value} of {rows.name}: {who}"
+    answers = []
+    for place, group in rows.frame.with_columns(_chosen=chosen.fill_null(False)).group_by(keys, maintain_order=True):
+        mine, others = (group.filter(pl.col("_chosen") == is_mine)[value] for is_mine in (True, False))
+        if mine.is_empty() or others.is_empty() or group[value].null_count():
+            what = "a value is missing" if group[value].null_count() else "nothing to compare"
+            raise PageError(f"{name}: {what} at {', '.join(map(str, place))}")
+        answers.append(bool((sign * mine).max() < (sign * others).min()))  # type: ignore[operator]
+    return Answers(name, answers)
+
+
+def most_of(part: float, whole: float) -> bool:
+    """Return whether a part is more than half of its whole; both are positive."""
+    return part > 0 and whole > 0 and 2 * part > whole

@@ -1,6 +1,7 @@
 """How a page writes numbers."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from dumbbell.pages.values import PageError, Values
@@ -35,10 +36,49 @@ def percent(value: float, places: int = 0) -> str:
     return f"{fixed(100 * value, places)} %"
 
 
+def at_most(value: Any, places: int = 0, scale: float = 1.0) -> str:
+    """Return a bound from above, rounded up, of a number or of the largest of several, times `scale`."""
+    return fixed(_outwards(scale * _ends(value)[1], places, math.ceil), places)
+
+
+def at_least(value: Any, places: int = 0, scale: float = 1.0) -> str:
+    """Return a bound from below, rounded down, of a number or of the smallest of several, times `scale`."""
+    return fixed(_outwards(scale * _ends(value)[0], places, math.floor), places)
+
+
+def percent_at_most(value: Any, places: int = 0) -> str:
+    """Return `8 %`, a bound from above of a share or of the largest of several, rounded up."""
+    return f"{at_most(value, places, 100)} %"
+
+
+def percent_at_least(value: Any, places: int = 0) -> str:
+    """Return `81 %`, a bound from below of a share or of the smallest of several, rounded down."""
+    return f"{at_least(value, places, 100)} %"
+
+
+def _outwards(value: float, places: int, round_: Callable[[float], int]) -> float:
+    """Return a bound with `places` digits; what binary fractions lack does not move it."""
+    _finite(value)
+    scaled = value * 10**places
+    near = round(scaled)
+    bound = near if abs(scaled - near) < 1e-6 else round_(scaled)
+    return bound / float(10**places)
+
+
 def span(values: Any, places: int = 0, scale: float = 1.0) -> str:
     """Return `36 to 61` of smallest and largest, times `scale`; one number if both are written alike."""
     least, largest = (fixed(scale * one, places) for one in _ends(values))
     return least if least == largest else f"{least} to {largest}"
+
+
+def bounds(values: Any, places: int = 0, scale: float = 1.0) -> str:
+    """Return `36 to 61`, bounds of all values, times `scale`: the lower one rounded down, the upper one up."""
+    return f"{at_least(values, places, scale)} to {at_most(values, places, scale)}"
+
+
+def percent_bounds(values: Any, places: int = 0) -> str:
+    """Return `36 to 61 %`, bounds of shares."""
+    return f"{bounds(values, places, 100)} %"
 
 
 def percents(values: Any, places: int = 0) -> str:
@@ -82,6 +122,8 @@ def capital(text: str) -> str:
 def _ends(values: Any) -> tuple[float, float]:
     if isinstance(values, Values):
         return values.min, values.max
+    if isinstance(values, int | float):
+        return values, values
     found = list(values)
     if not found:
         raise PageError("a span of no values")
@@ -95,5 +137,8 @@ def _finite(value: float) -> None:
 
 ALL = {
     function.__name__: function
-    for function in (number, fixed, plain, percent, span, percents, numbers, count, times, listed, capital)
+    for function in (
+        *(number, fixed, plain, percent, span, percents, numbers, count, times, listed, capital),
+        *(at_most, at_least, percent_at_most, percent_at_least, bounds, percent_bounds),
+    )
 }
