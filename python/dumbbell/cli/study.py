@@ -67,7 +67,12 @@ def page(
         typer.Argument(metavar="[RESULTS]...", help="Results, or their folder: makes the evidence from them, anew."),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Write nothing; leave with 1 if the page is not what its evidence gives.")
+        bool,
+        typer.Option(
+            "--check",
+            help="Write nothing; exit with 1 if the page is not what its evidence gives, or if sampled runs of the"
+            " evidence have other results with this engine.",
+        ),
     ] = False,
     figures: Annotated[bool, typer.Option(help="Draw the figures, too.")] = True,
     output: Annotated[
@@ -96,10 +101,13 @@ def page(
         print(error, file=sys.stderr)
         raise typer.Exit(1) from None
     for problem in by_hand:
-        print(f"{found.folder / studies.TEMPLATE}:{problem}: typed by hand", file=sys.stderr)
+        print(f"{found.folder / studies.TEMPLATE}:{problem}", file=sys.stderr)
     if check:
         changed = [path for path, text in texts.items() if _difference(path, text)]
-        if changed or by_hand:
+        outdated = found.changes()
+        for line in outdated:
+            print(f"{found.name}: {line}; dumbbell study run {name} and study page {name} renew it", file=sys.stderr)
+        if changed or by_hand or outdated:
             raise typer.Exit(1)
         return
     if by_hand:

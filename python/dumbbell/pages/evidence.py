@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 
 from dumbbell import experiment
+from dumbbell.pages.samples import choose_samples
 from dumbbell.pages.values import PageError, Rows
 from dumbbell.results.results import Results
 
@@ -76,7 +77,10 @@ def members(files: Iterable[str]) -> pl.DataFrame:
 
 
 def made(results: Iterable[Results]) -> dict[str, dict[str, Any]]:
-    """Return how runs were made, by experiment: their number, seeds, durations in s, versions of the engine, set-up."""
+    """Return how runs were made, by experiment: their number, seeds, durations in s, versions of the engine, set-up.
+
+    `samples` are a few of the runs with their digests: see `samples.choose_samples`.
+    """
     found: dict[str, dict[str, Any]] = {}
     for one in results:
         for (name,), runs in one.runs.sort("experiment", maintain_order=True).group_by(
@@ -89,6 +93,7 @@ def made(results: Iterable[Results]) -> dict[str, dict[str, Any]]:
                 "durations": sorted({config["duration"] / 1e9 for config in configs}),
                 "engines": sorted(runs["engine_version"].unique().to_list()),
                 "setup": _setup(configs),
+                "samples": choose_samples(runs),
             }
     return found
 

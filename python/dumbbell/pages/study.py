@@ -39,6 +39,7 @@ from dumbbell.figures import Picture, save
 from dumbbell.pages import evidence as kept
 from dumbbell.pages import prose
 from dumbbell.pages.evidence import Evidence
+from dumbbell.pages.samples import find_changes
 from dumbbell.pages.sweeps import Sweep
 from dumbbell.pages.sweeps import names as names_of
 from dumbbell.pages.template import render
@@ -170,6 +171,10 @@ class Study:
                     save(picture, str(place / f"{name}{ending}"))
                     made.append(place / f"{name}{ending}")
         return made
+
+    def changes(self) -> list[str]:
+        """Return which sampled runs of the evidence have other results with the engine of this checkout."""
+        return find_changes(self.sweeps, self.folder, self.evidence().made)
 
     def problems(self) -> list[prose.Problem]:
         """Return what the template says by hand."""
