@@ -267,7 +267,7 @@ def test_a_page_shows_every_figure_and_no_other(name: str) -> None:
 
 # a statement of each page, and what of its evidence would contradict it: table, column, factor, words of the statement
 FALSIFIED: list[tuple[str, str, str, float, str]] = [
-    ("abe", "runs", "rate_ratio", 0.5, "Most of what standard TCP without ECN loses"),
+    ("abe", "runs", "rate_ratio", 0.5, "What standard TCP without ECN loses to ABE"),
     ("abe", "runs", "convergence", -1.0, "A new flow waits longer for its share"),
     ("abe", "closed", "utilisation", 1.02, "% low"),
     ("bbr_suite", "counts", "applies", 2.0, "v1, v2 and v3 fail it wherever it applies."),

@@ -40,6 +40,8 @@ LINUX = {
     "cake": "cake",
     "dualpi2": "dualpi2",
 }
+BAR = {"goodput": 0.02, "rtt": 0.06}
+"""When a cell agrees with Linux, as in the study validation: shares of the rate and of Linux's mean RTT."""
 NAMES = (
     r"BBRv[123]",
     r"P95",
@@ -195,6 +197,7 @@ def facts(_: Evidence) -> dict[str, Any]:
         "fifos": [QUEUES[name] for name in ("pfifo 100", "pfifo 1000")],
         "long_fifo": QUEUES["pfifo 1000"],
         "classic": ["Reno", "CUBIC"],
+        "bar": BAR,
     }
 
 

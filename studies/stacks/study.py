@@ -8,6 +8,7 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
+from dumbbell.pages.values import Rows
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
@@ -42,6 +43,7 @@ STEPS = (
 NAMES = (
     *(
         r"three QUIC stacks",
+        r"FIFO of 1000 kB",
         r"[Tt]hree of these senders",
         r"[Ss]ection \d",
         r"in 30 s",
@@ -182,9 +184,20 @@ def evidence(one: Results, two: Results, ladder: Results, threshold: Results) ->
     return {"alone": alone(one), "beside": beside(two), "steps": steps(ladder), "any_loss": beside(threshold)}
 
 
-def facts(_: Evidence) -> dict[str, Any]:
+def effects(found: Evidence) -> Rows:
+    """Return by how much each change moved the mean number of drops, in each cell: the columns of `steps` and drops."""
+    means = found["steps"].group_by("queue", "rate", "rtt", "step", maintain_order=True).agg(pl.col("drops").mean())
+    ordered = means.with_columns(pl.col("step").cast(pl.Enum(list(STEPS)))).sort("queue", "rate", "rtt", "step")
+    moved = ordered.with_columns(
+        pl.col("drops").diff().over("queue", "rate", "rtt").abs(), pl.col("step").cast(pl.String)
+    )
+    return Rows("effects", moved.drop_nulls("drops"))
+
+
+def facts(found: Evidence) -> dict[str, Any]:
     """Return what else the template may name."""
     return {
+        "effects": effects(found),
         "steps_in_order": list(STEPS),
         "as_it_is": STEPS[0],
         "no_hystart": STEPS[1],

@@ -247,6 +247,12 @@ class Answers:
         """In which share of the rows it holds."""
         return sum(self.answers) / len(self.answers)
 
+    def both(self, other: "Answers") -> "Answers":
+        """Return whether this and another comparison of the same rows hold, row by row."""
+        if other.n != self.n:
+            raise PageError(f"{self.name} has {self.n} rows, {other.name} {other.n}")
+        return Answers(f"{self.name} and {other.name}", [a and b for a, b in zip(self.answers, other.answers, strict=True)])
+
     @property
     def n(self) -> int:
         """How many rows there are."""
@@ -274,15 +280,15 @@ def pairs(first: Rows, second: Rows, on: str | Sequence[str], value: str) -> Row
     return Rows(f"{first.name} against {second.name}", both.with_columns(difference=a - b, ratio=a / b))
 
 
-def lowest(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequence[str]) -> Answers:
+def lowest(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequence[str] = ()) -> Answers:
     """Return, for each combination of the columns `in_each`, whether `who` has the lowest value of all rows there.
 
-    `who` narrows rows as a call does. All of its rows must lie below all others; a tie is no lowest value.
+    Without `in_each` all rows are compared at once. `who` narrows rows as a call does. All of its rows must lie below all others; a tie is no lowest value.
     """
     return _extreme(rows, value, who, in_each, sign=1)
 
 
-def highest(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequence[str]) -> Answers:
+def highest(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequence[str] = ()) -> Answers:
     """Return, for each combination of the columns `in_each`, whether `who` has the highest value of all rows there."""
     return _extreme(rows, value, who, in_each, sign=-1)
 
@@ -294,7 +300,8 @@ def _extreme(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequenc
     chosen = pl.all_horizontal(_condition(column, wanted) for column, wanted in who.items())
     name = f"{'lowest' if sign > 0 else 'highest'} {value} of {rows.name}: {who}"
     answers = []
-    for place, group in rows.frame.with_columns(_chosen=chosen.fill_null(False)).group_by(keys, maintain_order=True):
+    frame = rows.frame.with_columns(_chosen=chosen.fill_null(False))
+    for place, group in frame.group_by(keys, maintain_order=True) if keys else [(("all rows",), frame)]:
         mine, others = (group.filter(pl.col("_chosen") == is_mine)[value] for is_mine in (True, False))
         if mine.is_empty() or others.is_empty() or group[value].null_count():
             what = "a value is missing" if group[value].null_count() else "nothing to compare"
