@@ -16,6 +16,7 @@ from . import flent
 
 TRAFFIC = {
     "downloads": "4 down",
+    "one-download": "1 down",
     "uploads": "4 up",
     "one-each": "1 down, 1 up",
     "rrul": "4 down, 4 up",
@@ -38,7 +39,14 @@ QUEUES = {
 # headings, links by their rates, and the set-up of the experiments
 NAMES = (
     *(r"P99", r"P50", r"P95", r"1024 queues", r"\b(?:20/5|50/10|100/2)\b", r"98 B, ten a second", r"from 10 s on"),
-    *(r"base RTT 40 ms", r"two flows that fall", r"9 kB in the mean, ten a second", r"64 kbit/s each way"),
+    *(
+        r"base RTT of 40 ms",
+        r"20/5, 50/10 or 100/2 Mbit/s",
+        r"two cores",
+        r"two flows that fall",
+        r"9 kB in the mean, ten a second",
+        r"64 kbit/s each way",
+    ),
     *(
         r"10 Mbit/s each way, one CUBIC flow",
         r"one flow up as well",
