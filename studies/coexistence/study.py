@@ -8,7 +8,7 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
-from dumbbell.pages.values import Rows
+from dumbbell.pages.values import Answers, Rows
 from dumbbell.pages.words import count, listed
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned, number
@@ -75,7 +75,8 @@ def facts(found: Evidence) -> dict[str, Any]:
         "rows_where": rows_where,
         "counts_of": lambda rows: sorted(set(rows.n)),
         "spread_of": lambda rows: float(rows.frame["ratio"].log().std()),
-        "all_with": lambda rows, column, word: all(word in value for value in rows[column]),
+        "contain": lambda values, word: Answers(f"{values.name} contain {word}", [word in value for value in values]),
+        "judged_queues": Rows("runs", found["runs"].filter(pl.col("aqm").is_in(["STEP", "PI2", "CSAQM"]), mix="both")),
         "places": places,
         "named": lambda rows: listed(f"`{name}`" for name in rows["id"]),
     }

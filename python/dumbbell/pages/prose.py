@@ -130,6 +130,11 @@ def _data_at(output: nodes.Output, place: int) -> str:
 
 def _untested(template: nodes.Template, known: re.Pattern[str]) -> Iterable[Problem]:
     """Yield words of statements that their conditions do not test."""
+    variables = {
+        assignment.target.name: {one.name for one in _parts(assignment.node) if isinstance(one, nodes.Name)}
+        for assignment in template.find_all(nodes.Assign)
+        if isinstance(assignment.target, nodes.Name)
+    }
     for block in template.find_all(nodes.CallBlock):
         condition = block.call.args[0]
         if isinstance(condition, nodes.Const):
@@ -140,8 +145,9 @@ def _untested(template: nodes.Template, known: re.Pattern[str]) -> Iterable[Prob
             for one in output.nodes
         ]
         said = known.sub(_blank, " ".join("".join(pieces).split()))
-        parts = [condition, *condition.find_all((nodes.Getattr, nodes.Name, nodes.Compare))]
+        parts = _parts(condition)
         asked = {one.attr if isinstance(one, nodes.Getattr) else getattr(one, "name", "") for one in parts}
+        asked |= {"lowest", "highest"} & {name for variable in asked for name in variables.get(variable, ())}
         tests = {
             "lowest(), highest(), or .min or .max on a side of ==": (_SUPERLATIVE, _names_an_extreme(parts, asked)),
             ".most or most_of()": (_MOST, bool(asked & {"most", "most_of"})),
@@ -153,6 +159,11 @@ def _untested(template: nodes.Template, known: re.Pattern[str]) -> Iterable[Prob
             if hit and not is_tested:
                 around = said[max(0, hit.start() - 40) : hit.end() + 40]
                 yield Problem(block.lineno, hit[0], around, f"its condition does not test that: it needs {needed}")
+
+
+def _parts(expression: nodes.Expr) -> list[nodes.Node]:
+    """Return an expression and the names, attributes and comparisons in it."""
+    return [expression, *expression.find_all((nodes.Getattr, nodes.Name, nodes.Compare))]
 
 
 def _names_an_extreme(parts: Iterable[nodes.Node], asked: set[str]) -> bool:

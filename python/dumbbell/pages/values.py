@@ -251,7 +251,9 @@ class Answers:
         """Return whether this and another comparison of the same rows hold, row by row."""
         if other.n != self.n:
             raise PageError(f"{self.name} has {self.n} rows, {other.name} {other.n}")
-        return Answers(f"{self.name} and {other.name}", [a and b for a, b in zip(self.answers, other.answers, strict=True)])
+        return Answers(
+            f"{self.name} and {other.name}", [a and b for a, b in zip(self.answers, other.answers, strict=True)]
+        )
 
     @property
     def n(self) -> int:
