@@ -59,7 +59,8 @@ _SUPERLATIVE = re.compile(
 )
 _MOST = re.compile(r"\b(mostly|most of|most \w+s|usually|the majority)\b", re.IGNORECASE)
 _EVERY = re.compile(r"\b(every|all|always|never|none|in no|neither|no other)\b", re.IGNORECASE)
-_THAN = re.compile(r"\b(than|instead of)\b(?!\s*$)", re.IGNORECASE)
+# a fair share is a number of the measure itself, as half of a link is
+_THAN = re.compile(r"\b(than|instead of)\b(?! (?:its|a|an|their) (?:fair|equal|share)| half)", re.IGNORECASE)
 _EXTREMES = {"min", "max", "lowest", "highest"}
 _WHOLE = _EXTREMES | {"every", "none", "count", "only", "missing", "differs"}
 _ROUND_TO_NEAREST = {"fixed", "number", "percent", "span", "percents", "numbers"}
@@ -161,7 +162,7 @@ def _untested(template: nodes.Template, known: re.Pattern[str]) -> Iterable[Prob
                 yield Problem(block.lineno, hit[0], around, f"its condition does not test that: it needs {needed}")
 
 
-def _parts(expression: nodes.Expr) -> list[nodes.Node]:
+def _parts(expression: nodes.Node) -> list[nodes.Node]:
     """Return an expression and the names, attributes and comparisons in it."""
     return [expression, *expression.find_all((nodes.Getattr, nodes.Name, nodes.Compare))]
 

@@ -285,7 +285,8 @@ def pairs(first: Rows, second: Rows, on: str | Sequence[str], value: str) -> Row
 def lowest(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequence[str] = ()) -> Answers:
     """Return, for each combination of the columns `in_each`, whether `who` has the lowest value of all rows there.
 
-    Without `in_each` all rows are compared at once. `who` narrows rows as a call does. All of its rows must lie below all others; a tie is no lowest value.
+    Without `in_each` all rows are compared at once. `who` narrows rows as a call does. All of its rows must lie below
+    all others; a tie is no lowest value.
     """
     return _extreme(rows, value, who, in_each, sign=1)
 
