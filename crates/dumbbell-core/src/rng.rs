@@ -107,8 +107,9 @@ mod tests {
         // 600 seeds, 1,000 streams each: the mean of 1,000 uniform numbers has variance 1 / 12,000. The estimate of a variance from 600
         // values has standard deviation sqrt(2 / 600) = 0.058 of it.
         for skip in [0, 3] {
-            let means: Vec<f64> =
-                (1..=600).map(|seed| over_the_index(seed, "start", skip, 1_000).map(|mut rng| rng.next_f64()).sum::<f64>() / 1e3).collect();
+            let means: Vec<f64> = (1..=600)
+                .map(|seed| over_the_index(seed, "start", skip, 1_000).map(|mut rng| rng.next_f64()).sum::<f64>() / 1e3)
+                .collect();
             let variance = means.iter().map(|mean| (mean - 0.5).powi(2)).sum::<f64>() / means.len() as f64;
             let ratio = variance * 12_000.0;
             assert!((0.75..1.25).contains(&ratio), "draw {}: {ratio:.2} of the variance of independent numbers", skip + 1);
