@@ -127,7 +127,7 @@ pub trait Protocol: Send {
 pub struct ProtocolContext {
     /// Seed of the run.
     pub seed: u64,
-    /// Number among what `[[udp]]` lists, or `[[flows]]`.
+    /// Its number in the run: `[[flows]]` come first, then `[[udp]]`.
     pub number: u64,
     /// The hosts let it use ECN.
     pub ecn: bool,

@@ -4,6 +4,7 @@
 use crate::abi;
 use crate::datagrams::Datagrams;
 use dumbbell_core::packet::{Ecn, MTU_FRAME, UDP_HEADERS};
+use dumbbell_core::rng::Rng;
 use dumbbell_core::units::Time;
 use dumbbell_sim::additions::Fault;
 use dumbbell_sim::protocol::{Answer, Datagram, Outlet, Protocol, ProtocolContext, Return, Told};
@@ -92,7 +93,9 @@ impl Stack {
         fault: Fault,
     ) -> Stack {
         let control = CString::new(control).unwrap_or_default();
-        let (seed, flow, ecn) = (context.seed, context.number, u32::from(context.ecn));
+        let (flow, ecn) = (context.number, u32::from(context.ecn));
+        // of the run and this flow: stacks of one run do not draw the same numbers
+        let seed = Rng::stream(context.seed, "stack", flow).next_u64();
         let payload = u32::from(MTU_FRAME - UDP_HEADERS);
         let flow = abi::Flow { seed, flow, control: control.as_ptr(), payload, ecn };
         // SAFETY: both pointers are valid for the call, and there are as many values as the library declared parameters

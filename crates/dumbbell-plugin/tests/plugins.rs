@@ -315,6 +315,22 @@ fn a_transport_that_misbehaves_ends_its_run_with_one_line() {
 }
 
 #[test]
+fn each_connection_of_a_transport_has_a_seed_of_its_own() {
+    // refuses a seed that it has had
+    let source = include_str!("../examples/window.c").replace(
+        "if (!self) return NULL;",
+        "if (!self) return NULL;\n  static uint64_t last;\n  if (flow->seed == last) return NULL;\n  last = flow->seed;",
+    );
+    assert!(source.contains("flow->seed == last"));
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("window-seeds.c");
+    std::fs::write(&path, source).expect("a folder to write to");
+    let plugin = Plugin::load(compiled("window-seeds", &path)).expect("a plugin");
+    let outcome =
+        with_window(&plugin, &json!({}), &[json!({"cc": {"name": "window"}, "base_rtt": 20_000_000})]).expect("two seeds");
+    assert_eq!(column(&outcome, "goodput_mbit").len(), 2);
+}
+
+#[test]
 fn a_timer_that_asks_for_now_until_the_clock_goes_on_is_called_a_little_later() {
     // the first timeout, of a base RTT above it, sends again only 3 us after it was due
     let source = include_str!("../examples/window.c").replace(

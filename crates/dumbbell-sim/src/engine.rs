@@ -229,7 +229,7 @@ impl<N: Net> Engine<N> {
             let start = start.draw(seed, "udp start", index).saturating_add(ahead);
             let protocol: Box<dyn Protocol> = match &udp.protocol {
                 Some((_, make)) => {
-                    make.make(&ProtocolContext { seed, number: index as u64, ecn: false, size: None, app_rate: None })
+                    make.make(&ProtocolContext { seed, number: u64::from(number), ecn: false, size: None, app_rate: None })
                 }
                 None => Box::new(Udp::new(params, Rng::stream(seed, "udp", index as u64))),
             };

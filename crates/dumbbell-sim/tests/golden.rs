@@ -270,30 +270,30 @@ fn a_link_that_follows_a_trace_is_as_it_was() {
 
 const TRACE: &str = "\
 queue      cc      use    RTT  P99 ms  marks  drops
-pfifo      cubic 0.999  283.6     583      0     34
-pfifo      bbr1  0.969  179.1     317      0      0
-bfifo      cubic 0.990  121.3     186      0     31
-bfifo      bbr1  0.927  114.3     209      0   1435
-red        cubic 0.969  113.7     158     25      0
-red        bbr1  0.960  177.3     321   5243      0
+pfifo      cubic 0.999  283.4     575      0     31
+pfifo      bbr1  0.980  179.0     346      0      0
+bfifo      cubic 0.993  124.7     179      0     34
+bfifo      bbr1  0.968  135.8     211      0   1575
+red        cubic 0.976  115.4     160     21      0
+red        bbr1  0.970  181.4     359   5185      0
 step       cubic 0.089   50.9      35    677      0
-step       bbr1  0.972  187.4     363  14306      0
+step       bbr1  0.976  190.4     392  14394      0
 codel      cubic 0.819   65.2      76    122      0
-codel      bbr1  0.969  173.4     292   3672     46
+codel      bbr1  0.972  167.0     342   3935     24
 fq_codel   cubic 0.819   65.2      76    122      0
-fq_codel   bbr1  0.969  173.4     292   3672     46
-pie        cubic 0.902   76.2     102     26      7
-pie        bbr1  0.895   78.5     135     29   2115
-fq_pie     cubic 0.887   81.2     101     29      9
-fq_pie     bbr1  0.764   77.2     152     64   1480
-pi2        cubic 0.621   61.5      65    339      0
-pi2        bbr1  0.965  189.1     338  11004     14
-dualpi2    cubic 0.792   55.4      58     55     15
-dualpi2    bbr1  0.896   59.6      67   1083   2451
+fq_codel   bbr1  0.972  167.0     342   3935     24
+pie        cubic 0.889   72.4      96     36      6
+pie        bbr1  0.807   72.3     148     39   1403
+fq_pie     cubic 0.870   79.0     102     34     14
+fq_pie     bbr1  0.682  322.2     148     49   1391
+pi2        cubic 0.680   58.6      45     87      0
+pi2        bbr1  0.976  179.9     375  10597      0
+dualpi2    cubic 0.823   55.2      50     49     17
+dualpi2    bbr1  0.901   58.5      73   1199   1915
 cake       cubic 0.672   55.3      40    119      0
-cake       bbr1  0.970  176.5     359   8837     18
+cake       bbr1  0.967  175.3     354   8584     35
 csaqm      cubic 0.146   62.2      49    331      2
-csaqm      bbr1  0.967  177.8     312  13809     44
+csaqm      bbr1  0.982  180.0     338  14050     46
 ";
 
 /// One flow over each link that a file may name, in some queues, at 20 Mbit/s and 40 ms: use of the capacity, mean RTT, P99 of the time in queue (ms),
@@ -329,55 +329,55 @@ fn runs_over_links_are_as_they_were() {
 const LINKS: &str = "\
 link     queue    cc      use    RTT  P99 ms  marks  drops
 serial   codel    cubic 0.958   43.2       7     20      0
-serial   codel    bbr1  0.979   46.2      43      8      0
+serial   codel    bbr1  0.979   46.3      43      8      0
 serial   fq_codel cubic 0.958   43.2       7     20      0
-serial   fq_codel bbr1  0.979   46.2      43      8      0
-serial   pie      cubic 0.994   55.3      32     15      0
-serial   pie      bbr1  0.979   46.2      43     14      0
-serial   dualpi2  cubic 0.991   52.0      21     17      0
-serial   dualpi2  bbr1  0.979   46.2      43    191      0
+serial   fq_codel bbr1  0.979   46.3      43      8      0
+serial   pie      cubic 0.989   54.5      38     19      0
+serial   pie      bbr1  0.979   46.3      43     12      0
+serial   dualpi2  cubic 0.996   52.6      21     22      0
+serial   dualpi2  bbr1  0.979   46.3      43    196      0
 htb      codel    cubic 0.956   42.3       7     21      0
-htb      codel    bbr1  0.979   45.3      43      8      0
+htb      codel    bbr1  0.979   45.4      43      8      0
 htb      fq_codel cubic 0.956   42.3       7     21      0
-htb      fq_codel bbr1  0.979   45.3      43      8      0
-htb      pie      cubic 0.995   54.5      32     16      0
-htb      pie      bbr1  0.979   45.3      43     14      0
-htb      dualpi2  cubic 0.982   50.3      21     17      0
-htb      dualpi2  bbr1  0.979   45.2      39    178      9
+htb      fq_codel bbr1  0.979   45.4      43      8      0
+htb      pie      cubic 0.990   53.7      37     18      0
+htb      pie      bbr1  0.979   45.4      43     12      0
+htb      dualpi2  cubic 0.997   52.3      20     20      0
+htb      dualpi2  bbr1  0.979   45.4      39    166     10
 unshaped cake     cubic 0.950   42.5       7     21      0
-unshaped cake     bbr1  0.979   45.2      43     12      0
-wifi     codel    cubic 0.949   44.8      12     24      0
-wifi     codel    bbr1  0.979   74.2      62  30957      0
-wifi     fq_codel cubic 0.949   44.8      12     24      0
-wifi     fq_codel bbr1  0.979   74.2      62  30957      0
-wifi     pie      cubic 0.986   55.6      62     24      0
-wifi     pie      bbr1  0.979   57.6      50   3150    167
-wifi     dualpi2  cubic 0.977   51.1      22     32      0
-wifi     dualpi2  bbr1  0.979   56.4      42  10929    360
+unshaped cake     bbr1  0.979   45.4      43     10      0
+wifi     codel    cubic 0.949   44.9      12     24      0
+wifi     codel    bbr1  0.979   71.3      56  30552      0
+wifi     fq_codel cubic 0.949   44.9      12     24      0
+wifi     fq_codel bbr1  0.979   71.3      56  30552      0
+wifi     pie      cubic 0.975   54.0      56     22      0
+wifi     pie      bbr1  0.979   57.7      49   6925    146
+wifi     dualpi2  cubic 0.979   50.9      22     45      0
+wifi     dualpi2  bbr1  0.979   56.5      43  10679    334
 onoff    codel    cubic 0.928   43.3     200     25      0
-onoff    codel    bbr1  0.976   66.8     221  10416      0
+onoff    codel    bbr1  0.976   66.8     221  10447      0
 onoff    fq_codel cubic 0.928   43.3     200     25      0
-onoff    fq_codel bbr1  0.976   66.8     221  10416      0
-onoff    pie      cubic 0.994   55.5     219     21      0
-onoff    pie      bbr1  0.977   60.0     217   2342    375
-onoff    dualpi2  cubic 0.582   42.2     179     23    569
-onoff    dualpi2  bbr1  0.955   45.8     144   1863   2056
-leo      codel    cubic 0.901   52.7      34     47      0
-leo      codel    bbr1  0.971   67.1     139   5433      0
-leo      fq_codel cubic 0.901   52.7      34     47      0
-leo      fq_codel bbr1  0.971   67.1     139   5433      0
-leo      pie      cubic 0.953   63.3      68     25     94
-leo      pie      bbr1  0.967   60.7     120    102    325
-leo      dualpi2  cubic 0.905   60.6      55     91     78
-leo      dualpi2  bbr1  0.965   60.2      79    266    288
+onoff    fq_codel bbr1  0.976   66.8     221  10447      0
+onoff    pie      cubic 0.986   54.2     219     18      0
+onoff    pie      bbr1  0.976   60.8     217   1179    375
+onoff    dualpi2  cubic 0.641   42.4      22     14    728
+onoff    dualpi2  bbr1  0.949   45.6     139   1428   2091
+leo      codel    cubic 0.945   48.2       8     25      0
+leo      codel    bbr1  0.977   56.7      63    774      0
+leo      fq_codel cubic 0.945   48.2       8     25      0
+leo      fq_codel bbr1  0.977   56.7      63    774      0
+leo      pie      cubic 0.987   59.2      47     25      0
+leo      pie      bbr1  0.977   55.0      63     36     66
+leo      dualpi2  cubic 0.986   57.2      25     22      0
+leo      dualpi2  bbr1  0.977   54.7      63    720     78
 docsis   codel    cubic 0.506   46.5       6     34      0
-docsis   codel    bbr1  0.976   70.6      62  31111      0
+docsis   codel    bbr1  0.976   70.7      62  31195      0
 docsis   fq_codel cubic 0.506   46.5       6     34      0
-docsis   fq_codel bbr1  0.976   70.6      62  31111      0
-docsis   pie      cubic 0.989   56.1      32     15      0
-docsis   pie      bbr1  0.976   58.8      62   3109    289
-docsis   dualpi2  cubic 0.985   53.2      20     16      0
-docsis   dualpi2  bbr1  0.976   57.4      46  11473    354
+docsis   fq_codel bbr1  0.976   70.7      62  31195      0
+docsis   pie      cubic 0.969   55.7      40     19      0
+docsis   pie      bbr1  0.976   58.7      62   3569    201
+docsis   dualpi2  cubic 0.977   53.5      22     19      0
+docsis   dualpi2  bbr1  0.976   58.3      45  11408    331
 ";
 
 /// At 10 Mbit/s, for `s` seconds; goodput in Mbit/s, base RTT and RTT in ms, marks (CE and SCE) and drops in packets. A queue of RED, PIE
@@ -388,46 +388,46 @@ pfifo       40 reno            60      9.54   9.54     125.6  125.7         0   
 pfifo       40 cubic           60      9.54   9.54     138.8  138.8         0      0        32     31
 pfifo       40 dctcp           10      9.45      -     126.4      -         0      -       140      -
 pfifo       40 prague          10      9.37      -     121.4      -         0      -       142      -
-pfifo       40 bbr1            10      9.45      -      51.5      -         0      -         0      -
-pfifo       40 bbr2            10      9.38      -      45.1      -         0      -         0      -
+pfifo       40 bbr1            10      9.45      -      51.3      -         0      -         0      -
+pfifo       40 bbr2            10      9.38      -      45.2      -         0      -         0      -
 pfifo       40 bbr3            10      9.27      -      45.0      -         0      -         0      -
-pfifo       40 bbr-draft       10      9.28      -      45.4      -         0      -         0      -
-pfifo       40 reno-sce        10      9.45      -     117.6      -         0      -       274      -
-pfifo       40 dctcp-sce       10      9.45      -     117.6      -         0      -       274      -
+pfifo       40 bbr-draft       10      9.28      -      45.3      -         0      -         0      -
+pfifo       40 reno-sce        10      9.45      -     117.7      -         0      -       274      -
+pfifo       40 dctcp-sce       10      9.45      -     117.7      -         0      -       274      -
 pfifo       40 cubic-sce       10      9.45      -     132.1      -         0      -         9      -
 pfifo       40 constant        10      2.87      -      40.1      -         0      -         0      -
-bfifo       40 reno            10      9.45      -      61.9      -         0      -        76      -
+bfifo       40 reno            10      9.44      -      61.9      -         0      -        72      -
 bfifo       40 cubic           10      9.45      -      70.9      -         0      -         7      -
-bfifo       40 dctcp           10      9.45      -      61.9      -         0      -        76      -
+bfifo       40 dctcp           10      9.45      -      61.9      -         0      -        75      -
 bfifo       40 prague          10      9.23      -      61.1      -         0      -        81      -
 bfifo       40 bbr1            10      9.45      -      48.7      -         0      -        76      -
-bfifo       40 bbr2            10      9.39      -      43.1      -         0      -        86      -
+bfifo       40 bbr2            10      9.39      -      43.2      -         0      -        86      -
 bfifo       40 bbr3            10      9.27      -      44.6      -         0      -        22      -
 bfifo       40 bbr-draft       10      9.20      -      45.3      -         0      -        24      -
 bfifo       40 reno-sce        10      9.31      -      62.0      -         0      -       160      -
 bfifo       40 dctcp-sce       10      9.31      -      62.0      -         0      -       160      -
 bfifo       40 cubic-sce       10      9.45      -      70.8      -         0      -         7      -
 bfifo       40 constant        10      2.87      -      40.1      -         0      -         0      -
-red         20 reno            60      9.54   9.54      38.6   38.6       236    238         0      0
-red         20 cubic           60      9.56   9.56      40.8   41.5        78     73         0      0
-red         20 dctcp           10      9.52      -      53.2      -       400      -         0      -
-red         20 prague          10      9.44      -      58.4      -       503      -         0      -
-red         20 bbr1            10      9.52      -      30.1      -        19      -         0      -
-red         20 bbr2            10      9.45      -      22.2      -        19      -         0      -
-red         20 bbr3            10      9.39      -      26.2      -         6      -         0      -
-red         20 bbr-draft       10      9.39      -      26.0      -         0      -         3      -
-red         20 reno-sce        10      9.41      -      51.9      -       701      -         0      -
-red         20 dctcp-sce       10      9.41      -      51.9      -       701      -         0      -
-red         20 cubic-sce       10      9.52      -      40.8      -        14      -         0      -
+red         20 reno            60      9.54   9.54      38.9   38.6       254    238         0      0
+red         20 cubic           60      9.56   9.56      41.3   41.5        73     73         0      0
+red         20 dctcp           10      9.52      -      53.7      -       424      -         0      -
+red         20 prague          10      9.44      -      58.7      -       523      -         0      -
+red         20 bbr1            10      9.52      -      30.1      -         9      -         0      -
+red         20 bbr2            10      9.45      -      22.3      -         9      -         0      -
+red         20 bbr3            10      9.39      -      26.4      -         2      -         0      -
+red         20 bbr-draft       10      9.39      -      26.1      -         0      -         1      -
+red         20 reno-sce        10      9.43      -      55.0      -       772      -         0      -
+red         20 dctcp-sce       10      9.43      -      55.0      -       772      -         0      -
+red         20 cubic-sce       10      9.52      -      41.8      -        11      -         0      -
 red         20 constant        10      5.77      -      20.0      -         0      -         0      -
 red step    20 reno            60      9.05   9.05      32.7   32.7      2676   2676         0      0
 red step    20 cubic           60      9.56   9.56      34.2   34.2       409    428         0      0
 red step    20 dctcp           10      9.52      -      43.5      -       885      -         0      -
 red step    20 prague          10      9.44      -      43.6      -      1365      -         0      -
 red step    20 bbr1            10      9.52      -      30.1      -       191      -         0      -
-red step    20 bbr2            10      9.45      -      22.2      -       207      -         0      -
-red step    20 bbr3            10      9.39      -      26.2      -       253      -         0      -
-red step    20 bbr-draft       10      9.39      -      25.1      -         0      -        13      -
+red step    20 bbr2            10      9.45      -      22.3      -       207      -         0      -
+red step    20 bbr3            10      9.39      -      26.4      -       253      -         0      -
+red step    20 bbr-draft       10      9.39      -      25.0      -         0      -        13      -
 red step    20 reno-sce        10      9.07      -      37.0      -      1331      -         0      -
 red step    20 dctcp-sce       10      9.07      -      37.0      -      1331      -         0      -
 red step    20 cubic-sce       10      9.52      -      34.0      -        99      -         0      -
@@ -437,8 +437,8 @@ step        20 cubic           10      1.57      -      20.7      -       225   
 step        20 dctcp           10      3.30      -      21.8      -       896      -         0      -
 step        20 prague          10      9.26      -      21.7      -      2184      -         0      -
 step        20 bbr1            10      9.52      -      30.2      -      8221      -         0      -
-step        20 bbr2            10      9.45      -      22.3      -      1331      -         0      -
-step        20 bbr3            10      9.40      -      26.5      -      4630      -         0      -
+step        20 bbr2            10      9.45      -      22.2      -      1331      -         0      -
+step        20 bbr3            10      9.40      -      26.5      -      4582      -         0      -
 step        20 bbr-draft       10      9.39      -      26.1      -         0      -         0      -
 step        20 reno-sce        10      1.63      -      23.6      -       531      -         0      -
 step        20 dctcp-sce       10      1.63      -      23.6      -       531      -         0      -
@@ -448,10 +448,10 @@ codel       40 reno            60      8.40   8.40      43.2   43.3        68   
 codel       40 cubic           60      9.21   9.21      43.3   43.3        58     57         0      0
 codel       40 dctcp           10      9.41      -      51.1      -       335      -         0      -
 codel       40 prague          10      9.37      -      64.2      -       650      -         0      -
-codel       40 bbr1            10      9.45      -      51.5      -       190      -         0      -
-codel       40 bbr2            10      9.38      -      45.2      -        60      -         0      -
+codel       40 bbr1            10      9.45      -      51.3      -       171      -         0      -
+codel       40 bbr2            10      9.38      -      45.3      -        60      -         0      -
 codel       40 bbr3            10      9.27      -      45.0      -        42      -         0      -
-codel       40 bbr-draft       10      8.77      -      45.8      -         0      -        43      -
+codel       40 bbr-draft       10      8.77      -      46.3      -         0      -        48      -
 codel       40 reno-sce        10      8.31      -      54.2      -        38      -         0      -
 codel       40 dctcp-sce       10      8.31      -      54.2      -        38      -         0      -
 codel       40 cubic-sce       10      9.15      -      43.7      -        12      -         0      -
@@ -460,97 +460,97 @@ fq_codel    20 reno            60      9.14   9.14      25.5   25.5       173   
 fq_codel    20 cubic           60      9.51   9.51      24.5   24.5       146    146         0      0
 fq_codel    20 dctcp           10      9.51      -      32.2      -       570      -         0      -
 fq_codel    20 prague          10      9.44      -      44.0      -       840      -         0      -
-fq_codel    20 bbr1            10      9.52      -      30.0      -      2498      -         0      -
-fq_codel    20 bbr2            10      9.45      -      22.2      -        16      -         0      -
-fq_codel    20 bbr3            10      9.39      -      26.3      -        48      -         0      -
-fq_codel    20 bbr-draft       10      9.07      -      24.8      -         0      -        20      -
+fq_codel    20 bbr1            10      9.52      -      30.2      -      2498      -         0      -
+fq_codel    20 bbr2            10      9.45      -      22.3      -        16      -         0      -
+fq_codel    20 bbr3            10      9.39      -      26.4      -        48      -         0      -
+fq_codel    20 bbr-draft       10      9.09      -      24.9      -         0      -        20      -
 fq_codel    20 reno-sce        10      9.19      -      40.8      -        61      -         0      -
 fq_codel    20 dctcp-sce       10      9.19      -      40.8      -        61      -         0      -
 fq_codel    20 cubic-sce       10      9.47      -      24.7      -        25      -         0      -
 fq_codel    20 constant        10      5.77      -      20.0      -         0      -         0      -
-pie         20 reno            60      9.45   9.43      39.2   39.4        89     88       508    521
-pie         20 cubic           60      9.55   9.56      36.2   36.4        79     80         0      0
-pie         20 dctcp           10      9.12      -      54.6      -       219      -       494      -
-pie         20 prague          10      8.87      -      65.9      -       139      -      4356      -
-pie         20 bbr1            10      9.52      -      30.2      -         0      -         0      -
-pie         20 bbr2            10      9.45      -      22.2      -         0      -         0      -
-pie         20 bbr3            10      9.39      -      26.2      -         0      -         0      -
+pie         20 reno            60      9.45   9.43      38.6   39.4        89     88       467    521
+pie         20 cubic           60      9.56   9.56      36.5   36.4        82     80         0      0
+pie         20 dctcp           10      9.14      -      52.6      -       196      -       459      -
+pie         20 prague          10      8.81      -      62.5      -       109      -      4417      -
+pie         20 bbr1            10      9.52      -      30.1      -         0      -         0      -
+pie         20 bbr2            10      9.45      -      22.3      -         0      -         0      -
+pie         20 bbr3            10      9.39      -      26.4      -         0      -         0      -
 pie         20 bbr-draft       10      9.39      -      26.1      -         0      -         0      -
-pie         20 reno-sce        10      8.67      -      62.6      -        29      -       569      -
-pie         20 dctcp-sce       10      8.67      -      62.6      -        29      -       569      -
-pie         20 cubic-sce       10      9.51      -      37.5      -        15      -         0      -
+pie         20 reno-sce        10      8.55      -      64.2      -        29      -       518      -
+pie         20 dctcp-sce       10      8.55      -      64.2      -        29      -       518      -
+pie         20 cubic-sce       10      9.52      -      36.8      -        14      -         0      -
 pie         20 constant        10      5.77      -      20.0      -         0      -         0      -
-fq_pie      20 reno            10      8.86      -      55.2      -        16      -       564      -
-fq_pie      20 cubic           60      9.56   9.56      36.5   36.5        80     79         0      0
-fq_pie      20 dctcp           10      9.06      -      55.0      -       187      -       526      -
-fq_pie      20 prague          10      8.90      -      58.8      -       189      -       214      -
-fq_pie      20 bbr1            10      9.52      -      30.2      -         0      -         0      -
-fq_pie      20 bbr2            10      9.45      -      22.2      -         0      -         0      -
-fq_pie      20 bbr3            10      9.39      -      26.2      -         0      -         0      -
+fq_pie      20 reno            10      9.02      -      49.5      -        18      -       465      -
+fq_pie      20 cubic           60      9.56   9.56      36.3   36.5        78     79         0      0
+fq_pie      20 dctcp           10      9.09      -      50.1      -       368      -       453      -
+fq_pie      20 prague          10      8.82      -      49.8      -       161      -       160      -
+fq_pie      20 bbr1            10      9.52      -      30.1      -         1      -         0      -
+fq_pie      20 bbr2            10      9.45      -      22.3      -         0      -         0      -
+fq_pie      20 bbr3            10      9.39      -      26.4      -         0      -         0      -
 fq_pie      20 bbr-draft       10      9.39      -      26.1      -         0      -         0      -
-fq_pie      20 reno-sce        10      8.57      -      64.0      -        30      -       510      -
-fq_pie      20 dctcp-sce       10      8.57      -      64.0      -        30      -       510      -
-fq_pie      20 cubic-sce       10      9.52      -      36.8      -        16      -         0      -
+fq_pie      20 reno-sce        10      8.66      -      64.4      -        28      -       537      -
+fq_pie      20 dctcp-sce       10      8.66      -      64.4      -        28      -       537      -
+fq_pie      20 cubic-sce       10      9.52      -      36.6      -        14      -         0      -
 fq_pie      20 constant        10      5.77      -      20.0      -         0      -         0      -
-pi2         20 reno            10      9.04      -      27.7      -        88      -         0      -
-pi2         20 cubic           10      9.50      -      29.9      -        27      -         0      -
-pi2         20 dctcp           10      9.47      -      42.6      -       444      -         0      -
-pi2         20 prague          10      9.44      -      43.7      -       671      -         0      -
-pi2         20 bbr1            10      9.52      -      30.1      -       161      -         0      -
-pi2         20 bbr2            10      9.45      -      22.2      -       117      -         0      -
-pi2         20 bbr3            10      9.39      -      26.3      -       134      -         0      -
-pi2         20 bbr-draft       10      9.39      -      26.6      -         0      -         4      -
-pi2         20 reno-sce        10      8.63      -      32.6      -       437      -         0      -
-pi2         20 dctcp-sce       10      8.63      -      32.6      -       437      -         0      -
-pi2         20 cubic-sce       10      9.47      -      29.2      -        25      -         0      -
+pi2         20 reno            10      9.22      -      28.1      -        34      -         0      -
+pi2         20 cubic           10      9.40      -      29.3      -        21      -         0      -
+pi2         20 dctcp           10      9.52      -      42.0      -       379      -         0      -
+pi2         20 prague          10      9.44      -      42.9      -       607      -         0      -
+pi2         20 bbr1            10      9.52      -      30.1      -       156      -         0      -
+pi2         20 bbr2            10      9.45      -      22.2      -        89      -         0      -
+pi2         20 bbr3            10      9.39      -      26.3      -       130      -         0      -
+pi2         20 bbr-draft       10      9.37      -      25.8      -         0      -         5      -
+pi2         20 reno-sce        10      8.53      -      28.8      -       181      -         0      -
+pi2         20 dctcp-sce       10      8.53      -      28.8      -       181      -         0      -
+pi2         20 cubic-sce       10      9.38      -      29.8      -        25      -         0      -
 pi2         20 constant        10      5.77      -      20.0      -         0      -         0      -
-dualpi2     20 reno            10      9.36      -      35.8      -        55      -         4      -
-dualpi2     20 cubic           10      9.50      -      36.7      -        22      -         0      -
-dualpi2     20 dctcp           10      9.51      -      38.5      -       454      -         4      -
+dualpi2     20 reno            10      9.35      -      34.9      -        46      -         0      -
+dualpi2     20 cubic           10      9.52      -      36.1      -        16      -         0      -
+dualpi2     20 dctcp           10      9.50      -      38.3      -       479      -         0      -
 dualpi2     20 prague          10      9.26      -      21.7      -      2184      -         0      -
-dualpi2     20 bbr1            10      9.52      -      30.1      -        13      -         0      -
-dualpi2     20 bbr2            10      9.45      -      22.2      -         9      -         0      -
-dualpi2     20 bbr3            10      9.39      -      26.2      -         7      -         0      -
-dualpi2     20 bbr-draft       10      9.39      -      26.6      -         0      -         7      -
-dualpi2     20 reno-sce        10      8.98      -      37.1      -        96      -       203      -
-dualpi2     20 dctcp-sce       10      8.98      -      37.1      -        96      -       203      -
-dualpi2     20 cubic-sce       10      9.45      -      35.6      -        19      -         0      -
+dualpi2     20 bbr1            10      9.52      -      30.1      -        18      -         0      -
+dualpi2     20 bbr2            10      9.45      -      22.4      -        12      -         0      -
+dualpi2     20 bbr3            10      9.39      -      26.4      -        12      -         0      -
+dualpi2     20 bbr-draft       10      9.40      -      26.1      -         0      -         4      -
+dualpi2     20 reno-sce        10      8.88      -      36.2      -       113      -       196      -
+dualpi2     20 dctcp-sce       10      8.88      -      36.2      -       113      -       196      -
+dualpi2     20 cubic-sce       10      9.52      -      36.7      -        18      -         0      -
 dualpi2     20 constant        10      5.77      -      20.0      -         0      -         0      -
 cake        20 reno            60      9.00   9.00      25.3   25.3       166    166         0      0
 cake        20 cubic           60      9.42   9.42      24.7   24.7       145    145         0      0
 cake        20 dctcp           10      9.46      -      26.2      -       723      -         0      -
 cake        20 prague          10      9.36      -      30.8      -       954      -         0      -
-cake        20 bbr1            10      9.52      -      29.5      -      2585      -         0      -
-cake        20 bbr2            10      9.31      -      22.3      -         6      -         0      -
-cake        20 bbr3            10      9.36      -      26.4      -        37      -         0      -
-cake        20 bbr-draft       10      9.06      -      25.7      -         0      -        39      -
+cake        20 bbr1            10      9.52      -      29.4      -      2585      -         0      -
+cake        20 bbr2            10      9.31      -      22.2      -         6      -         0      -
+cake        20 bbr3            10      9.36      -      26.4      -        36      -         0      -
+cake        20 bbr-draft       10      9.06      -      25.8      -         0      -        39      -
 cake        20 reno-sce        10      9.12      -      29.9      -        41      -         0      -
 cake        20 dctcp-sce       10      9.12      -      29.9      -        41      -         0      -
 cake        20 cubic-sce       10      9.34      -      24.6      -        23      -         0      -
 cake        20 constant        10      5.44      -      21.2      -         1      -         0      -
-cake sce    20 reno            10      8.94      -      25.6      -      3949      -         0      -
-cake sce    20 cubic           10      9.34      -      24.6      -      3822      -         0      -
-cake sce    20 dctcp           10      9.45      -      25.8      -      6186      -         0      -
+cake sce    20 reno            10      8.94      -      25.3      -      3919      -         0      -
+cake sce    20 cubic           10      9.34      -      24.8      -      3807      -         0      -
+cake sce    20 dctcp           10      9.44      -      25.6      -      6056      -         0      -
 cake sce    20 prague          10      9.36      -      30.8      -       954      -         0      -
-cake sce    20 bbr1            10      9.52      -      29.5      -      8215      -         0      -
-cake sce    20 bbr2            10      9.33      -      22.3      -       529      -         0      -
-cake sce    20 bbr3            10      9.37      -      26.4      -      3327      -         0      -
-cake sce    20 bbr-draft       10      9.06      -      25.7      -         0      -        39      -
-cake sce    20 reno-sce        10      8.27      -      23.2      -      1515      -         0      -
-cake sce    20 dctcp-sce       10      6.64      -      23.5      -       789      -         0      -
-cake sce    20 cubic-sce       10      9.44      -      23.4      -      1806      -         0      -
-cake sce    20 constant        10      5.44      -      21.2      -         6      -         0      -
-csaqm       20 reno            10      8.43      -      22.5      -       108      -         0      -
-csaqm       20 cubic           10      9.09      -      22.4      -        76      -         0      -
-csaqm       20 dctcp           10      9.46      -      25.4      -       737      -         0      -
-csaqm       20 prague          10      9.37      -      26.5      -      1119      -         0      -
-csaqm       20 bbr1            10      9.52      -      30.1      -      3535      -         0      -
-csaqm       20 bbr2            10      9.45      -      22.2      -       531      -         0      -
-csaqm       20 bbr3            10      9.40      -      26.4      -      1869      -         0      -
-csaqm       20 bbr-draft       10      9.33      -      21.2      -         0      -       117      -
-csaqm       20 reno-sce        10      7.99      -      23.9      -       412      -         0      -
-csaqm       20 dctcp-sce       10      7.99      -      23.9      -       412      -         0      -
-csaqm       20 cubic-sce       10      9.07      -      22.5      -        67      -         0      -
+cake sce    20 bbr1            10      9.52      -      29.4      -      8215      -         0      -
+cake sce    20 bbr2            10      9.33      -      22.2      -       533      -         0      -
+cake sce    20 bbr3            10      9.37      -      26.4      -      3350      -         0      -
+cake sce    20 bbr-draft       10      9.06      -      25.8      -         0      -        39      -
+cake sce    20 reno-sce        10      8.20      -      23.0      -      1515      -         0      -
+cake sce    20 dctcp-sce       10      6.75      -      23.5      -       796      -         0      -
+cake sce    20 cubic-sce       10      9.42      -      23.4      -      1766      -         0      -
+cake sce    20 constant        10      5.44      -      21.2      -         7      -         0      -
+csaqm       20 reno            10      8.44      -      22.5      -       124      -         0      -
+csaqm       20 cubic           10      9.04      -      22.4      -        76      -         0      -
+csaqm       20 dctcp           10      9.46      -      25.5      -       702      -         0      -
+csaqm       20 prague          10      9.37      -      26.5      -      1105      -         0      -
+csaqm       20 bbr1            10      9.52      -      30.1      -      3525      -         0      -
+csaqm       20 bbr2            10      9.45      -      22.3      -       513      -         0      -
+csaqm       20 bbr3            10      9.39      -      26.4      -      1880      -         0      -
+csaqm       20 bbr-draft       10      9.25      -      21.4      -         0      -       140      -
+csaqm       20 reno-sce        10      8.03      -      23.8      -       411      -         0      -
+csaqm       20 dctcp-sce       10      8.03      -      23.8      -       411      -         0      -
+csaqm       20 cubic-sce       10      9.03      -      22.5      -        69      -         0      -
 csaqm       20 constant        10      5.77      -      20.0      -         1      -         0      -
 ";
 
@@ -565,14 +565,14 @@ codel       20 cubic/dctcp     10      1.71      -      38.7      -       607   
 codel       20 dctcp/cubic     10      7.81      -      33.4      -       607      -         0      -
 codel       20 cubic/prague    10      1.26      -      42.6      -       819      -         0      -
 codel       20 prague/cubic    10      8.20      -      37.0      -       819      -         0      -
-codel       20 cubic/bbr1      10      0.88      -      53.0      -      2370      -         0      -
-codel       20 bbr1/cubic      10      8.65      -      48.8      -      2370      -         0      -
-codel       20 cubic/bbr2      10      1.70      -      47.3      -       432      -         0      -
-codel       20 bbr2/cubic      10      7.79      -      41.3      -       432      -         0      -
-codel       20 cubic/bbr3      10      1.71      -      41.7      -       515      -         0      -
-codel       20 bbr3/cubic      10      7.77      -      37.8      -       515      -         0      -
-codel       20 cubic/bbr-draft 10      3.06      -      34.8      -        43      -       102      -
-codel       20 bbr-draft/cubic 10      6.41      -      32.3      -        43      -       102      -
+codel       20 cubic/bbr1      10      0.87      -      53.8      -      2404      -         0      -
+codel       20 bbr1/cubic      10      8.65      -      50.0      -      2404      -         0      -
+codel       20 cubic/bbr2      10      1.45      -      47.2      -       532      -         0      -
+codel       20 bbr2/cubic      10      8.05      -      40.2      -       532      -         0      -
+codel       20 cubic/bbr3      10      1.75      -      42.9      -       621      -         0      -
+codel       20 bbr3/cubic      10      7.72      -      37.7      -       621      -         0      -
+codel       20 cubic/bbr-draft 10      3.07      -      34.8      -        43      -        98      -
+codel       20 bbr-draft/cubic 10      6.36      -      32.4      -        43      -        98      -
 codel       20 cubic/reno-sce  10      5.07      -      36.7      -        94      -         0      -
 codel       20 reno-sce/cubic  10      4.44      -      39.8      -        94      -         0      -
 codel       20 cubic/dctcp-sce 10      5.07      -      36.7      -        94      -         0      -
@@ -589,14 +589,14 @@ fq_codel    20 cubic/dctcp     10      4.75      -      30.7      -       576   
 fq_codel    20 dctcp/cubic     10      4.78      -      35.6      -       576      -         0      -
 fq_codel    20 cubic/prague    10      4.74      -      30.7      -       737      -         0      -
 fq_codel    20 prague/cubic    10      4.75      -      44.1      -       737      -         0      -
-fq_codel    20 cubic/bbr1      10      4.74      -      30.5      -      2368      -         0      -
-fq_codel    20 bbr1/cubic      10      4.79      -      61.3      -      2368      -         0      -
-fq_codel    20 cubic/bbr2      10      4.78      -      30.3      -       125      -         0      -
-fq_codel    20 bbr2/cubic      10      4.72      -      30.7      -       125      -         0      -
-fq_codel    20 cubic/bbr3      10      4.78      -      30.9      -       361      -         0      -
-fq_codel    20 bbr3/cubic      10      4.73      -      38.4      -       361      -         0      -
-fq_codel    20 cubic/bbr-draft 10      4.82      -      30.8      -        38      -        76      -
-fq_codel    20 bbr-draft/cubic 10      4.69      -      30.5      -        38      -        76      -
+fq_codel    20 cubic/bbr1      10      4.73      -      30.8      -      2382      -         0      -
+fq_codel    20 bbr1/cubic      10      4.79      -      61.4      -      2382      -         0      -
+fq_codel    20 cubic/bbr2      10      4.77      -      30.4      -        94      -         0      -
+fq_codel    20 bbr2/cubic      10      4.75      -      27.8      -        94      -         0      -
+fq_codel    20 cubic/bbr3      10      4.76      -      30.6      -       363      -         0      -
+fq_codel    20 bbr3/cubic      10      4.73      -      36.8      -       363      -         0      -
+fq_codel    20 cubic/bbr-draft 10      4.80      -      30.8      -        39      -        68      -
+fq_codel    20 bbr-draft/cubic 10      4.69      -      30.4      -        39      -        68      -
 fq_codel    20 cubic/reno-sce  10      4.79      -      30.5      -       104      -         0      -
 fq_codel    20 reno-sce/cubic  10      4.73      -      48.0      -       104      -         0      -
 fq_codel    20 cubic/dctcp-sce 10      4.79      -      30.5      -       104      -         0      -
@@ -613,14 +613,14 @@ cake blind  20 cubic/dctcp     60      1.17   1.15      31.4   31.1      5720   
 cake blind  20 dctcp/cubic     60      8.39   8.40      26.0   26.0      5720   5764         0      0
 cake blind  20 cubic/prague    10      1.12      -      37.0      -       987      -         0      -
 cake blind  20 prague/cubic    10      8.34      -      31.8      -       987      -         0      -
-cake blind  20 cubic/bbr1      10      0.64      -      56.2      -      2595      -         0      -
-cake blind  20 bbr1/cubic      10      8.89      -      50.8      -      2595      -         0      -
-cake blind  20 cubic/bbr2      10      1.03      -      41.8      -      1829      -         0      -
-cake blind  20 bbr2/cubic      10      8.45      -      38.6      -      1829      -         0      -
-cake blind  20 cubic/bbr3      10      1.01      -      38.6      -      1738      -         0      -
-cake blind  20 bbr3/cubic      10      8.44      -      36.4      -      1738      -         0      -
-cake blind  20 cubic/bbr-draft 10      3.91      -      28.5      -        52      -        84      -
-cake blind  20 bbr-draft/cubic 10      5.51      -      26.9      -        52      -        84      -
+cake blind  20 cubic/bbr1      10      0.65      -      53.4      -      2595      -         0      -
+cake blind  20 bbr1/cubic      10      8.87      -      49.0      -      2595      -         0      -
+cake blind  20 cubic/bbr2      10      0.92      -      42.2      -      2043      -         0      -
+cake blind  20 bbr2/cubic      10      8.53      -      39.0      -      2043      -         0      -
+cake blind  20 cubic/bbr3      10      1.03      -      39.9      -      1675      -         0      -
+cake blind  20 bbr3/cubic      10      8.42      -      35.7      -      1675      -         0      -
+cake blind  20 cubic/bbr-draft 10      3.23      -      29.7      -        54      -       106      -
+cake blind  20 bbr-draft/cubic 10      6.14      -      27.2      -        54      -       106      -
 cake blind  20 cubic/reno-sce  10      3.97      -      29.3      -       166      -         0      -
 cake blind  20 reno-sce/cubic  10      5.19      -      30.1      -       166      -         0      -
 cake blind  20 cubic/dctcp-sce 10      3.97      -      29.3      -       166      -         0      -
@@ -629,28 +629,28 @@ cake blind  20 cubic/cubic-sce 10      4.65      -      27.2      -        74   
 cake blind  20 cubic-sce/cubic 10      4.84      -      27.3      -        74      -         0      -
 cake blind  20 cubic/constant  10      5.18      -      27.1      -        52      -         0      -
 cake blind  20 constant/cubic  10      4.32      -      27.2      -        52      -         0      -
-dualpi2     20 cubic/reno      10      4.91      -      37.4      -        70      -         0      -
-dualpi2     20 reno/cubic      10      4.61      -      37.5      -        70      -         0      -
-dualpi2     20 cubic/cubic     10      4.53      -      37.3      -        51      -         0      -
-dualpi2     20 cubic/cubic     10      5.00      -      37.3      -        51      -         0      -
-dualpi2     20 cubic/dctcp     10      1.47      -      45.9      -       478      -         0      -
-dualpi2     20 dctcp/cubic     10      8.05      -      38.5      -       478      -         0      -
-dualpi2     20 cubic/prague    10      6.86      -      36.7      -       778      -         0      -
-dualpi2     20 prague/cubic    10      2.62      -      23.5      -       778      -         0      -
-dualpi2     20 cubic/bbr1      10      1.09      -      45.5      -      1346      -       175      -
-dualpi2     20 bbr1/cubic      10      8.44      -      40.6      -      1346      -       175      -
-dualpi2     20 cubic/bbr2      10      1.18      -      45.9      -       693      -         0      -
-dualpi2     20 bbr2/cubic      10      8.29      -      39.3      -       693      -         0      -
-dualpi2     20 cubic/bbr3      10      1.81      -      43.7      -       345      -         0      -
-dualpi2     20 bbr3/cubic      10      7.67      -      38.2      -       345      -         0      -
-dualpi2     20 cubic/bbr-draft 10      3.33      -      38.6      -        36      -        92      -
-dualpi2     20 bbr-draft/cubic 10      6.14      -      36.3      -        36      -        92      -
-dualpi2     20 cubic/reno-sce  10      3.55      -      37.9      -       136      -        34      -
-dualpi2     20 reno-sce/cubic  10      5.79      -      38.7      -       136      -        34      -
-dualpi2     20 cubic/dctcp-sce 10      3.55      -      37.9      -       136      -        34      -
-dualpi2     20 dctcp-sce/cubic 10      5.79      -      38.7      -       136      -        34      -
-dualpi2     20 cubic/cubic-sce 10      4.69      -      37.6      -        61      -         0      -
-dualpi2     20 cubic-sce/cubic 10      4.84      -      37.5      -        61      -         0      -
-dualpi2     20 cubic/constant  10      6.35      -      37.1      -        30      -         0      -
-dualpi2     20 constant/cubic  10      3.18      -      37.9      -        30      -         0      -
+dualpi2     20 cubic/reno      10      3.96      -      37.4      -        78      -         0      -
+dualpi2     20 reno/cubic      10      5.53      -      36.8      -        78      -         0      -
+dualpi2     20 cubic/cubic     10      5.29      -      37.3      -        55      -         0      -
+dualpi2     20 cubic/cubic     10      4.24      -      37.3      -        55      -         0      -
+dualpi2     20 cubic/dctcp     10      1.51      -      44.7      -       512      -         0      -
+dualpi2     20 dctcp/cubic     10      8.01      -      38.3      -       512      -         0      -
+dualpi2     20 cubic/prague    10      6.76      -      36.9      -       767      -         0      -
+dualpi2     20 prague/cubic    10      2.73      -      23.2      -       767      -         0      -
+dualpi2     20 cubic/bbr1      10      1.14      -      45.4      -      1294      -       150      -
+dualpi2     20 bbr1/cubic      10      8.39      -      40.1      -      1294      -       150      -
+dualpi2     20 cubic/bbr2      10      1.74      -      43.5      -       393      -         0      -
+dualpi2     20 bbr2/cubic      10      7.78      -      39.5      -       393      -         0      -
+dualpi2     20 cubic/bbr3      10      1.92      -      43.6      -       412      -         0      -
+dualpi2     20 bbr3/cubic      10      7.60      -      39.1      -       412      -         0      -
+dualpi2     20 cubic/bbr-draft 10      3.30      -      38.2      -        38      -        75      -
+dualpi2     20 bbr-draft/cubic 10      6.13      -      37.0      -        38      -        75      -
+dualpi2     20 cubic/reno-sce  10      3.46      -      37.8      -       148      -        58      -
+dualpi2     20 reno-sce/cubic  10      5.91      -      38.2      -       148      -        58      -
+dualpi2     20 cubic/dctcp-sce 10      3.46      -      37.8      -       148      -        58      -
+dualpi2     20 dctcp-sce/cubic 10      5.91      -      38.2      -       148      -        58      -
+dualpi2     20 cubic/cubic-sce 10      4.84      -      37.5      -        63      -         0      -
+dualpi2     20 cubic-sce/cubic 10      4.68      -      37.9      -        63      -         0      -
+dualpi2     20 cubic/constant  10      6.31      -      37.3      -        34      -         0      -
+dualpi2     20 constant/cubic  10      3.22      -      37.1      -        34      -         0      -
 ";

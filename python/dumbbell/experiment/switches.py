@@ -58,7 +58,7 @@ NEEDS: dict[str, dict[str, Switch]] = {
         "classic_protection": Switch("scheduler", ("credit", "wrr-bytes", "wrr-bytes-turns")),
     },
     "bottleneck": {"burst": Switch("shaper", ("htb",))},
-    "hosts": {"sack_blocks_held": Switch("sack_compression", (True,))},
+    "hosts": dict.fromkeys(("sack_blocks_held", "sack_compression_slack"), Switch("sack_compression", (True,))),
     "record": {"interval": Switch("series", (True,))},
 }
 

@@ -5,7 +5,7 @@
 
 #[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
-use crate::rng::{mix, Rng};
+use crate::rng::Rng;
 use crate::units::{Rate, Time};
 #[cfg(feature = "config")]
 use serde_json::{Map, Value};
@@ -20,10 +20,9 @@ pub struct LinkContext {
 }
 
 impl LinkContext {
-    /// Random numbers of the link `name`, number `index`. The first numbers of streams that differ in their index alone are not quite uniform
-    /// together, so the seed differs too.
+    /// Random numbers of the link `name`, number `index`.
     pub fn rng(&self, name: &str, index: u64) -> Rng {
-        Rng::stream(mix(self.seed ^ mix(index)), name, index)
+        Rng::stream(self.seed, name, index)
     }
 }
 

@@ -160,6 +160,8 @@ params! {
         ecn_reduction: EcnReduction = EcnReduction::Prr, unit "", source "Linux tcp_enter_cwr; FreeBSD cc_newreno.c";
         /// Hold back selective acknowledgements while data is out of order.
         sack_compression: bool = true, unit "", source "sysctl tcp_comp_sack_nr = 44, tcp_comp_sack_delay_ns = 1 ms, since Linux 4.18";
+        /// How much later than due the timer of SACK compression runs.
+        sack_compression_slack: Time = Time::from_micros(100), unit "", range Time::ZERO, Time::from_millis(100), source "sysctl tcp_comp_sack_slack_ns, Linux since 5.8; 0 for older kernels";
         /// An ACK that is held back leaves before a block that it has to report would have so many newer ones ahead of it.
         sack_blocks_held: u32 = 2, unit "blocks", range 1_u32, 4_u32, source "TCP_SACK_BLOCKS_EXPECTED in tcp_sack_new_ofo_skb, Linux since 5.8; 4 for older kernels";
         /// So many timeouts of a SYN do not double the next one.

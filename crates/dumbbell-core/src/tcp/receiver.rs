@@ -44,6 +44,8 @@ const MANY_CE: u8 = 6;
 const COMPRESSED_ACKS: u8 = 44;
 /// Sysctl `tcp_comp_sack_delay_ns`.
 const COMPRESSION_DELAY: Time = Time::from_millis(1);
+/// The held back ACKs leave after this fraction of the round trip, if that is shorter (`__tcp_ack_snd_check`).
+const COMPRESSION_SHARE: u64 = 20;
 
 /// A receiving TCP. What most packets touch lies in one piece, [`Receiver::HOT`] bytes from the start but for a few counters, as in
 /// [`Sender`](super::sender::Sender).
@@ -438,12 +440,13 @@ impl Receiver {
                 self.window.read(self.rcv_nxt, now);
             }
         }
-        if packet.has(flag::PSH) && !known {
+        if in_order && !self.has_gaps && packet.has(flag::PSH) {
             self.heed_push(packet);
         }
     }
 
-    /// The end of a write: the application reads it, and the peer may wait. Linux `tcp_cleanup_rbuf`.
+    /// The end of a write: the application reads it, and the peer may wait. Of data out of order the application reads nothing, and while some
+    /// is left the read does not empty the buffer. Linux `tcp_cleanup_rbuf`.
     #[inline(always)]
     fn heed_push(&mut self, packet: &Packet) {
         self.ack_now |= self.host.ack_push || packet.len < self.host.mss as u16 + HEADERS;
@@ -571,9 +574,9 @@ impl Receiver {
         }
         self.compressed += 1;
         if self.compressed_at == Time::NEVER {
-            // a twentieth of the round trip, 1 ms at the most
-            let rtt = self.window.rtt_us().min(self.srtt_us.max(1));
-            self.compressed_at = now + COMPRESSION_DELAY.min(Time::from_micros(u64::from(rtt) / 20));
+            // a soft timer runs at the end of its slack, unless another one of the host runs in between
+            let rtt = Time::from_micros(u64::from(self.window.rtt_us().min(self.srtt_us.max(1))));
+            self.compressed_at = now + COMPRESSION_DELAY.min(Time(rtt.0 / COMPRESSION_SHARE)) + self.host.sack_compression_slack;
         }
         true
     }

@@ -58,6 +58,7 @@ MODULES: dict[str, dict[str, tuple[str, Callable[[Any], int]]]] = {
 _SYSCTLS: dict[str, tuple[str, Callable[[Any], int], int | None]] = {
     "tso_rtt": ("tcp_tso_rtt_log", lambda on: 9 if on else 0, 0),
     "sack_compression": ("tcp_comp_sack_nr", lambda on: 44 if on else 0, 0),
+    "sack_compression_slack": ("tcp_comp_sack_slack_ns", int, 0),
     "syn_linear_timeouts": ("tcp_syn_linear_timeouts", int, 0),
     "frto": ("tcp_frto", lambda on: 2 if on else 0, None),
     "slow_start_after_idle": ("tcp_slow_start_after_idle", int, None),

@@ -11,6 +11,7 @@ enum Setting {
     Word(&'static str),
     Bytes(u64),
     Count(u32),
+    Nanoseconds(u64),
 }
 
 impl Setting {
@@ -20,6 +21,7 @@ impl Setting {
             Setting::Word(word) => json!(word),
             Setting::Bytes(bytes) => json!(bytes),
             Setting::Count(count) => json!(count),
+            Setting::Nanoseconds(time) => json!(time),
         }
     }
 }
@@ -61,6 +63,7 @@ const LINUX: &[((u32, u32), Difference)] = &[
         (5, 8),
         of_host("sack_blocks_held", Setting::Count(4), "tcp_sack_new_ofo_skb sends an ACK ahead of a fifth block until 5.7"),
     ),
+    ((5, 8), of_host("sack_compression_slack", Setting::Nanoseconds(0), "sysctl tcp_comp_sack_slack_ns came with 5.8")),
     ((5, 15), of_host("prr", Setting::Word("rfc6937"), "tcp_cwnd_reduction follows RFC 6937bis since 5.15")),
     ((5, 18), of_host("tso_rtt", Setting::Is(false), "sysctl tcp_tso_rtt_log came with 5.18")),
     ((6, 5), of_host("syn_linear_timeouts", Setting::Count(0), "sysctl tcp_syn_linear_timeouts came with 6.5")),

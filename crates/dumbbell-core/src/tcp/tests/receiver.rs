@@ -472,12 +472,12 @@ fn a_filled_hole_is_acknowledged_at_once() {
 
 #[test]
 fn acks_of_what_is_out_of_order_are_held_back_after_three() {
-    for (rtt, delay_us) in [(RTT, 1000), (10, 500)] {
+    for (rtt, delay_us) in [(RTT, 1000 + 100), (10, 500 + 100)] {
         let mut peer = Peer::new(FlowOptions::default(), rtt);
         for _ in 0..23 {
             peer.data();
         }
-        // 23 is missing. Three at once, then for 1 ms or a twentieth of the round trip
+        // 23 is missing. Three at once, then for 1 ms or a twentieth of the round trip, and 100 us of slack
         for seq in 24..27 {
             assert!(peer.arrive(seq).is_some(), "{seq}");
         }
@@ -517,12 +517,12 @@ fn data_completes_a_handshake_whose_ack_was_lost() {
     for _ in 0..22 {
         peer.data();
     }
-    // 23 is missing: three ACKs at once, the next is held back for a twentieth of 60 ms, but for 1 ms at the most
+    // 23 is missing: three ACKs at once, the next is held back for a twentieth of 60 ms, but for 1 ms at the most, and its slack
     for seq in [24, 25, 26] {
         assert!(peer.arrive(seq).is_some(), "{seq}");
     }
     assert!(peer.arrive(27).is_none());
-    assert_eq!(peer.receiver.next_timer(), peer.now + Time::from_millis(1));
+    assert_eq!(peer.receiver.next_timer(), peer.now + Time::from_micros(1_100));
 }
 
 #[test]
@@ -618,6 +618,45 @@ fn a_push_is_acknowledged_at_once() {
     let mut lone = Peer::warm_on(HostParams { ack_push: false, ..HostParams::default() }, FlowOptions::default());
     let last = Packet { seq: 23, ..short };
     assert!(lone.receiver.on_packet(&last, lone.now).is_some());
+}
+
+#[test]
+fn a_push_out_of_order_is_not_acknowledged_at_once() {
+    // the application reads nothing of it: after three ACKs it is held back, with PSH as without
+    for flags in [0, flag::PSH] {
+        let mut peer = Peer::warm(FlowOptions::default());
+        for seq in 24..27 {
+            assert!(peer.packet(seq, Ecn::Ect0, flags).is_some(), "{seq}");
+        }
+        for seq in 27..40 {
+            assert!(peer.packet(seq, Ecn::Ect0, flags).is_none(), "{seq} with flags {flags}");
+        }
+        assert_eq!(peer.receiver.next_timer(), peer.now + Time::from_micros(1_100));
+        // in order behind the hole it is, although 23 is not the second segment of two
+        assert!(peer.arrive(23).is_some());
+        assert!(peer.packet(40, Ecn::Ect0, flags).is_some() == (flags == flag::PSH));
+    }
+}
+
+#[test]
+fn acks_of_what_is_out_of_order_leave_every_1100_us() {
+    // a segment every 100 us, each third one the end of a burst
+    let mut peer = Peer::warm(FlowOptions::default());
+    let mut acks = Vec::new();
+    for seq in 24..124 {
+        peer.now += Time::from_micros(100);
+        if peer.receiver.next_timer() <= peer.now {
+            acks.push(peer.receiver.next_timer());
+            assert!(peer.receiver.on_timer(peer.now).is_some());
+        }
+        let flags = if seq % 3 == 0 { flag::PSH } else { 0 };
+        if peer.packet(seq, Ecn::Ect0, flags).is_some() {
+            acks.push(peer.now);
+        }
+    }
+    let gaps: Vec<u64> = acks.windows(2).map(|two| (two[1] - two[0]).as_micros()).collect();
+    // three at once; the timer starts with the fourth segment, and then with the one that comes as it ends
+    assert_eq!(gaps, [100, 100, 1_200, 1_100, 1_100, 1_100, 1_100, 1_100, 1_100, 1_100]);
 }
 
 /// A receiver over 50 ms to which 10 segments come in the first round trip, 20 in the second; the windows offered on the

@@ -165,8 +165,9 @@ fn check(config: &Value, but: &[&str]) {
 
 #[test]
 fn a_capture_of_a_simulation_gives_its_tables() {
-    // CoDel drops from the queue, PIE on arrival; without propagation even the points of the senders' series fall together
-    check(&config(json!({"name": "codel", "ecn": true}), 0, "htb"), &[]);
+    // CoDel drops from the queue, PIE on arrival; without propagation even the points of the senders' series fall together. What had been
+    // acknowledged when the last flow started is known from the poll before, so the sum since then may be fair one point earlier or later.
+    check(&config(json!({"name": "codel", "ecn": true}), 0, "htb"), &["convergence_cumulative_s"]);
     let shifted = ["series", "convergence_s", "convergence_cumulative_s"];
     check(&config(json!({"name": "codel", "ecn": true}), 20, "htb"), &shifted);
     // a packet that PIE marked and that is still queued at the end was not seen to be marked
