@@ -217,10 +217,11 @@ impl Codel {
                 (_, sojourn) = self.should_drop(vars, source, tick);
             }
             vars.dropping = true;
-            // If the queue was controlled a short while ago, its drop rate then is a good start now.
+            // If the queue was controlled a short while ago, its drop rate then is a good start now. A queue that never was has 0 as `drop_next`, which
+            // is long ago for a kernel, whatever the time of the run; FQ-CoDel may have raised `count` even so.
             let delta = vars.count.wrapping_sub(vars.lastcount);
             let since = tick.wrapping_sub(vars.drop_next) as i64;
-            if delta > 1 && since < REENTRY_INTERVALS * self.interval as i64 {
+            if vars.lastcount > 0 && delta > 1 && since < REENTRY_INTERVALS * self.interval as i64 {
                 self.set_count(vars, delta);
             } else {
                 vars.count = 1;

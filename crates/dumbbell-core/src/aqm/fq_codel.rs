@@ -244,6 +244,16 @@ mod tests {
     }
 
     #[test]
+    fn a_batch_before_the_first_signal_does_not_make_a_drop_rate() {
+        let (mut state, mut log) = filled(101, 100);
+        // half of 101 * 1514 B are 51 packets: the count says so, but the first signal, after 100 ms above target, is the first
+        assert_eq!(state.vars[0].count, 51);
+        assert!(matches!(state.dequeue(Time::from_millis(10), &mut log), Dequeue::Packet(_)));
+        assert!(matches!(state.dequeue(Time::from_millis(111), &mut log), Dequeue::Packet(_)));
+        assert_eq!((state.vars[0].count, log.queue.ce_marks), (1, 1));
+    }
+
+    #[test]
     fn a_flow_with_few_bytes_is_left_alone_only_if_all_queues_are_nearly_empty() {
         // two flows, 2 packets each, all too old: the guard looks at all queues, so the first flow is marked down to 1514 B in all
         let mut state = state(Params::default());
