@@ -2,6 +2,7 @@
 
 pub mod additions;
 mod classes;
+mod frames;
 pub mod protocol;
 mod read;
 mod route;
@@ -203,6 +204,19 @@ impl RunConfig {
     pub fn read(config: &Value, additions: &Additions) -> Result<RunConfig, ParamError> {
         let root = object(config, "run")?;
         check_keys(root, &RunParams::specs(), &SECTIONS)?;
+        let hosts = match root.get("hosts") {
+            None => HostParams::default(),
+            Some(hosts) => HostParams::from_json(object(hosts, "hosts")?).map_err(|e| e.within("hosts"))?,
+        };
+        let settled;
+        let root = if hosts.mss == HostParams::default().mss {
+            root
+        } else {
+            let mut own = root.clone();
+            frames::settle(&mut own, hosts.full_frame());
+            settled = own;
+            &settled
+        };
         let run = RunParams::from_json(&without(root, &SECTIONS))?;
 
         let section = object(root.get(BOTTLENECK).unwrap_or(&Value::Null), BOTTLENECK)?;
@@ -212,17 +226,17 @@ impl RunConfig {
         rate_changes.sort_by_key(|change| change.at);
         let names: Vec<&str> = std::iter::once(BOTTLENECK).chain(hops.iter().map(|hop| hop.name.as_str())).collect();
 
-        let hosts = match root.get("hosts") {
-            None => HostParams::default(),
-            Some(hosts) => HostParams::from_json(object(hosts, "hosts")?).map_err(|e| e.within("hosts"))?,
-        };
-
         let controls = hosts.profile.controls();
         let flows = read_all(root, "flows", MAX_FLOWS, |value, last| read_flow(value, last, &controls, &names))?;
         let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value, &names, additions))?;
         let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls, &names, additions)?, 1)))?;
         if flows.is_empty() && udp.is_empty() && web.is_empty() {
             return Err(ParamError::new("flows", "nothing that sends", "one entry or more in flows, web or udp"));
+        }
+        let too_large = |one: &UdpConfig| one.protocol.is_none() && one.params.size > hosts.full_frame();
+        if let Some(index) = udp.iter().position(too_large) {
+            let allowed = format!("at most {} B, a full frame of hosts.mss = {} B", hosts.full_frame(), hosts.mss);
+            return Err(ParamError::new(format!("udp[{index}].size"), format!("{} B", udp[index].params.size), allowed));
         }
         let record = match root.get("record") {
             None => RecordParams::default(),

@@ -129,6 +129,8 @@ pub struct ProtocolContext {
     pub seed: u64,
     /// Its number in the run: `[[flows]]` come first, then `[[udp]]`.
     pub number: u64,
+    /// Largest payload of a datagram, bytes: what a full frame of the hosts has room for.
+    pub payload: u16,
     /// The hosts let it use ECN.
     pub ecn: bool,
     /// Payload that its application sends, bytes; `None`: without end.

@@ -177,8 +177,9 @@ params! {
     pub struct UdpParams {
         /// Rate. It counts Ethernet frames without FCS, as the bottleneck's rate does.
         rate: Rate = Rate::from_mbit(1), unit "", range Rate(1000), Rate(10_000_000_000_000), source "";
-        /// Length of a frame without FCS: 42 B of headers and the payload. The 1470 B that iperf sends make 1512 B.
-        size: u16 = 1514, unit "bytes", range 60_u16, 9014_u16, source "a full frame at an MTU of 1500 B";
+        /// Length of a frame without FCS: 42 B of headers and the payload; by default a full frame of `hosts.mss`, which is also the most: nothing is cut
+        /// into fragments. The 1470 B that iperf sends make 1512 B.
+        size: u16 = 1514, unit "bytes", range 60_u16, 9014_u16, frames 1, source "a full frame: an MTU of 1500 B and the Ethernet header";
         /// Time between frames.
         spacing: Spacing = Spacing::Constant, unit "", source "";
         /// ECN field.

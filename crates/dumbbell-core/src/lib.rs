@@ -9,6 +9,7 @@
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 
 pub mod aqm;
+pub mod buffers;
 pub mod cc;
 pub mod hint;
 pub mod histogram;

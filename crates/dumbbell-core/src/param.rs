@@ -36,6 +36,8 @@ impl ParamError {
 /// Declares a `Params` struct whose fields describe themselves. Behind it, `check path` names a function that refuses combinations of
 /// values: `fn(&Params) -> Result<(), ParamError>`. Before that, `over Version;` names the type of the first parameter, which
 /// [`versions!`](crate::versions) declares to set `Params`: the keys of a configuration are read over what its version sets, instead of the defaults.
+/// `frames n` behind a range says that the default is `n` full frames: its value is that of an MTU of 1500 B, and a run with other segments has
+/// another ([`ParamSpec::of_frame`]).
 ///
 /// ```
 /// use dumbbell_core::{params, units::Time};
@@ -65,7 +67,7 @@ macro_rules! params {
     };
     ($(#[$outer:meta])* pub struct $name:ident { $(
         $(#[doc = $doc:literal])* $field:ident : $type:ty = $default:expr, unit $unit:literal
-        $(, range $min:expr, $max:expr)?, source $source:literal;
+        $(, range $min:expr, $max:expr)? $(, frames $frames:literal)?, source $source:literal;
     )* } $(over $version:ident;)? $(check $check:path)?) => {
         $(#[$outer])*
         #[derive(Clone, Debug)]
@@ -86,6 +88,7 @@ macro_rules! params {
                     default: $crate::param::ParamType::to_json(&{ let default: $type = $default; default }),
                     min: $crate::params!(@bound $($min)?),
                     max: $crate::params!(@bound $($max)?),
+                    frames: 0 $( + $frames )?,
                     doc: concat!($($doc),*),
                     source: $source,
                 }, )* ]
@@ -153,7 +156,7 @@ macro_rules! params {
 macro_rules! params {
     ($(#[$outer:meta])* pub struct $name:ident { $(
         $(#[doc = $doc:literal])* $field:ident : $type:ty = $default:expr, unit $unit:literal
-        $(, range $min:expr, $max:expr)?, source $source:literal;
+        $(, range $min:expr, $max:expr)? $(, frames $frames:literal)?, source $source:literal;
     )* } $(over $version:ident;)? $(check $check:path)?) => {
         $(#[$outer])*
         #[derive(Clone, Debug)]

@@ -3,7 +3,7 @@
 
 use crate::abi;
 use crate::datagrams::Datagrams;
-use dumbbell_core::packet::{Ecn, MTU_FRAME, UDP_HEADERS};
+use dumbbell_core::packet::{Ecn, UDP_HEADERS};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::Time;
 use dumbbell_sim::additions::Fault;
@@ -25,6 +25,8 @@ pub struct Stack {
     functions: &'static abi::Stack,
     this: *mut c_void,
     name: Arc<str>,
+    /// Largest payload of a datagram, bytes.
+    payload: u32,
     fault: Fault,
     /// Bytes on their way to the server and to the client.
     up: Datagrams,
@@ -65,6 +67,8 @@ struct Call<'a> {
     bytes: &'a mut Datagrams,
     sent: &'a mut Vec<Datagram>,
     now: Time,
+    /// Largest payload.
+    room: u32,
     wrong: Option<String>,
 }
 
@@ -72,9 +76,11 @@ extern "C" fn send(wire: *mut abi::Wire, payload: *const u8, length: u32, ecn: u
     // SAFETY: the library calls with the wire that it was given, before its call returns: the interface asks for that; `call` points to
     // the `Call` on the stack of `Stack::call`, which lent it to nobody else
     let call = unsafe { &mut *(*wire).call.cast::<Call<'_>>() };
-    let room = u32::from(u16::MAX - UDP_HEADERS);
+    let room = call.room;
     if payload.is_null() || length == 0 || length > room || ecn > 2 {
-        call.wrong = Some(format!("it sent {length} bytes with codepoint {ecn}; allowed: 1 to {room} bytes, codepoints 0 to 2"));
+        call.wrong = Some(format!(
+            "it sent {length} bytes with codepoint {ecn}; allowed: 1 to {room} bytes, which fit into a full frame of hosts.mss, codepoints 0 to 2"
+        ));
         return;
     }
     // SAFETY: the interface makes it so many bytes that are valid during this call
@@ -96,7 +102,7 @@ impl Stack {
         let (flow, ecn) = (context.number, u32::from(context.ecn));
         // of the run and this flow: stacks of one run do not draw the same numbers
         let seed = Rng::stream(context.seed, "stack", flow).next_u64();
-        let payload = u32::from(MTU_FRAME - UDP_HEADERS);
+        let payload = u32::from(context.payload);
         let flow = abi::Flow { seed, flow, control: control.as_ptr(), payload, ecn };
         // SAFETY: both pointers are valid for the call, and there are as many values as the library declared parameters
         let this = functions.create.map_or(std::ptr::null_mut(), |create| unsafe { create(&flow, values.as_ptr()) });
@@ -107,6 +113,7 @@ impl Stack {
             functions,
             this,
             name: Arc::clone(name),
+            payload,
             fault,
             up: Datagrams::default(),
             down: Datagrams::default(),
@@ -137,7 +144,7 @@ impl Stack {
         self.now = now.max(self.now);
         self.rows[side as usize] = Row::default();
         let (bytes, sent) = if side == abi::CLIENT { (&mut self.up, &mut self.out) } else { (&mut self.down, &mut self.back) };
-        let mut call = Call { bytes, sent, now, wrong: None };
+        let mut call = Call { bytes, sent, now, room: self.payload, wrong: None };
         let mut wire = abi::Wire { send, call: (&raw mut call).cast() };
         act(self.functions, self.this, &raw mut wire);
         if let Some(what) = call.wrong {
@@ -333,7 +340,7 @@ impl Protocol for Stack {
             ssthresh: known(ssthresh),
             in_flight: known(in_flight),
             pacing_rate: known(pacing_rate),
-            segment: u64::from(MTU_FRAME - UDP_HEADERS),
+            segment: u64::from(self.payload),
             lost: count(lost),
             spurious: known(spurious),
             reductions: count(congestion_events),

@@ -300,7 +300,7 @@ fn a_transport_that_misbehaves_ends_its_run_with_one_line() {
             "long",
             "length + 16, DUMBBELL_NOT_ECT",
             "70000, DUMBBELL_NOT_ECT",
-            "stack window: it sent 70000 bytes with codepoint 0; allowed: 1 to 65493 bytes",
+            "stack window: it sent 70000 bytes with codepoint 0; allowed: 1 to 1472 bytes",
         ),
         ("null", "if (!self) return NULL;", "if (self) return NULL;", "stack window: create() returned NULL"),
     ] {

@@ -36,7 +36,7 @@ use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::cc::exit::Said;
 use dumbbell_core::cc::{AnyCc, CcContext};
 use dumbbell_core::log::{Beginning, Hears, Log};
-use dumbbell_core::packet::{Ecn, HEADERS};
+use dumbbell_core::packet::{Ecn, HEADERS, UDP_HEADERS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
@@ -184,7 +184,7 @@ impl<N: Net> Engine<N> {
     /// Puts every flow of `[[flows]]` into its slot.
     fn list_flows(&mut self, controls: Vec<Speaks>) -> Result<(), ParamError> {
         let config = Arc::clone(&self.config);
-        let seed = config.run.seed;
+        let (seed, payload) = (config.run.seed, self.host.full_frame() - UDP_HEADERS);
         for (index, (flow, cc)) in config.flows.iter().zip(controls).enumerate() {
             let params = &flow.params;
             let line = line_of(&self.net.lines().all, params.base_rtt, flow.route.up);
@@ -203,7 +203,7 @@ impl<N: Net> Engine<N> {
                     }
                     Speaks::Stack(make) => {
                         let (size, app_rate) = (params.size, params.app_rate);
-                        let protocol = make.make(&ProtocolContext { seed, number: index as u64, ecn, size, app_rate });
+                        let protocol = make.make(&ProtocolContext { seed, number: index as u64, payload, ecn, size, app_rate });
                         Transport::Other(Box::new(Other::new(slot, protocol, true, params.base_rtt, size)))
                     }
                 };
@@ -219,7 +219,7 @@ impl<N: Net> Engine<N> {
     /// Puts every source of UDP into its slot.
     fn list_udp(&mut self) -> Result<(), ParamError> {
         let config = Arc::clone(&self.config);
-        let seed = config.run.seed;
+        let (seed, payload) = (config.run.seed, self.host.full_frame() - UDP_HEADERS);
         for (index, udp) in config.udp.iter().enumerate() {
             let UdpConfig { start, params, stages, .. } = udp;
             let number = (config.flows.len() + index) as u32;
@@ -229,7 +229,7 @@ impl<N: Net> Engine<N> {
             let start = start.draw(seed, "udp start", index).saturating_add(ahead);
             let protocol: Box<dyn Protocol> = match &udp.protocol {
                 Some((_, make)) => {
-                    make.make(&ProtocolContext { seed, number: u64::from(number), ecn: false, size: None, app_rate: None })
+                    make.make(&ProtocolContext { seed, number: u64::from(number), payload, ecn: false, size: None, app_rate: None })
                 }
                 None => Box::new(Udp::new(params, Rng::stream(seed, "udp", index as u64))),
             };

@@ -117,7 +117,7 @@ fn every_queue(config: &RunConfig, additions: &Additions) -> Result<Vec<AnyAqm>,
     for (index, hop) in config.hops.iter().enumerate() {
         // queues of one kind do not draw the same numbers
         let seed = mix(config.run.seed ^ (index as u64 + 1) << 48);
-        let context = QueueContext { rate: hop.params.rate, seed, link_layer: hop.params.layer() };
+        let context = context(config, &hop.params, seed);
         let place = format!("{}.aqm", hop.name);
         let is_paced = is_paced(&hop.params, hop.link.as_ref());
         let aqm = discipline(&hop.aqm, &context, is_paced, additions).map_err(|e| e.within(&place))?;
@@ -135,8 +135,15 @@ pub fn queue_discipline(config: &RunConfig) -> Result<AnyAqm, ParamError> {
     first_queue(config, &Additions::default())
 }
 
+/// What a queue is built for.
+fn context(config: &RunConfig, params: &BottleneckParams, seed: u64) -> QueueContext {
+    let hosts = &config.hosts;
+    let (full_frame, small_heads) = (hosts.full_frame(), hosts.small_heads());
+    QueueContext { rate: params.rate, seed, link_layer: params.layer(), full_frame, small_heads }
+}
+
 fn first_queue(config: &RunConfig, additions: &Additions) -> Result<AnyAqm, ParamError> {
-    let context = QueueContext { rate: config.bottleneck.rate, seed: config.run.seed, link_layer: config.bottleneck.layer() };
+    let context = context(config, &config.bottleneck, config.run.seed);
     let is_paced = is_paced(&config.bottleneck, config.link.as_ref());
     let aqm = discipline(&config.aqm, &context, is_paced, additions).map_err(|e| e.within("bottleneck.aqm"))?;
     check_link(config.link.as_ref(), &aqm).map_err(|e| e.within(BOTTLENECK))?;

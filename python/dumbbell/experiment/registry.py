@@ -24,6 +24,13 @@ class Param:
     choices: tuple[str, ...]
     doc: str
     source: str
+    frames: int = 0
+    """Full frames that the default is: with other segments it is another number of bytes."""
+
+    def of_frame(self, full_frame: int) -> int:
+        """Return the default, which is full frames, where these have `full_frame` bytes."""
+        value = self.frames * full_frame
+        return max(self.min or 0, min(value, value if self.max is None else self.max))
 
 
 @dataclass(frozen=True)

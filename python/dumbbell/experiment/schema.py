@@ -37,7 +37,7 @@ from dumbbell.errors import (
     several,
     shown,
 )
-from dumbbell.experiment import link_trace, other_names, plugins, stack
+from dumbbell.experiment import frames, link_trace, other_names, plugins, stack
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import Path, get_path, path_text
 from dumbbell.experiment.net import DELAY, HOPS, NAME, ROUTES, hops, leave_out_net
@@ -474,6 +474,7 @@ def resolve_and_given(
     for (place, hop), (_, own) in zip(hops(run), hops(given), strict=True):
         link_trace.settle(place, set(own), hop)
     _apply_profile(run, given)
+    frames.settle(run, given)
     leave_out_net(run, list(SENDERS))
     return run | {"seed": seed}, given
 

@@ -18,8 +18,8 @@ pub const SOURCE: &str = "Linux net/sched/sch_fifo.c; no deviation";
 crate::params! {
     /// Parameters of tail drop by bytes.
     pub struct Params {
-        /// Bytes of frames that fit.
-        limit: u64 = 1000 * MTU_FRAME as u64, unit "bytes", range 0_u64, 1_000_000_000_000_u64,
+        /// Bytes of frames that fit; by default 1000 full frames of `hosts.mss`.
+        limit: u64 = 1000 * MTU_FRAME as u64, unit "bytes", range 0_u64, 1_000_000_000_000_u64, frames 1000,
             source "default txqueuelen of an Ethernet device times psched_mtu, sch_fifo.c";
     }
 }

@@ -14,7 +14,7 @@
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, Log, MarkReason, Place};
-use crate::packet::{Ecn, Packet, MTU_FRAME};
+use crate::packet::{Ecn, Packet};
 use crate::units::Time;
 
 /// Name in experiment files.
@@ -116,6 +116,8 @@ pub struct Codel {
     ce_threshold: u64,
     ce_selector: CeSelector,
     ecn: bool,
+    /// So few bytes left behind are never signalled. Linux `codel_params.mtu`.
+    full_frame: u64,
     /// A queue that is found empty keeps `first_above_time`.
     stale_when_empty: bool,
 }
@@ -142,7 +144,7 @@ impl Vars {
 
 impl Codel {
     /// The control law with these constants, without a `ce_threshold`.
-    pub fn new(law: ControlLaw, target: Time, interval: Time, ecn: bool) -> Codel {
+    pub fn new(law: ControlLaw, target: Time, interval: Time, ecn: bool, full_frame: u16) -> Codel {
         let tick_shift = match law {
             ControlLaw::Linux => LINUX_TICK_SHIFT,
             ControlLaw::Rfc8289 => 0,
@@ -157,6 +159,7 @@ impl Codel {
             ce_threshold: u64::MAX,
             ce_selector: CeSelector::All,
             ecn,
+            full_frame: u64::from(full_frame),
             stale_when_empty: false,
         }
     }
@@ -214,10 +217,11 @@ impl Codel {
                 (_, sojourn) = self.should_drop(vars, source, tick);
             }
             vars.dropping = true;
-            // If the queue was controlled a short while ago, its drop rate then is a good start now.
+            // If the queue was controlled a short while ago, its drop rate then is a good start now. A queue that never was has 0 as `drop_next`, which
+            // is long ago for a kernel, whatever the time of the run; FQ-CoDel may have raised `count` even so.
             let delta = vars.count.wrapping_sub(vars.lastcount);
             let since = tick.wrapping_sub(vars.drop_next) as i64;
-            if delta > 1 && since < REENTRY_INTERVALS * self.interval as i64 {
+            if vars.lastcount > 0 && delta > 1 && since < REENTRY_INTERVALS * self.interval as i64 {
                 self.set_count(vars, delta);
             } else {
                 vars.count = 1;
@@ -241,7 +245,7 @@ impl Codel {
             return (false, 0);
         };
         let sojourn = tick - (enqueue_time.0 >> self.tick_shift);
-        if sojourn < self.target || source.backlog() <= u64::from(MTU_FRAME) + u64::from(len) {
+        if sojourn < self.target || source.backlog() <= self.full_frame + u64::from(len) {
             vars.first_above_time = 0;
             return (false, sojourn);
         }
@@ -310,8 +314,8 @@ pub struct State {
 
 impl State {
     /// An empty queue.
-    pub fn new(params: Params, _context: &QueueContext) -> State {
-        let codel = Codel::new(params.control_law, params.target, params.interval, params.ecn)
+    pub fn new(params: Params, context: &QueueContext) -> State {
+        let codel = Codel::new(params.control_law, params.target, params.interval, params.ecn, context.full_frame)
             .with_ce_threshold(params.ce_threshold, params.ce_threshold_selector);
         State { limit: params.limit as usize, codel, vars: Vars::default(), fifo: Fifo::default() }
     }
@@ -381,11 +385,11 @@ mod tests {
     }
 
     fn linux() -> Codel {
-        Codel::new(ControlLaw::Linux, Time::from_millis(5), Time::from_millis(100), true)
+        Codel::new(ControlLaw::Linux, Time::from_millis(5), Time::from_millis(100), true, 1514)
     }
 
     fn rfc() -> Codel {
-        Codel::new(ControlLaw::Rfc8289, Time::from_millis(5), Time::from_millis(100), true)
+        Codel::new(ControlLaw::Rfc8289, Time::from_millis(5), Time::from_millis(100), true, 1514)
     }
 
     #[test]

@@ -30,8 +30,8 @@ pub const SOURCE: &str = "per-packet values (ppv.elte.hu), as in section III of 
 crate::params! {
     /// Parameters of CSAQM.
     pub struct Params {
-        /// Bytes of frames that fit; tail drop beyond.
-        limit: u64 = 1000 * MTU_FRAME as u64, unit "bytes", range 0_u64, 1_000_000_000_000_u64, source "the default is ours: that of bfifo";
+        /// Bytes of frames that fit, by default 1000 full frames of `hosts.mss`; tail drop beyond.
+        limit: u64 = 1000 * MTU_FRAME as u64, unit "bytes", range 0_u64, 1_000_000_000_000_u64, frames 1000, source "the default is ours: that of bfifo";
         /// Delay that the unmarked packets may cause.
         target: Time = Time::from_millis(5), unit "", range Time(0), Time::from_secs(100), source "the default is ours; the paper has K times the base RTT, K = 0.05 to 2";
         /// Time between two updates of the threshold value.

@@ -4,8 +4,9 @@
 //! and is served before the others until it has sent a quantum; then it is old. Flows are hashed to queues, and those that collide
 //! share one. A queue exists in memory from the first flow on that is hashed to it; queues are numbered in this order.
 
-use super::store::{truesize, Chain, Store};
-use super::FlowKey;
+use super::store::{Chain, Store};
+use super::{FlowKey, QueueContext};
+use crate::buffers::truesize;
 use crate::log::{At, Log};
 use crate::packet::Packet;
 use crate::prefetch::prefetch;
@@ -78,19 +79,21 @@ pub struct FlowQueues {
     packets: usize,
     bytes: u64,
     memory: u64,
+    /// See [`QueueContext::small_heads`].
+    small_heads: bool,
     /// How often a flow became new.
     pub new_flows: u64,
 }
 
 impl FlowQueues {
-    /// Flows are hashed to `buckets` queues, with a perturbation from the stream `name` of a run with `seed`; `quantum` bytes per turn.
-    pub fn new(buckets: u32, quantum: u32, seed: u64, name: &str) -> FlowQueues {
+    /// Flows are hashed to `buckets` queues, with a perturbation from the stream `name` of a run; `quantum` bytes per turn.
+    pub fn new(buckets: u32, quantum: u32, context: &QueueContext, name: &str) -> FlowQueues {
         FlowQueues {
             of_flow: SlotTable::default(),
             queues: Vec::new(),
             of_bucket: vec![NOBODY; buckets as usize],
             buckets: Vec::new(),
-            perturbation: Rng::stream(seed, name, 0).next_u64(),
+            perturbation: Rng::stream(context.seed, name, 0).next_u64(),
             store: Store::default(),
             new: List::EMPTY,
             old: List::EMPTY,
@@ -98,6 +101,7 @@ impl FlowQueues {
             packets: 0,
             bytes: 0,
             memory: 0,
+            small_heads: context.small_heads,
             new_flows: 0,
         }
     }
@@ -120,6 +124,11 @@ impl FlowQueues {
             self.buckets.push(bucket);
         }
         *self.of_flow.entry(flow) = *queue;
+    }
+
+    /// The bucket of queue `index`.
+    pub fn bucket_of(&self, index: usize) -> u32 {
+        self.buckets[index]
     }
 
     /// How many queues there are; they are numbered from 0.
@@ -172,7 +181,7 @@ impl FlowQueues {
         queue.backlog += u64::from(packet.len);
         self.packets += 1;
         self.bytes += u64::from(packet.len);
-        self.memory += u64::from(truesize(packet.len));
+        self.memory += u64::from(truesize(&packet, self.small_heads));
         self.store.push(&mut queue.packets, packet);
         if !queue.listed {
             queue.listed = true;
@@ -186,7 +195,7 @@ impl FlowQueues {
     #[inline]
     pub fn take(&mut self, index: usize) -> Option<Packet> {
         let packet = *self.store.head(&self.queues[index].packets)?;
-        self.discard(index, packet.len);
+        self.discard(index);
         Some(packet)
     }
 
@@ -196,15 +205,17 @@ impl FlowQueues {
         self.store.head_mut(&self.queues[index].packets)
     }
 
-    /// Takes the head of queue `index` off, whose length is `len`, without moving it; nothing is charged for it.
+    /// Takes the head of queue `index` off, if there is one, without moving it; nothing is charged for it.
     #[inline]
-    pub fn discard(&mut self, index: usize, len: u16) {
+    pub fn discard(&mut self, index: usize) {
         let queue = &mut self.queues[index];
+        let Some(head) = self.store.head(&queue.packets) else { return };
+        let (len, memory) = (head.len, truesize(head, self.small_heads));
         self.store.discard(&mut queue.packets);
         queue.backlog -= u64::from(len);
         self.packets -= 1;
         self.bytes -= u64::from(len);
-        self.memory -= u64::from(truesize(len));
+        self.memory -= u64::from(memory);
     }
 
     /// The queue that is to send next; on the way, turns are over and begin. `None` if all lists are empty.
@@ -298,11 +309,12 @@ impl FlowQueues {
 mod tests {
     use super::*;
     use crate::aqm::testing::packet;
+    use crate::units::Rate;
     use crate::packet::Ecn;
 
     /// `flows` flows hashed to `buckets` queues.
     fn hashed(flows: u32, buckets: u32, seed: u64) -> FlowQueues {
-        let mut queues = FlowQueues::new(buckets, 1514, seed, "test");
+        let mut queues = FlowQueues::new(buckets, 1514, &QueueContext::new(Rate::UNLIMITED, seed), "test");
         (0..flows).for_each(|ports| queues.flow_starts(ports, &FlowKey { src_host: 1, dst_host: 2, ports, dscp: 0 }));
         queues
     }

@@ -28,8 +28,8 @@ crate::params! {
         limit: u32 = 10_240, unit "packets", range 1_u32, 100_000_000_u32, source "tc-fq_codel(8)";
         /// Queues that flows are hashed to.
         flows: u32 = 1024, unit "queues", range 1_u32, 65_536_u32, source "tc-fq_codel(8); fq_codel_init, sch_fq_codel.c";
-        /// Bytes that a flow sends per turn.
-        quantum: u32 = 1514, unit "bytes", range 256_u32, 1_048_576_u32, source "one full frame; tc-fq_codel(8); bounds of sch_fq_codel.c";
+        /// Bytes that a flow sends per turn; by default one full frame of `hosts.mss`.
+        quantum: u32 = 1514, unit "bytes", range 256_u32, 1_048_576_u32, frames 1, source "psched_mtu in fq_codel_init; tc-fq_codel(8); bounds of sch_fq_codel.c";
         /// Memory that packets may occupy, as Linux accounts it.
         memory_limit: u64 = 32 << 20, unit "bytes", range 1_u64, 1_u64 << 40, source "tc-fq_codel(8): 32 MB";
         /// Largest number of packets dropped at once when the queue is full.
@@ -65,8 +65,8 @@ impl Source for FlowQueue<'_> {
         self.queues.head_mut(self.index)
     }
     #[inline]
-    fn discard(&mut self, len: u16) {
-        self.queues.discard(self.index, len);
+    fn discard(&mut self, _len: u16) {
+        self.queues.discard(self.index);
     }
     #[inline]
     fn backlog(&self) -> u64 {
@@ -92,8 +92,8 @@ pub struct State {
 impl State {
     /// Empty queues.
     pub fn new(params: Params, context: &QueueContext) -> State {
-        let queues = FlowQueues::new(params.flows, params.quantum, context.seed, "fq_codel hash");
-        let codel = Codel::new(params.control_law, params.target, params.interval, params.ecn)
+        let queues = FlowQueues::new(params.flows, params.quantum, context, "fq_codel hash");
+        let codel = Codel::new(params.control_law, params.target, params.interval, params.ecn, context.full_frame)
             .with_ce_threshold(params.ce_threshold, params.ce_threshold_selector)
             .with_stale_when_empty(params.stale_when_empty);
         State {
@@ -148,7 +148,7 @@ impl Aqm for State {
                 Some(head) => {
                     log.sent(head, At { now, queue: index as u32 });
                     let (packet, len) = (Dequeue::Packet(*head), head.len);
-                    self.queues.discard(index, len);
+                    self.queues.discard(index);
                     let soon = self.queues.sent(index, len);
                     if let Some(vars) = self.vars.get(soon) {
                         prefetch(vars);
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn memory_counts_as_linux_accounts_it() {
-        let params = Params { memory_limit: 10 * 2304, ..Params::default() };
+        let params = Params { memory_limit: 10 * 2280, ..Params::default() };
         let mut state = state(params);
         let mut log = Counters::default();
         (0..10).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
@@ -241,6 +241,16 @@ mod tests {
         state.enqueue(packet(10, Ecn::Ect0), Time::ZERO, &mut log);
         // 11 packets, half of 16654 B is 8327 B: 6 packets
         assert_eq!(log.queue.drops_overflow, 6);
+    }
+
+    #[test]
+    fn a_batch_before_the_first_signal_does_not_make_a_drop_rate() {
+        let (mut state, mut log) = filled(101, 100);
+        // half of 101 * 1514 B are 51 packets: the count says so, but the first signal, after 100 ms above target, is the first
+        assert_eq!(state.vars[0].count, 51);
+        assert!(matches!(state.dequeue(Time::from_millis(10), &mut log), Dequeue::Packet(_)));
+        assert!(matches!(state.dequeue(Time::from_millis(111), &mut log), Dequeue::Packet(_)));
+        assert_eq!((state.vars[0].count, log.queue.ce_marks), (1, 1));
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! Specification: Linux `net/sched/sch_fq_pie.c` (6.18), tc-fq_pie(8). The parts are [`super::drr`] and [`super::pie`].
 //!
-//! Deviations: `memory_limit` is left out, since Linux only counts what is beyond it; all queues are updated at once, where Linux
-//! takes 2048 of them at a time; hashing as in FQ-CoDel.
+//! Of more than 2048 queues, 2048 are updated at a time, a millisecond apart (`fq_pie_timer`, Linux since 6.6 and in stable kernels since then).
+//!
+//! Deviations: `memory_limit` is left out, since Linux only counts what is beyond it; hashing as in FQ-CoDel.
 
 use super::drr::FlowQueues;
 use super::pie::{self, Pie, Vars, Version};
@@ -11,7 +12,7 @@ use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::log::{At, DropReason, Log, Place};
 use crate::packet::Packet;
 use crate::rng::Rng;
-use crate::units::Time;
+use crate::units::{timer_wheel, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "fq_pie";
@@ -27,8 +28,8 @@ crate::params! {
         limit: u32 = 10_240, unit "packets", range 1_u32, 100_000_000_u32, source "tc-fq_pie(8)";
         /// Queues that flows are hashed to.
         flows: u32 = 1024, unit "queues", range 1_u32, 65_536_u32, source "tc-fq_pie(8)";
-        /// Bytes that a flow sends per turn.
-        quantum: u32 = 1514, unit "bytes", range 256_u32, 1_048_576_u32, source "one full frame; tc-fq_pie(8)";
+        /// Bytes that a flow sends per turn; by default one full frame of `hosts.mss`.
+        quantum: u32 = 1514, unit "bytes", range 256_u32, 1_048_576_u32, frames 1, source "psched_mtu in fq_pie_init; tc-fq_pie(8)";
         /// Delay to hold.
         target: Time = Time::from_millis(15), unit "", range Time::from_micros(1), Time::from_secs(10), source "tc-fq_pie(8)";
         /// Time between two updates of the probabilities.
@@ -48,6 +49,9 @@ crate::params! {
     }
 }
 
+/// Queues that are updated at a time (`fq_pie_timer`).
+const BATCH: u32 = 2048;
+
 /// Flow queues with their parameters.
 #[derive(Clone, Debug)]
 pub struct State {
@@ -57,13 +61,18 @@ pub struct State {
     queues: FlowQueues,
     rng: Rng,
     next_update: Time,
+    /// Queues that exist, by the batch that updates them.
+    batches: Vec<Vec<u32>>,
+    /// Number of the next one.
+    batch: usize,
 }
 
 impl State {
     /// Empty queues.
     pub fn new(params: Params, context: &QueueContext) -> State {
-        let queues = FlowQueues::new(params.flows, params.quantum, context.seed, "fq_pie hash");
-        let pie = Pie::new(&pie::Params {
+        let queues = FlowQueues::new(params.flows, params.quantum, context, "fq_pie hash");
+        let pie = Pie::new(
+&pie::Params {
             version: Version::Linux,
             limit: params.limit,
             target: Some(params.target),
@@ -74,7 +83,9 @@ impl State {
             ecn_prob: params.ecn_prob,
             bytemode: params.bytemode,
             dq_rate_estimator: params.dq_rate_estimator,
-        });
+        },
+context.full_frame,
+);
         State {
             limit: params.limit as usize,
             vars: Vec::new(),
@@ -82,6 +93,8 @@ impl State {
             rng: Rng::stream(context.seed, NAME, 0),
             next_update: pie.first_update(context.seed),
             pie,
+            batches: vec![Vec::new(); params.flows.div_ceil(BATCH) as usize],
+            batch: 0,
         }
     }
 }
@@ -89,7 +102,11 @@ impl State {
 impl Aqm for State {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         self.queues.flow_starts(flow, key);
-        self.vars.resize_with(self.queues.len(), || self.pie.vars());
+        if self.queues.len() > self.vars.len() {
+            let index = self.vars.len();
+            self.vars.push(self.pie.vars());
+            self.batches[(self.queues.bucket_of(index) / BATCH) as usize].push(index as u32);
+        }
     }
 
     #[inline(always)]
@@ -144,10 +161,16 @@ impl Aqm for State {
     }
 
     fn on_timer<L: Log>(&mut self, now: Time, _log: &mut L) {
-        for (index, vars) in self.vars.iter_mut().enumerate() {
-            self.pie.update(vars, self.queues.backlog(index));
+        for &index in &self.batches[self.batch] {
+            let index = index as usize;
+            self.pie.update(&mut self.vars[index], self.queues.backlog(index));
         }
-        self.next_update = now + self.pie.tupdate;
+        self.batch += 1;
+        let mut wait = timer_wheel(Time::ZERO, Time::ZERO);
+        if self.batch == self.batches.len() {
+            (self.batch, wait) = (0, self.pie.tupdate);
+        }
+        self.next_update = now + wait;
     }
 
     fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
@@ -165,6 +188,44 @@ mod tests {
     use super::*;
     use crate::packet::Ecn;
     use crate::record::Counters;
+
+    #[test]
+    fn of_many_queues_2048_are_updated_at_a_time() {
+        // ceil(queues / 2048) times, a millisecond apart, then after tupdate: 15 ms, and one of the timer wheel
+        for (flows, gaps) in [(2048, vec![16, 16]), (2049, vec![1, 16, 1, 16]), (8192, vec![1, 1, 1, 16, 1])] {
+            let mut state = State::new(Params { flows, ..Params::default() }, &context(10));
+            start_flows(&mut state, 3);
+            let mut seen = Vec::new();
+            for _ in 0..gaps.len() {
+                let now = state.next_timer();
+                state.on_timer(now, &mut Counters::default());
+                seen.push((state.next_timer() - now).as_millis());
+            }
+            assert_eq!(seen, gaps, "{flows} queues");
+        }
+    }
+
+    #[test]
+    fn a_queue_is_updated_in_the_batch_of_its_bucket() {
+        let mut state = State::new(Params { flows: 65_536, ..Params::default() }, &context(10));
+        start_flows(&mut state, 40);
+        for (batch, members) in state.batches.iter().enumerate() {
+            for &index in members {
+                assert_eq!(state.queues.bucket_of(index as usize) as usize / 2048, batch);
+            }
+        }
+        assert_eq!(state.batches.iter().map(Vec::len).sum::<usize>(), state.queues.len());
+        // in every queue the first of two packets has waited for 200 ms: each learns of it when its batch is updated, and not earlier
+        let mut log = Counters::default();
+        (0..80).for_each(|n| state.enqueue(Packet { flow: n % 40, ..packet(0, Ecn::NotEct) }, Time::ZERO, &mut log));
+        (0..state.queues.len()).for_each(|_| assert!(matches!(state.dequeue(Time::from_millis(200), &mut log), Dequeue::Packet(_))));
+        for updated in 0..=32 {
+            for index in 0..state.queues.len() {
+                assert_eq!(state.vars[index].prob > 0, state.queues.bucket_of(index) < 2048 * updated);
+            }
+            state.on_timer(Time::ZERO, &mut log);
+        }
+    }
 
     #[test]
     fn only_the_flow_that_queues_is_signalled() {

@@ -10,7 +10,7 @@ pub mod store;
 
 use crate::link_layer::LinkLayer;
 use crate::log::Log;
-use crate::packet::Packet;
+use crate::packet::{Packet, MTU_FRAME};
 #[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use crate::units::{Rate, Time};
@@ -53,12 +53,16 @@ pub struct QueueContext {
     pub seed: u64,
     /// What frames cost on the link, for disciplines that shape.
     pub link_layer: LinkLayer,
+    /// A full frame of the device, bytes: Linux `psched_mtu`.
+    pub full_frame: u16,
+    /// Small buffers come from a cache of their own ([`crate::buffers`]).
+    pub small_heads: bool,
 }
 
 impl QueueContext {
-    /// For a link on which frames cost what they are.
+    /// For a link on which frames cost what they are, with an MTU of 1500, and buffers as Linux 6.12 has them.
     pub fn new(rate: Rate, seed: u64) -> QueueContext {
-        QueueContext { rate, seed, link_layer: LinkLayer::RAW }
+        QueueContext { rate, seed, link_layer: LinkLayer::RAW, full_frame: MTU_FRAME, small_heads: true }
     }
 }
 

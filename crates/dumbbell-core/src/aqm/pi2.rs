@@ -24,7 +24,7 @@ use super::dualpi2::versions::Mask;
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, Log, MarkReason, Place};
-use crate::packet::{Packet, MTU_FRAME};
+use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::Time;
 
@@ -82,6 +82,7 @@ const ESTIMATOR: Estimator = Estimator { threshold: 10_000, weight_shift: 3 };
 #[derive(Clone, Debug)]
 pub struct State {
     params: Params,
+    full_frame: u16,
     /// In ticks.
     target: i64,
     alpha: i64,
@@ -105,6 +106,7 @@ impl State {
     pub fn new(params: Params, context: &QueueContext) -> State {
         let [alpha, beta] = [params.alpha, params.beta].map(|gain| i64::from((gain * PROB_PER_TICK) >> 4));
         State {
+            full_frame: context.full_frame,
             target: (params.target.0 >> TICK_SHIFT) as i64,
             alpha,
             beta,
@@ -126,12 +128,12 @@ impl State {
     // compiled into `enqueue`, or the packet would go through memory
     #[inline(always)]
     fn drops<L: Log>(&mut self, packet: &mut Packet, at: At, log: &mut L) -> bool {
-        if self.fifo.bytes() < 2 * u64::from(MTU_FRAME) {
+        if self.fifo.bytes() < 2 * u64::from(self.full_frame) {
             return false;
         }
         let mut prob = self.prob;
-        if self.params.bytemode && packet.len <= MTU_FRAME {
-            prob = prob / u32::from(MTU_FRAME) * u32::from(packet.len);
+        if self.params.bytemode && packet.len <= self.full_frame {
+            prob = prob / u32::from(self.full_frame) * u32::from(packet.len);
         }
         let marked = if self.params.ecn && self.params.scal_mask.has(packet.ecn) {
             self.scalable.next_u32() < prob && log.set_ce(packet, MarkReason::Coupled, at)

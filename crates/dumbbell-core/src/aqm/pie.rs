@@ -28,7 +28,7 @@ use super::departure_rate::{Departures, Estimator, RATE_SHIFT};
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::log::{At, DropReason, Log, MarkReason, Place};
-use crate::packet::{Packet, MTU_FRAME};
+use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{timer_wheel, Time};
 
@@ -156,6 +156,8 @@ pub struct Pie {
     /// Largest probability at which packets are marked, in [`ONE`]s.
     ecn_limit: u64,
     bytemode: bool,
+    /// A full frame: Linux `psched_mtu`, bytes.
+    full_frame: u16,
     /// How the departure rate is measured; `None`: delays come from time stamps.
     estimator: Option<Estimator>,
 }
@@ -177,8 +179,8 @@ pub struct Vars {
 }
 
 impl Pie {
-    /// PIE with `params`.
-    pub fn new(params: &Params) -> Pie {
+    /// PIE with `params` on a device whose full frames have so many bytes.
+    pub fn new(params: &Params, full_frame: u16) -> Pie {
         let set = params.version.sets();
         let tupdate = params.tupdate.unwrap_or(set.tupdate);
         Pie {
@@ -192,6 +194,7 @@ impl Pie {
             ecn: params.ecn,
             ecn_limit: set.percent * u64::from(params.ecn_prob),
             bytemode: params.bytemode,
+            full_frame,
             estimator: (params.dq_rate_estimator || set.always_estimates)
                 .then_some(Estimator { threshold: DQ_THRESHOLD, weight_shift: set.weight_shift }),
         }
@@ -240,15 +243,15 @@ impl Pie {
         let rfc = self.version == Version::Rfc8033;
         let delay = if rfc { vars.qdelay_old } else { vars.qdelay };
         let enough = match rfc {
-            true => backlog > 2 * u64::from(MTU_FRAME),
-            false => backlog >= 2 * u64::from(MTU_FRAME),
+            true => backlog > 2 * u64::from(self.full_frame),
+            false => backlog >= 2 * u64::from(self.full_frame),
         };
         if vars.burst_time > 0 || (delay < self.target / 2 && vars.prob < ONE / 5) || !enough {
             return false;
         }
         let mut prob = vars.prob;
-        if self.bytemode && len <= MTU_FRAME {
-            prob = prob / u64::from(MTU_FRAME) * u64::from(len);
+        if self.bytemode && len <= self.full_frame {
+            prob = prob / u64::from(self.full_frame) * u64::from(len);
         }
         if self.version == Version::Linux4 {
             return u64::from(rng.next_u32()) << SHIFT_4 < prob;
@@ -420,7 +423,7 @@ pub struct State {
 impl State {
     /// An empty queue.
     pub fn new(params: Params, context: &QueueContext) -> State {
-        let pie = Pie::new(&params);
+        let pie = Pie::new(&params, context.full_frame);
         State {
             limit: params.limit as usize,
             vars: pie.vars(),
@@ -494,7 +497,7 @@ mod tests {
     use crate::record::Counters;
 
     fn pie(version: Version) -> Pie {
-        Pie::new(&Params { version, ecn: true, ..Params::default() })
+        Pie::new(&Params { version, ecn: true, ..Params::default() }, 1514)
     }
 
     #[test]

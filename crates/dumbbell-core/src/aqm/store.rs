@@ -5,21 +5,6 @@ use crate::prefetch::prefetch;
 
 /// End of a chain.
 const NONE: u32 = u32::MAX;
-/// Linux's `struct skb_shared_info`, behind the data of every buffer.
-const SHARED_INFO: u32 = 320;
-/// Linux's `struct sk_buff`, as allocated.
-const SK_BUFF: u32 = 256;
-/// Smallest buffer for data (`SKB_SMALL_HEAD` and the slab `kmalloc-512`).
-const SMALLEST_BUFFER: u32 = 512;
-
-/// Memory that Linux accounts for a frame (`truesize`): its data and shared info in a slab of a power of two, and the
-/// descriptor. A full frame of 1514 B occupies 2048 + 256 = 2304 B, as it does from veth or from a split GSO packet; an ACK
-/// 512 + 256 = 768 B.
-#[inline]
-pub fn truesize(len: u16) -> u32 {
-    (u32::from(len) + SHARED_INFO).next_power_of_two().max(SMALLEST_BUFFER) + SK_BUFF
-}
-
 /// A packet and the one behind it in its queue, or in the list of unused places.
 #[derive(Clone, Debug)]
 struct Stored {

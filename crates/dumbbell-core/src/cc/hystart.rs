@@ -7,6 +7,7 @@
 
 use super::conn::Conn;
 use super::exit::ExitCause;
+use crate::buffers::SK_GSO_MAX_SIZE;
 use crate::units::Time;
 
 /// A way to end slow start before the first loss or mark, for any control that begins with slow start.
@@ -54,7 +55,7 @@ const HYSTART_DELAY_MAX_US: u32 = 16_000;
 /// Longest allowance for the bursts of segmentation offload in an ACK train, us. Linux `hystart_ack_delay`.
 const HYSTART_BURST_MAX_US: u64 = 1_000;
 /// Bytes of the bursts allowed for: four segmentation-offload buffers of `sk_gso_max_size`. Linux `hystart_ack_delay`.
-const HYSTART_BURST_BYTES: u64 = 4 * 65_536;
+const HYSTART_BURST_BYTES: u64 = 4 * SK_GSO_MAX_SIZE as u64;
 /// `delay_min` before the first sample.
 const NO_DELAY: u32 = u32::MAX;
 
@@ -322,8 +323,8 @@ mod tests {
 
     #[test]
     fn burst_allowance_is_four_buffers_at_the_pacing_rate() {
-        // 262144 B at 1 GB/s
-        assert_eq!(burst_allowance_us(1_000_000_000), 262);
+        // 4 * 65343 B at 1 GB/s
+        assert_eq!(burst_allowance_us(1_000_000_000), 261);
         assert_eq!((burst_allowance_us(1), burst_allowance_us(0), burst_allowance_us(u64::MAX)), (1_000, 0, 0));
     }
 

@@ -60,6 +60,8 @@ pub struct ParamSpec {
     pub min: Value,
     /// Largest allowed value, canonical; `null` if the kind has no order.
     pub max: Value,
+    /// Full frames that the default is: [`ParamSpec::of_frame`]; 0 of those that do not depend on the size of frames.
+    pub frames: u64,
     /// What it does.
     pub doc: &'static str,
     /// Where the default comes from: RFC section, paper or kernel file.
@@ -67,6 +69,15 @@ pub struct ParamSpec {
 }
 
 impl ParamSpec {
+    /// The default on devices whose full frames have `full_frame` bytes, within the range, if it depends on them.
+    pub fn of_frame(&self, full_frame: u16) -> Option<Value> {
+        if self.frames == 0 {
+            return None;
+        }
+        let [least, most] = [&self.min, &self.max].map(Value::as_u64);
+        Some(json!((self.frames * u64::from(full_frame)).clamp(least.unwrap_or(0), most.unwrap_or(u64::MAX))))
+    }
+
     /// As JSON, for other languages.
     pub fn to_json(&self) -> Value {
         let choices = match &self.kind {
@@ -75,7 +86,7 @@ impl ParamSpec {
         };
         json!({
             "name": self.name, "kind": self.kind.name(), "optional": self.optional, "unit": self.unit, "default": self.default,
-            "min": self.min, "max": self.max, "choices": choices, "doc": self.doc.trim(), "source": self.source,
+            "min": self.min, "max": self.max, "choices": choices, "frames": self.frames, "doc": self.doc.trim(), "source": self.source,
         })
     }
 }

@@ -21,8 +21,8 @@ crate::params! {
     pub struct Params {
         /// Rate at which tokens are added.
         rate: Rate = Rate::from_mbit(10), unit "", range Rate(1000), Rate(10_000_000_000_000), source "tc-police(8): rate; RFC 2697: CIR; the default is ours";
-        /// Depth of the bucket.
-        burst: u32 = 15_140, unit "bytes", range 66_u32, 4_000_000_000_u32, source "tc-police(8): burst; RFC 2697: CBS; the default, ten full frames, is ours";
+        /// Depth of the bucket; by default ten full frames of `hosts.mss`.
+        burst: u32 = 15_140, unit "bytes", range 66_u32, 4_000_000_000_u32, frames 10, source "tc-police(8): burst; RFC 2697: CBS; the default, ten full frames, is ours";
     }
 }
 

@@ -5,6 +5,7 @@
 #[cfg(feature = "config")]
 mod profiles;
 
+use crate::packet::HEADERS;
 use crate::units::Time;
 use crate::{choice, params};
 #[cfg(feature = "config")]
@@ -102,7 +103,8 @@ choice! {
 params! {
     /// What both ends' TCP does.
     pub struct HostParams {
-        /// Kernel that sets the switches which are not set themselves, and parameters of congestion controls.
+        /// Kernel that sets the switches which are not set themselves, and parameters of congestion controls. Before Linux 6.3, small packets also
+        /// take another amount of a queue's memory.
         profile: Profile = Profile::Linux612, unit "", source "tables in tcp/host/profiles.rs";
         /// Ask for and accept ECN.
         ecn: bool = true, unit "", source "sysctl tcp_ecn = 1 on both ends";
@@ -120,13 +122,14 @@ params! {
         initial_window: u32 = 10, unit "segments", range 1_u32, 10_000_u32, source "RFC 6928; Linux TCP_INIT_CWND";
         /// Slow-start threshold that an earlier connection to the same host left behind; unset: none did.
         initial_ssthresh: Option<u32> = None, unit "segments", range 2_u32, 1_000_000_000_u32, source "Linux tcp_init_metrics; sysctl tcp_no_metrics_save = 0 is the default";
-        /// Payload of a full segment.
-        mss: u32 = 1448, unit "bytes", range 88_u32, 8934_u32, source "MTU 1500 - 20 (IPv4) - 32 (TCP with timestamps)";
+        /// Payload of a full segment. All devices have the MTU that follows, 52 B more: full frames, 66 B more, are what queues take for their quanta,
+        /// thresholds and limits, and the most that a datagram may have.
+        mss: u32 = 1448, unit "bytes", range 88_u32, 8948_u32, source "MTU 1500 - 20 (IPv4) - 32 (TCP with timestamps)";
         /// Bytes in the send buffers of all flows from which on none of them grows; unset: no limit.
         memory: Option<u64> = None, unit "bytes", range 4096_u64, 1_u64 << 50, source "sysctl tcp_mem[0] in pages of 4096 B; tcp_should_expand_sndbuf, Linux since 2.6";
         /// Largest send buffer; it holds bookkeeping as well as payload.
         send_buffer: u64 = 4_194_304, unit "bytes", range 8192_u64, 1_u64 << 40, source "sysctl tcp_wmem[2]";
-        /// Largest receive buffer; two thirds of it are the largest window.
+        /// Largest receive buffer; about two thirds of it are the largest window with 1448 B. A connection begins with 128 KiB, even if this is less.
         receive_buffer: u64 = 6_291_456, unit "bytes", range 8192_u64, 1_u64 << 40, source "sysctl tcp_rmem[2]";
         /// Bursts grow as the path gets shorter than 16 ms.
         tso_rtt: bool = true, unit "", source "sysctl tcp_tso_rtt_log, Linux since 5.18; false for older kernels";
@@ -180,6 +183,16 @@ params! {
 }
 
 impl HostParams {
+    /// A full frame on a device of the run, bytes: Linux `psched_mtu`.
+    pub fn full_frame(&self) -> u16 {
+        self.mss as u16 + HEADERS
+    }
+
+    /// Whether small buffers come from a cache of their own ([`crate::buffers`]).
+    pub fn small_heads(&self) -> bool {
+        self.profile.is_before(6, 3) != Some(true)
+    }
+
     /// Floor of the variance term of the RTO, us.
     #[inline]
     pub(super) fn rto_min_us(&self) -> u32 {

@@ -181,7 +181,7 @@ impl Sender {
     /// A sender for flow `flow` that has not started.
     pub fn new(flow: u32, cc: AnyCc, host: Arc<HostParams>, options: FlowOptions, app: Application) -> Sender {
         let conn = first_conn(&host, &app);
-        let queue = WriteQueue::new(app, cc.buffered_windows());
+        let queue = WriteQueue::new(app, cc.buffered_windows(), &host);
         Sender {
             ecn: SenderEcn::new(options.ecn, cc.ecn()),
             control: cc.control(),
@@ -266,7 +266,7 @@ impl Sender {
         (*phase, *control, *frto_active) = (Phase::Idle, cc.control(), false);
         (*timer, *pacer) = (RetransmissionTimer::new(), Pacer::new());
         (*window_end, *last_sent, *last_burst, *cwnd_usage_seq) = (0, Time::ZERO, (0, u32::MAX), 0);
-        *queue = WriteQueue::new(app, cc.buffered_windows());
+        *queue = WriteQueue::new(app, cc.buffered_windows(), &host);
         *reordering = Reordering::new();
         board.clear();
         *stats = SenderStats::default();

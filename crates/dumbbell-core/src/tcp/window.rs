@@ -4,31 +4,35 @@
 //! The application reads every segment at once, so that the window never closes; it has read what came before the next one arrives.
 
 use super::host::HostParams;
+use crate::buffers::{tcp_overhead, MAX_TCP_HEADER};
 use crate::hint::{seldom, unlikely};
 use crate::packet::{Packet, NO_TSECR};
 use crate::units::Time;
 
-/// Receive buffer of a new connection: sysctl `tcp_rmem[1]`, bytes.
+/// Receive buffer of a new connection: sysctl `tcp_rmem[1]`, which a smaller largest one, `tcp_rmem[2]`, does not cut, bytes.
 const INITIAL_BUFFER: u64 = 131_072;
 /// Window that half of the first buffer allows: how much a connection expects of its buffer before its first segment has shown how
 /// much of one is payload, bytes.
 const INITIAL_SPACE: u64 = 65_536;
 /// Memory of one segment in the receive queue beside its payload, bytes: `sk_buff`, shared information and head; read off
 /// `ss -m`. From it and the initial window follow the 23 immediate ACKs with which a connection begins.
-const SEGMENT_OVERHEAD: u64 = 832;
+const SEGMENT_OVERHEAD: u64 = tcp_overhead(true) as u64;
 /// Memory that older kernels account for a segment in addition to its payload when they enlarge the buffer: headers, `sk_buff` and shared
-/// information (`SKB_TRUESIZE(MAX_TCP_HEADER)` of a usual 64-bit configuration), bytes.
-const OLDER_OVERHEAD: u64 = 320 + 576;
+/// information (`SKB_TRUESIZE(MAX_TCP_HEADER)`), bytes.
+const OLDER_OVERHEAD: u64 = MAX_TCP_HEADER as u64 + 576;
 /// They add this until half of the memory holds the payload (`tcp_rcv_space_adjust`), bytes.
 const OLDER_STEP: u64 = 128;
-/// Segments that the first round trip is measured against: the initial window of senders (`tcp_init_buffer_space`).
+/// Segments that the first round trip is measured against at most: the initial window of senders (`TCP_INIT_CWND` in `tcp_init_buffer_space`).
 const FIRST_ROUND: u64 = 10;
+/// Largest buffer that scales are made for, even if the host's is smaller: sysctl `net.core.rmem_max`, bytes.
+const LARGEST_SET_BUFFER: u64 = 212_992;
 /// Linux `TCP_MAX_WSCALE`.
 const MAX_SCALE: u32 = 14;
 
-/// Window of a connection's first segment: the space of a first buffer in whole segments of `mss` bytes. Linux `tcp_select_initial_window`.
+/// Window of a connection's first segment: the space of a first buffer in whole segments of `mss` bytes, as far as a header without a scale can
+/// say so. Linux `tcp_select_initial_window`, `tcp_make_synack`.
 pub fn first(mss: u16) -> u32 {
-    INITIAL_SPACE as u32 / u32::from(mss) * u32::from(mss)
+    (INITIAL_SPACE as u32 / u32::from(mss) * u32::from(mss)).min(u32::from(u16::MAX))
 }
 
 /// The window of one connection, bytes. What most packets touch comes first ([`Window::HOT`]).
@@ -59,7 +63,7 @@ pub struct Window {
     by_payload: bool,
     /// `rcv_nxt` when the present round trip began.
     round_seq: u64,
-    /// Segments that arrived in the last round trip.
+    /// Bytes that arrived in the last round trip.
     last_round: u64,
     /// When the first segment of the window being measured came.
     measured_from: Time,
@@ -68,9 +72,9 @@ pub struct Window {
     most: u64,
 }
 
-/// The scale of a host's windows: its largest buffer in 16 bits (`tcp_select_initial_window`).
+/// The scale of a host's windows: its largest buffer, or what an application may ask for, in 16 bits (`tcp_select_initial_window`).
 pub fn scale(largest_buffer: u64) -> u8 {
-    largest_buffer.ilog2().saturating_sub(15).min(MAX_SCALE) as u8
+    largest_buffer.max(LARGEST_SET_BUFFER).ilog2().saturating_sub(15).min(MAX_SCALE) as u8
 }
 
 impl Window {
@@ -86,7 +90,7 @@ impl Window {
             skips_zero: host.receiver_rtt_not_zero,
             scale: scale(most),
             most,
-            buffer: INITIAL_BUFFER.min(most),
+            buffer: INITIAL_BUFFER,
             limit: 0,
             offered: 0,
             header: 0,
@@ -94,14 +98,15 @@ impl Window {
             rtt_tsecr: 0,
             measured_to: 0,
             measured_from: Time::NEVER,
-            last_round: FIRST_ROUND,
+            last_round: 0,
             round_seq: 0,
             round_at: Time::ZERO,
         };
-        // one segment is held in reserve (tcp_init_buffer_space), but one is offered at the least: the sender has no smaller ones
-        window.offer((INITIAL_SPACE - u64::from(mss)).min(window.of(most)).max(u64::from(mss)));
-        // by halves that is already all
-        window.limit = if window.by_payload { window.room(0) } else { window.offered };
+        // one segment is held in reserve (tcp_init_buffer_space); by halves that is already all
+        let all_but_one = INITIAL_SPACE - u64::from(mss);
+        window.limit = if window.by_payload { window.room(0) } else { all_but_one };
+        window.last_round = all_but_one.min(FIRST_ROUND * u64::from(mss));
+        window.offer(all_but_one);
         window
     }
 
@@ -139,8 +144,7 @@ impl Window {
 
     /// What a SYN-ACK offers: it has no scale, and counts whole segments. Linux `tcp_select_initial_window`.
     pub fn offered_first(&self) -> u32 {
-        let most = self.of(self.most).max(u64::from(self.mss));
-        u64::from(u32::from(u16::MAX) / self.mss * self.mss).min(most) as u32
+        first(self.mss as u16)
     }
 
     /// What is offered, rounded up to what the header can say.
@@ -149,11 +153,12 @@ impl Window {
         self.header
     }
 
-    /// From now on `bytes` are offered.
+    /// From now on `bytes` are offered (`rcv_ssthresh`), as far as the buffer allows: of segments that are less than half payload, it does not
+    /// hold even the first window. Linux `__tcp_select_window`.
     fn offer(&mut self, bytes: u64) {
         let unit = (1_u64 << self.scale) - 1;
         self.offered = bytes;
-        self.header = ((bytes + unit) & !unit).min(u64::from(u32::MAX)) as u32;
+        self.header = ((bytes.min(self.limit) + unit) & !unit).min(u64::from(u32::MAX)) as u32;
     }
 
     /// Round-trip time as the receiver estimates it, us; 0: not known.
@@ -247,15 +252,16 @@ impl Window {
     /// A round trip is over.
     #[inline(never)]
     fn end_round(&mut self, rcv_nxt: u64, now: Time) {
-        let arrived = rcv_nxt - self.round_seq;
+        let mss = u64::from(self.mss);
+        let arrived = (rcv_nxt - self.round_seq) * mss;
         if arrived > self.last_round {
-            let mss = u64::from(self.mss);
-            let window = 2 * arrived * mss + 16 * mss;
+            let window = 2 * arrived + 16 * mss;
             let growth = window * (arrived - self.last_round) / self.last_round;
             let buffer = self.buffer_for(window + 2 * growth).min(self.most);
             if buffer > self.buffer {
                 self.buffer = buffer;
                 self.limit = self.room(0);
+                self.offer(self.offered);
             }
             self.last_round = arrived;
         }
@@ -336,20 +342,65 @@ mod tests {
         window.read(1, Time::from_millis(100));
         // a round trip of 50 ms ends with the first segment read at 150 ms
         window.read(10, Time::from_micros(149_999));
-        assert_eq!((window.round_seq, window.last_round), (0, 10));
+        assert_eq!((window.round_seq, window.last_round), (0, 10 * 1448));
         window.read(11, Time::from_millis(150));
-        assert_eq!((window.round_seq, window.last_round, window.round_at), (11, 11, Time::from_millis(150)));
+        assert_eq!((window.round_seq, window.last_round, window.round_at), (11, 11 * 1448, Time::from_millis(150)));
         window.read(12, Time::from_millis(150));
         assert_eq!(window.round_seq, 11);
     }
 
     #[test]
     fn windows_are_offered_in_units_of_the_scale_that_the_largest_buffer_needs() {
-        // 32 MB = 2^25: 10 bits beyond 15; 6 MB is more than 2^22: 7; 40000 B less than 2^16: none
-        for (buffer, first, offered) in [(33_554_432, 65_160, 63 * 1024), (6_291_456, 65_160, 64_128), (40_000, 25_312, 25_312)] {
+        // 32 MB = 2^25: 10 bits beyond 15; 6 MB is more than 2^22: 7; rmem_max, 212992 B, is more than 2^17: never below 2
+        for (buffer, first, offered) in [(33_554_432, 65_160, 63 * 1024), (6_291_456, 65_160, 64_128), (40_000, 65_160, 64_088)] {
             let window = of_buffer(buffer);
             assert_eq!((window.offered_first(), window.offered()), (first, offered), "{buffer}");
         }
+    }
+
+    fn of_mss(mss: u32) -> Window {
+        Window::new(&HostParams { mss, ..HostParams::default() })
+    }
+
+    #[test]
+    fn the_first_windows_are_whole_segments_of_half_of_128_kib_and_one_less() {
+        // tcp_select_initial_window: 65536 in whole segments, at most 65535; tcp_init_buffer_space: 65536 - mss, in units of 128 B, but not
+        // more than (131072 - mss - 832) * (256 mss / (mss + 832)) / 256 B hold: of 256 B 129984 * 60 / 256, of 460 B 129780 * 91 / 256.
+        // The first round is min(65536 - mss, 10 mss)
+        for (mss, first_window, next, first_round) in [
+            (256, 65_535, 30_465_u32.next_multiple_of(128), 2_560),
+            (460, 65_320, 46_132_u32.next_multiple_of(128), 4_600),
+            (1448, 65_160, 64_128, 14_480),
+            (4000, 64_000, 61_536_u32.next_multiple_of(128), 40_000),
+            (8934, 62_538, 56_602_u32.next_multiple_of(128), 56_602),
+        ] {
+            let window = of_mss(mss);
+            let found = (window.offered_first(), window.offered(), window.last_round);
+            assert_eq!(found, (first_window, next, first_round), "{mss} B");
+        }
+    }
+
+    #[test]
+    fn a_smaller_largest_buffer_does_not_cut_the_first_one() {
+        let mut window = of_buffer(65_536);
+        // tcp_rmem[1] = 131072: 64088 B as ever, up to (131072 - 2280) * 162 / 256; and that is all, whatever arrives
+        assert_eq!((window.buffer, window.offered, window.limit), (131_072, 64_088, 81_501));
+        window.established(Time::from_millis(100));
+        window.on_data(&answer(150), Time::from_millis(150));
+        window.read(40, Time::from_millis(150));
+        assert_eq!((window.buffer, window.limit), (131_072, 81_501));
+    }
+
+    #[test]
+    fn a_larger_buffer_takes_away_what_held_the_first_window_back() {
+        let mut window = of_mss(256);
+        window.established(Time::from_millis(100));
+        window.on_data(&answer(150), Time::from_millis(150));
+        window.read(100, Time::from_millis(150));
+        // 25600 B came, 2560 were expected: 51200 + 4096 = 55296, and twice 9 * 55296 more; a buffer of 256 / 60 of it
+        assert_eq!((window.last_round, window.buffer), (25_600, 1_050_624 * 256 / 60));
+        // rcv_ssthresh was 65536 - 256 all the time
+        assert_eq!(window.offered(), 65_280);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::host::HostParams;
 use super::Network;
+use crate::buffers::{send_buffer_per_segment, tcp_overhead, SK_GSO_MAX_SIZE};
 use crate::cc::conn::Conn;
 use crate::hint::{seldom, unlikely};
 use crate::prefetch::prefetch;
@@ -10,15 +11,12 @@ use std::collections::VecDeque;
 
 /// The send buffer is made for this window at the least, segments (`tcp_sndbuf_expand`).
 const LEAST_WINDOW: u32 = 10;
-/// Memory of a segment by which the send buffer grows with the window (Linux `tcp_sndbuf_expand`: 1460 B of payload,
-/// headers and bookkeeping, rounded up to 2048, and an `sk_buff`), bytes; read off `ss -m`.
-const BUFFER_PER_SEGMENT: u64 = 2304;
-/// Memory of a socket buffer in addition to its payload, bytes; read off `ss -m`.
-const BUFFER_OVERHEAD: u64 = 832;
+/// Memory of a socket buffer in addition to its payload, bytes.
+const BUFFER_OVERHEAD: u64 = tcp_overhead(true) as u64;
 /// Room that is first made for buffers behind the front one: a bulk sender has as many with a window of about 240 segments.
 const FIRST_ROOM: usize = 16;
-/// Linux `GSO_LEGACY_MAX_SIZE`, bytes.
-pub(super) const GSO_MAX_SIZE: u64 = 65_536;
+/// Largest burst, bytes.
+pub(super) const GSO_MAX_SIZE: u64 = SK_GSO_MAX_SIZE as u64;
 
 /// What the application offers.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,10 +125,15 @@ impl Sizes {
     }
 }
 
+/// Send buffer for so many windows of `cwnd` segments. Linux `tcp_sndbuf_expand`.
+fn send_buffer(windows: u8, cwnd: u32, host: &HostParams) -> u64 {
+    (u64::from(windows) * u64::from(cwnd) * send_buffer_per_segment(host.mss)).min(host.send_buffer)
+}
+
 /// A socket buffer that is not entirely sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Buffer {
-    /// Segments of it that are not sent: bursts are split off its front. At most [`GSO_MAX_SIZE`] over the least `mss`, 744.
+    /// Segments of it that are not sent: bursts are split off its front. At most [`GSO_MAX_SIZE`] over the least `mss`, 742.
     pub segments: u16,
     /// Its end carries PSH.
     pub push: bool,
@@ -182,15 +185,15 @@ pub(super) struct WriteQueue {
 }
 
 impl WriteQueue {
-    /// For a send buffer that grows to hold so many windows. Linux `tcp_init_buffer_space`.
-    pub fn new(app: Application, windows: u8) -> WriteQueue {
+    /// For a send buffer of `host` that grows to hold so many windows. Linux `tcp_init_buffer_space`.
+    pub fn new(app: Application, windows: u8, host: &HostParams) -> WriteQueue {
         WriteQueue {
             app,
             started: Time::ZERO,
             stopped: false,
             wakes_at: Time::NEVER,
             written: 0,
-            size: u64::from(windows) * u64::from(LEAST_WINDOW) * BUFFER_PER_SEGMENT,
+            size: send_buffer(windows, LEAST_WINDOW, host),
             front: Buffer::default(),
             part: 0,
             windows,
@@ -369,7 +372,7 @@ impl WriteQueue {
         }
         seldom();
         self.sized_for = conn.cwnd;
-        let wanted = (u64::from(self.windows) * u64::from(conn.cwnd) * BUFFER_PER_SEGMENT).min(host.send_buffer);
+        let wanted = send_buffer(self.windows, conn.cwnd, host);
         let larger = wanted > self.size;
         self.size = self.size.max(wanted);
         larger
@@ -420,7 +423,7 @@ mod tests {
 
     /// Of an application that always has more, with the largest window that was offered.
     fn bulk(max_window: u32) -> WriteQueue {
-        WriteQueue { max_window, ..WriteQueue::new(Application::Bulk, 2) }
+        WriteQueue { max_window, ..WriteQueue::new(Application::Bulk, 2, &HostParams::default()) }
     }
 
     /// Segments of each buffer, and whether its end carries PSH.
@@ -539,13 +542,13 @@ mod tests {
 
     #[test]
     fn the_last_segment_of_a_transfer_is_as_long_as_what_is_left() {
-        let queue = WriteQueue::new(Application::Size(3 * 1448 + 1), 2);
+        let queue = WriteQueue::new(Application::Size(3 * 1448 + 1), 2, &HostParams::default());
         assert_eq!((queue.segments(1448), queue.payload(2, 1448), queue.payload(3, 1448)), (4, 1448, 1));
     }
 
     #[test]
     fn an_application_of_constant_rate_wakes_up_for_its_next_segment() {
-        let mut queue = WriteQueue::new(Application::Rate(1_448_000), 2);
+        let mut queue = WriteQueue::new(Application::Rate(1_448_000), 2, &HostParams::default());
         // one segment a millisecond
         let conn = Conn { now: Time::from_micros(2_500), ..at(0, 0) };
         assert_eq!((queue.wants(&conn, 0), queue.wakes_at), (Some(2), Time::NEVER));
@@ -587,8 +590,27 @@ mod tests {
     }
 
     #[test]
+    fn the_buffer_of_a_window_follows_the_size_of_segments() {
+        // twice ten segments, each in a power of two and a descriptor; tcp_wmem[2] cuts even that
+        for (mss, send_buffer, size) in [
+            (256, 4_194_304, 20 * 1280),
+            (460, 4_194_304, 20 * 1280),
+            (1448, 4_194_304, 20 * 2304),
+            (4000, 4_194_304, 20 * 8448),
+            (8934, 4_194_304, 20 * 16_640),
+            (8934, 65_536, 65_536),
+        ] {
+            let host = HostParams { mss, send_buffer, ..HostParams::default() };
+            let mut queue = WriteQueue::new(Application::Bulk, 2, &host);
+            assert_eq!(queue.size, size, "{mss} B");
+            let more = queue.expand(&Conn { cwnd: 20, ..conn() }, &host, &Host { is_short: false });
+            assert_eq!((more, queue.size), (send_buffer > size, (2 * size).min(send_buffer)), "{mss} B");
+        }
+    }
+
+    #[test]
     fn the_buffer_grows_to_two_windows_while_the_window_is_not_used_up() {
-        let mut queue = WriteQueue::new(Application::Bulk, 2);
+        let mut queue = WriteQueue::new(Application::Bulk, 2, &HostParams::default());
         let host = HostParams { send_buffer: 100_000, ..HostParams::default() };
         let conn = Conn { cwnd: 20, ..conn() };
         assert!(!queue.expand(&conn, &host, &Host { is_short: true }));

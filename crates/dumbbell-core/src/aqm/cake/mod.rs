@@ -19,11 +19,12 @@ pub mod tins;
 pub mod turns;
 pub mod walk;
 
-use super::store::{truesize, Chain, Store};
+use super::store::{Chain, Store};
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
+use crate::buffers::truesize;
 use crate::link_layer::{Framing, LinkLayer};
 use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
-use crate::packet::{Ecn, Packet, MTU_FRAME};
+use crate::packet::{Ecn, Packet};
 use crate::units::{Rate, Time};
 use ack_filter::AckFilter;
 use cobalt::Coins;
@@ -82,7 +83,7 @@ const MIN_BUFFER: u64 = 4 << 20;
 /// Packets that fit in the default memory (`sch->limit`, sch_cake.c), as full frames.
 const PACKET_LIMIT: u64 = 10240;
 /// Bytes of memory for packets at a shaper rate.
-fn buffer_limit(params: &Params, bytes_per_second: u64) -> u64 {
+fn buffer_limit(params: &Params, bytes_per_second: u64, full_frame: u16) -> u64 {
     if let Some(memlimit) = params.memlimit {
         return u64::from(memlimit);
     }
@@ -90,7 +91,7 @@ fn buffer_limit(params: &Params, bytes_per_second: u64) -> u64 {
         0 => u64::MAX,
         rate => ((4 * u128::from(rate) * u128::from(params.rtt.0) / 1_000_000_000) as u64).max(MIN_BUFFER),
     };
-    by_rate.min(PACKET_LIMIT * u64::from(MTU_FRAME))
+    by_rate.min(PACKET_LIMIT * u64::from(full_frame))
 }
 
 /// CAKE with its queues.
@@ -98,6 +99,7 @@ fn buffer_limit(params: &Params, bytes_per_second: u64) -> u64 {
 pub struct State {
     params: Params,
     layer: LinkLayer,
+    full_frame: u16,
     shaped: bool,
     shaper: Shaper,
     tins: Vec<Tin>,
@@ -117,6 +119,8 @@ struct Held {
     packets: usize,
     bytes: u64,
     memory: u64,
+    /// See [`QueueContext::small_heads`].
+    small_heads: bool,
 }
 
 impl Held {
@@ -125,7 +129,7 @@ impl Held {
     fn push(&mut self, queue: &mut Chain, packet: Packet) {
         self.packets += 1;
         self.bytes += u64::from(packet.len);
-        self.memory += u64::from(truesize(packet.len));
+        self.memory += u64::from(truesize(&packet, self.small_heads));
         self.store.push(queue, packet);
     }
 
@@ -142,7 +146,7 @@ impl Held {
     fn gone(&mut self, packet: &Packet) {
         self.packets -= 1;
         self.bytes -= u64::from(packet.len);
-        self.memory -= u64::from(truesize(packet.len));
+        self.memory -= u64::from(truesize(packet, self.small_heads));
     }
 }
 
@@ -150,7 +154,7 @@ impl State {
     /// An empty CAKE.
     pub fn new(params: Params, context: &QueueContext) -> State {
         let rate = bytes_per_second(params.bandwidth.unwrap_or(context.rate));
-        let new_tin = |(tin_rate, quantum)| Tin::new(tin_rate, quantum, params.rtt, params.sce_setting());
+        let new_tin = |(tin_rate, quantum)| Tin::new(tin_rate, quantum, context.full_frame, params.rtt, params.sce_setting());
         let tins: Vec<Tin> = params.diffserv.shares(rate).into_iter().map(new_tin).collect();
         let table = FlowTable::new(params.isolation, params.diffserv, tins.len(), context.seed);
         State {
@@ -159,13 +163,14 @@ impl State {
                 (params.mpu > 0).then_some(params.mpu),
                 (params.framing != Framing::None).then_some(params.framing),
             ),
+            full_frame: context.full_frame,
             shaped: rate > 0,
             shaper: Shaper::new(rate),
             tins,
             current_tin: 0,
             table,
-            held: Held::default(),
-            memory_limit: buffer_limit(&params, rate),
+            held: Held { small_heads: context.small_heads, ..Held::default() },
+            memory_limit: buffer_limit(&params, rate, context.full_frame),
             coins: Coins::new(context.seed),
             filtered: 0,
             params,
@@ -447,12 +452,12 @@ impl Aqm for State {
         self.shaped = rate > 0;
         self.shaper.set_rate(rate);
         for (tin, (tin_rate, _)) in self.tins.iter_mut().zip(self.params.diffserv.shares(rate)) {
-            tin.set_rate(tin_rate, self.params.rtt, self.params.sce_setting());
+            tin.set_rate(tin_rate, self.full_frame, self.params.rtt, self.params.sce_setting());
         }
         for turns in &mut self.table.turns {
             turns.forget_gains();
         }
-        self.memory_limit = buffer_limit(&self.params, rate);
+        self.memory_limit = buffer_limit(&self.params, rate, self.full_frame);
     }
 
     fn shapes(&self) -> bool {

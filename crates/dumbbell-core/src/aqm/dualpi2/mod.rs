@@ -43,11 +43,11 @@ pub mod scheduler;
 pub mod versions;
 
 use super::fifo::Fifo;
-use super::store::truesize;
 use super::{Aqm, Dequeue, QueueContext};
+use crate::buffers::truesize;
 use crate::hint::{seldom, unlikely};
 use crate::log::{At, DropReason, Log, MarkReason, Place};
-use crate::packet::{Ecn, Packet, MTU_FRAME};
+use crate::packet::{Ecn, Packet};
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
 use controller::Arithmetic;
@@ -71,7 +71,7 @@ crate::params! {
         version: Version = Version::Linux617, unit "", source "sch_dualpi2.c of Linux 6.18; table in aqm/dualpi2/mod.rs";
         /// Packets that fit in both queues together; unset: 10000, of the refactoring commits 40000, of RFC 9332 250 ms of the rate.
         limit: Option<u32> = None, unit "packets", range 1_u32, 100_000_000_u32, source "dualpi2_reset_default; RFC 9332 appendix A";
-        /// Memory for packets; unset: 2 * 1514 B for each packet of `limit`, and none with older versions.
+        /// Memory for packets; unset: two full frames for each packet of `limit`, and none with older versions.
         memlimit: Option<u64> = None, unit "bytes", range 1_u64, 1_000_000_000_000_u64, source "get_memory_limit, sch_dualpi2.c";
         /// Delay to hold; unset: 15 ms, and 20 ms with tsfifo, wrr and wrrb.
         target: Option<Time> = None, unit "", range Time::from_micros(1), Time::from_secs(10), source "RFC 9332 appendix A; dualpi2_reset_default; l4sdemo @5b0a7f3";
@@ -154,6 +154,7 @@ pub struct State {
     step_applies: VecDeque<bool>,
     /// Linux's `truesize` of all packets.
     memory: u64,
+    small_heads: bool,
     statistics: Statistics,
     next_update: Time,
 }
@@ -170,6 +171,7 @@ impl State {
             c: Fifo::default(),
             step_applies: VecDeque::new(),
             memory: 0,
+            small_heads: context.small_heads,
             statistics: Statistics::default(),
             next_update: Time(1 + Rng::stream(context.seed, "dualpi2 phase", 0).below(setup.tupdate.0)),
         }
@@ -196,11 +198,12 @@ impl State {
             let behind = fifo.len() as u64 - 1;
             let Some(packet) = fifo.head_mut() else { return Dequeue::Empty };
             let (len, sojourn) = (packet.len, now - packet.enqueue_time);
+            let memory = truesize(packet, self.small_heads);
             let beyond = match turn.queue {
                 Queue::L => self.setup.step.beyond(behind, sojourn, &mut self.step_applies),
                 Queue::C => 0,
             };
-            self.memory -= u64::from(truesize(len));
+            self.memory -= u64::from(memory);
             // a mark is reported once: of those of arrival, CE is what is left
             let mut marked = !at_dequeue && packet.ecn == Ecn::Ce;
             if at_dequeue {
@@ -242,9 +245,9 @@ impl Aqm for State {
         let queue = if self.setup.queue_mask.has(packet.ecn) { Queue::L } else { Queue::C };
         let at = At { now, queue: queue as u32 };
         let (packets, bytes) = (self.packets(), self.bytes());
-        let memory = self.memory + u64::from(truesize(packet.len));
+        let memory = self.memory + u64::from(truesize(&packet, self.small_heads));
         let setup = &self.setup;
-        let full = packets >= setup.limit || memory > setup.memlimit || bytes + u64::from(MTU_FRAME) > setup.limit_bytes;
+        let full = packets >= setup.limit || memory > setup.memlimit || bytes + u64::from(self.setup.full_frame) > setup.limit_bytes;
         if unlikely(full) {
             log.dropped(&packet, DropReason::Overflow, Place::Arrival, at);
             return;

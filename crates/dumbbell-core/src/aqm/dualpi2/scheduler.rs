@@ -8,7 +8,7 @@
 //! | `wrr-bytes` | while the credit is not positive; it moves even if nothing waits in the other queue | @fc0f216, 20 July 2019 |
 //! | `wrr-bytes-turns` | for a turn of bytes, which begins anew whenever L is alone or empty | @fc0f216, `WRR_OPT3` |
 
-use crate::packet::{Packet, MTU_FRAME};
+use crate::packet::Packet;
 use crate::units::Time;
 
 crate::choice! {
@@ -116,8 +116,8 @@ pub struct Weights {
 
 impl Scheduler {
     /// A scheduler that has served nothing yet.
-    pub fn new(kind: Kind, weights: &Weights) -> Scheduler {
-        let mtu = i64::from(MTU_FRAME);
+    pub fn new(kind: Kind, weights: &Weights, full_frame: u16) -> Scheduler {
+        let mtu = i64::from(full_frame);
         let share = i64::from(weights.classic_protection);
         // the integer division is that of the module: 9 % is a ratio of 10
         let weight = 100 / share.max(1) - 1;

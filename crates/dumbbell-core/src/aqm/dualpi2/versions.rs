@@ -5,7 +5,7 @@ use super::scheduler::{Kind, Scheduler, Weights};
 use super::Params;
 use crate::aqm::QueueContext;
 use crate::hint::unlikely;
-use crate::packet::{Ecn, MTU_FRAME};
+use crate::packet::Ecn;
 use crate::param::ParamError;
 use crate::units::{Rate, Time};
 use std::collections::VecDeque;
@@ -62,7 +62,7 @@ crate::versions! {
             step_us: 800,
             min_qlen_step: 1,
             step_count: StepCount::Dequeue,
-            min_backlog: 0,
+            min_frames: 0,
             law: Law::Rfc9332,
         },
     }
@@ -165,7 +165,8 @@ pub(crate) struct Defaults {
     min_qlen_step: u32,
     step_count: StepCount,
     ecn_mask: Mask,
-    min_backlog: u32,
+    /// Full frames of `min_backlog`.
+    min_frames: u32,
     scheduler: Kind,
     classic_protection: u32,
     wrr_ratio: u32,
@@ -186,7 +187,7 @@ const LINUX_6_17: Defaults = Defaults {
     min_qlen_step: 0,
     step_count: StepCount::Enqueue,
     ecn_mask: Mask::L4sEct,
-    min_backlog: 2 * MTU_FRAME as u32,
+    min_frames: 2,
     scheduler: Kind::Credit,
     classic_protection: 10,
     wrr_ratio: 0,
@@ -273,6 +274,8 @@ pub struct Setup {
     pub law: Law,
     /// The same, for RFC 9332.
     pub marking: Marking,
+    /// A full frame of the device, bytes.
+    pub full_frame: u16,
 }
 
 /// Values that `max_rtt` and `typical_rtt` stand for (`dualpi2_parse_opt`, tc/q_dualpi2.c), times in whole us.
@@ -356,7 +359,7 @@ impl Params {
         let limit = self.limit.or(defaults.limit);
         let memlimit = match (self.memlimit, limit, defaults.memory) {
             (Some(bytes), ..) => bytes,
-            (None, Some(packets), true) => u64::from(packets) * 2 * u64::from(MTU_FRAME),
+            (None, Some(packets), true) => u64::from(packets) * 2 * u64::from(context.full_frame),
             (None, ..) => u64::MAX,
         };
         let l_drop = self.l_drop.unwrap_or(100.0);
@@ -398,9 +401,10 @@ impl Params {
             overload: self.overload,
             l_drop,
             decision: self.drop,
-            min_backlog: u64::from(self.min_backlog.unwrap_or(defaults.min_backlog)),
+            min_backlog: u64::from(self.min_backlog.unwrap_or(defaults.min_frames * u32::from(context.full_frame))),
             law,
             marking: self.marking.unwrap_or(Marking::Recur),
+            full_frame: context.full_frame,
         };
         setup.set_rate(context.rate);
         let controller = Controller::new(Gains {
@@ -416,7 +420,7 @@ impl Params {
             t_speed: self.t_speed,
             wrr_ratio: self.wrr_ratio.unwrap_or(defaults.wrr_ratio),
         };
-        (setup, controller, Scheduler::new(self.scheduler.unwrap_or(defaults.scheduler), &weights))
+        (setup, controller, Scheduler::new(self.scheduler.unwrap_or(defaults.scheduler), &weights, context.full_frame))
     }
 }
 
@@ -426,7 +430,7 @@ impl Setup {
         if let Some(time) = self.limit_time {
             let bytes = match rate.bits() {
                 0 => u64::MAX,
-                bits => (u128::from(bits) * u128::from(time.0) / 8_000_000_000).max(2 * u128::from(MTU_FRAME)) as u64,
+                bits => (u128::from(bits) * u128::from(time.0) / 8_000_000_000).max(2 * u128::from(self.full_frame)) as u64,
             };
             self.limit_bytes = if self.limit_bytes == u64::MAX { bytes } else { bytes.max(self.limit_bytes) };
         }

@@ -4,6 +4,7 @@
 
 use super::conn::Conn;
 use super::RateSample;
+use crate::buffers::MAX_TCP_HEADER;
 
 pub mod probing;
 
@@ -21,8 +22,8 @@ pub const MIN_CWND: u32 = 4;
 const PACING_MARGIN_PERCENT: u64 = 1;
 /// RTT that the first pacing rate assumes if none was measured, us. Linux `bbr_init_pacing_rate_begin`.
 const DEFAULT_RTT_US: u64 = 1000;
-/// Bytes that a burst cannot have of the largest size: one, and the headers (`MAX_TCP_HEADER`, about 320).
-const BURST_MARGIN: u64 = 321;
+/// Bytes that a burst cannot have of the largest size: one, and the headers.
+const BURST_MARGIN: u64 = MAX_TCP_HEADER as u64 + 1;
 /// Largest burst that a device takes, bytes. Linux `GSO_LEGACY_MAX_SIZE`.
 pub const GSO_LEGACY_MAX_SIZE: u64 = 65_536;
 /// A burst is what the pacing rate sends in 1/1024 s. Linux `sk_pacing_shift`.

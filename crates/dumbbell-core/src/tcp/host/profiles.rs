@@ -131,6 +131,11 @@ impl Profile {
         }
     }
 
+    /// Whether it is a Linux kernel older than a release; `None`: it is no Linux.
+    pub(super) fn is_before(self, major: u32, minor: u32) -> Option<bool> {
+        Some(self.linux()? < (major, minor))
+    }
+
     fn differences(self) -> Vec<Difference> {
         match self.linux() {
             Some(release) => LINUX.iter().filter(|(since, _)| release < *since).map(|&(_, row)| row).collect(),
@@ -219,6 +224,12 @@ mod tests {
         assert!(newer.push_bursts && !newer.window_by_payload && newer.tso_rtt && newer.prr == Prr::Rfc6937bis);
         let other = read(json!({"profile": "freebsd-13"}));
         assert!(other.ecn_reduction == EcnReduction::Immediate && other.offload == Offload::None && !other.sack_compression);
+    }
+
+    #[test]
+    fn small_buffers_have_a_cache_of_their_own_since_linux_6_3() {
+        let of = ["linux-6.12", "linux-6.1", "linux-3.19", "freebsd-13"].map(|name| read(json!({"profile": name})).small_heads());
+        assert_eq!(of, [true, false, false, true]);
     }
 
     #[test]

@@ -193,10 +193,10 @@ fn limits_count_both_queues() {
         state.packets()
     };
     assert_eq!(stored(json!({"limit": 7}), Ecn::Ect1), 7);
-    // a full frame takes 2304 B of memory, and 3028 B are there for each packet
+    // a full segment takes 832 + 1448 = 2280 B of memory, and 3028 B are there for each packet
     assert_eq!(stored(json!({}), Ecn::Ect1), 10_000);
-    assert_eq!(stored(json!({"limit": 100, "memlimit": 23_040}), Ecn::Ect1), 10);
-    assert_eq!(stored(json!({"limit": 100, "memlimit": 23_039}), Ecn::Ect1), 9);
+    assert_eq!(stored(json!({"limit": 100, "memlimit": 22_800}), Ecn::Ect1), 10);
+    assert_eq!(stored(json!({"limit": 100, "memlimit": 22_799}), Ecn::Ect1), 9);
     assert_eq!(stored(json!({"version": "cbd8653"}), Ecn::Ect1), 40_000);
     // RFC 9332: 250 ms of 10 Mbit/s are 312500 B, of which the last frame's are kept free
     assert_eq!(stored(json!({"version": "rfc9332"}), Ecn::Ect1), (312_500 - 1514) / 1514 + 1);
@@ -204,11 +204,11 @@ fn limits_count_both_queues() {
 
 #[test]
 fn small_packets_meet_the_limit_of_packets_before_that_of_memory() {
-    // an ACK takes 768 B: 30280000 / 768 = 39427 of them would fit
+    // an ACK takes 832 B: 30280000 / 832 = 36394 of them would fit
     let mut state = queue(json!({}));
     let mut log = Counters::default();
-    (0..20_000).for_each(|seq| state.enqueue(Packet { len: 66, ..packet(seq, Ecn::NotEct) }, Time::ZERO, &mut log));
-    assert_eq!((state.packets(), state.memory), (10_000, 7_680_000));
+    (0..20_000).for_each(|seq| state.enqueue(Packet { len: 66, flags: crate::packet::flag::BACK, ..packet(seq, Ecn::NotEct) }, Time::ZERO, &mut log));
+    assert_eq!((state.packets(), state.memory), (10_000, 8_320_000));
     served(&mut state, 10_000, Time::ZERO, &mut log);
     assert_eq!((state.packets(), state.memory), (0, 0));
 }

@@ -1,0 +1,58 @@
+"""Defaults that are full frames, which follow from the segments of the hosts, and the largest datagram."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from dumbbell.errors import WrongValue
+from dumbbell.experiment.net import hops
+from dumbbell.experiment.registry import Param, registry
+
+HEADERS = 66
+"""Bytes of a full frame in addition to the payload: Ethernet, IPv4, and TCP with time stamps."""
+_STAGES = ("path", "behind", "ack_path")
+
+
+def full_frame(run: dict[str, Any]) -> int:
+    """Return the length of a full frame on the devices of a run, bytes without FCS: Linux's psched_mtu."""
+    return int(run["hosts"]["mss"]) + HEADERS
+
+
+def settle(run: dict[str, Any], given: dict[str, Any]) -> None:
+    """Give keys whose default is full frames the value that the segments of `run` make, if they are not `given`.
+
+    Raises InputError for a datagram that is larger than a full frame: the network cuts nothing into fragments.
+    """
+    most = full_frame(run)
+    if run["hosts"]["mss"] != registry().sections["hosts"]["mss"].default:
+        _fill_all(run, given, most)
+    for number, one in enumerate(run["udp"]):
+        if one["size"] > most:
+            allowed = f"at most {most} B, a full frame of hosts.mss = {run['hosts']['mss']} B"
+            raise WrongValue("", f"udp[{number}].size", f"{one['size']} B", allowed)
+
+
+def _fill_all(run: dict[str, Any], given: dict[str, Any], most: int) -> None:
+    known = registry()
+    for (_, hop), (_, own) in zip(hops(run), hops(given), strict=True):
+        if "plugin" not in hop["aqm"]:
+            _fill(hop["aqm"], own["aqm"], known.aqm[hop["aqm"]["name"]].params, most)
+    for one, own in zip(run["udp"], given["udp"], strict=True):
+        _fill(one, own, known.sections["udp"], most)
+    for one, own in _tables(run, given):
+        for key in _STAGES:
+            if one.get(key):
+                one[key] = [dict(stage) for stage in one[key]]  # other runs of the file have the same list
+                for stage, of_file in zip(one[key], own[key], strict=True):
+                    _fill(stage, of_file, known.stage[stage["name"]].params, most)
+
+
+def _tables(run: dict[str, Any], given: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    for name in ("flows", "web", "udp"):
+        yield from zip(run[name], given[name], strict=True)
+    yield from ((hop, own) for (_, hop), (_, own) in zip(hops(run), hops(given), strict=True))
+
+
+def _fill(table: dict[str, Any], given: dict[str, Any], params: dict[str, Param], most: int) -> None:
+    for name, param in params.items():
+        if param.frames and name not in given:
+            table[name] = param.of_frame(most)
