@@ -423,6 +423,34 @@ def test_notes_stand_beside_shown_commands(
     assert "not quite the same on Linux: bottleneck.shaper = link: " in said.err
 
 
+def test_commands_are_shown_without_a_kernel_and_without_tc(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "one.toml").write_text(
+        'duration = "1s"\n[bottleneck]\nrate = "10Mbit"\naqm = { name = "codel", target = "7ms" }\n'
+        '[[flows]]\ncc = "cubic"\nbase_rtt = "20ms"\n'
+    )
+    monkeypatch.setenv("PATH", "")
+    for words, status, out, err in (
+        (
+            ["linux", "--show-commands"],
+            0,
+            "handle 2: codel target 7000us\n",
+            "no kernel is built: these commands are for",
+        ),
+        (["linux:mine", "--show-commands"], 2, "", "unknown kernel mine; dumbbell linux build --name mine makes it"),
+        (["linux", "--show-commands", "--dry-run"], 2, "", "--show-commands and --dry-run do not go together"),
+        (["linux", "--show-commands", "--jobs", "2"], 2, "", "--show-commands and --jobs do not go together"),
+    ):
+        monkeypatch.setattr("sys.argv", ["dumbbell", "run", str(tmp_path / "one.toml"), "--engine", *words])
+        with pytest.raises(SystemExit) as left:
+            program.main()
+        said = capsys.readouterr()
+        assert left.value.code == status
+        assert out in said.out and err in said.err
+    assert not home.exists()
+
+
 def test_without_a_kernel_the_remedy_is_said(home: Path) -> None:
     with pytest.raises(InputError, match=r"unknown kernel .*; dumbbell linux build"):
         by_name("linux")

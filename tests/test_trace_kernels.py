@@ -296,3 +296,20 @@ def test_an_engine_that_cannot_is_said_in_one_line(
     found = command("trace", "one.toml", *arguments)
     assert found.returncode == 2
     assert said in found.stderr and len(found.stderr.splitlines()) == 1, found.stderr
+
+
+def test_simulator_and_kernel_part_where_both_sides_say(command: Command, tmp_path: Path) -> None:
+    """Up to that packet all headers are the same, and most times are less than that of a frame apart."""
+    linux()
+    (tmp_path / "one.toml").write_text(
+        'duration = "2s"\nbottleneck = { rate = "20Mbit", aqm = { name = "pfifo", limit = 40 } }\n'
+        'flows = [{ cc = "cubic", base_rtt = "20ms", ecn = false }]\n'
+    )
+    done = command("diff", "one.toml", "--packets", "--engine", "sim", "--engine", "linux")
+    assert done.returncode in (0, 1), done.stderr
+    rows = [line for line in done.stdout.splitlines() if line.startswith("|    0 |")]
+    assert len(rows) == 2, done.stdout
+    for row in rows:
+        _, _, _, _, equal, _, median, _ = (part.strip() for part in row.strip("|").split("|"))
+        assert int(equal) > 100
+        assert float(median) < 1514 * 8 / 20  # us at 20 Mbit/s

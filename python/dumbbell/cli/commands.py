@@ -19,7 +19,7 @@ COMMANDS = {
     "table": ("read", "table"),
     "plot": ("read", "plot"),
     "report": ("report", "report"),
-    "diff": ("read", "diff"),
+    "diff": ("diff", "diff"),
     "compare": ("read", "compare"),
     "draft": ("read", "draft"),
     "paper": ("read", "paper"),

@@ -30,7 +30,7 @@ from dumbbell.results.results import PARTS, Results
 from dumbbell.results.store import TABLES, Store
 from dumbbell.scratch import Scratch
 
-DIFFERENT = 1
+DIFFERENT = 1  # exit status
 
 File = Annotated[str, typer.Argument(metavar="RESULTS", help="Results file written by dumbbell run.")]
 Where = Annotated[
@@ -439,22 +439,18 @@ def _inches(option: str, text: str | None) -> float | None:
     return inches
 
 
-def diff(
-    results: File,
-    other: Annotated[str | None, typer.Argument(metavar="[OTHER]", help="Results to hold against the first.")] = None,
-    by: Annotated[
-        str | None, typer.Option(metavar="KEY[=A,B]", help="Hold the runs of one value of a key against another.")
-    ] = None,
-    value: Annotated[list[str] | None, typer.Option(help="Measures to compare; by default all.")] = None,
-    where: Where = None,
-    engine: Engine = None,
-    cells: Annotated[bool, typer.Option("--cells", help="Every cell that differs, not only each measure.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="One row per compared cell and measure.")] = False,
-) -> None:
-    """Print what differs between two results, surest and largest first.
-
-    Exit status: 0 no difference, 1 different, 2 bad input.
-    """
+def differ(
+    results: str,
+    other: str | None,
+    by: str | None,
+    *,
+    values: list[str],
+    where: list[str] | None,
+    engine: str | None,
+    cells: bool,
+    as_csv: bool,
+) -> bool:
+    """Print what differs between two results, or between values of a key, and return whether anything does."""
     from dumbbell.results import diff as differing
 
     if (other is None) == (by is None):
@@ -468,10 +464,9 @@ def diff(
     engine = engine or differing.engine_of(by)
     first = _results(results, where, engine)
     second = None if other is None else _results(other, where, engine)
-    found = differing.diff(first, second, by=by, values=value or [])
+    found = differing.diff(first, second, by=by, values=values)
     print(found.frame.write_csv() if as_csv else found.markdown(cells=cells), end="" if as_csv else "\n")
-    if found.different:
-        raise typer.Exit(DIFFERENT)
+    return found.different
 
 
 def export(

@@ -3,7 +3,6 @@
 import contextlib
 import shutil
 import sys
-from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated
 
@@ -59,30 +58,50 @@ def run(
     """Run experiments; what the results file has already is not run again."""
     if jobs is not None and cluster is not None:
         raise Conflict("run", "", "--jobs and --cluster", "one of them")
+    if show_commands:
+        _show_commands(
+            files, settings, engine, {"--dry-run": dry_run, "--jobs": jobs, "--cluster": cluster}, trust=trust
+        )
+        return
     other = engines.by_name(engine)
     if cluster is not None and not isinstance(other, Simulator):
         raise Conflict("run", "", f"--cluster and --engine {engine}", "one of them")
-    tell = _commands_of(other, engine) if show_commands else None
-    if trust:
-        for file in files:
-            trusting.trust(Path(file).absolute().parent)
-    experiments = [load(file, settings) for file in files]
-    if tell is not None:
-        _prepare(other, experiments)
-        print("\n\n".join(tell(experiments)))
-        return
+    experiments = _loaded(files, settings, trust=trust)
     carry_out(experiments, output, jobs=jobs, cluster=cluster, engine=other, dry_run=dry_run)
 
 
-def _commands_of(engine: Engine, name: str) -> Callable[[list[Experiment]], Iterable[str]]:
-    """Return what tells the commands of experiments; raises InputError if the engine is not Linux."""
-    from dumbbell.engines.linux import commands  # only here, since a sweep would wait for it
+def _loaded(files: list[str], settings: list[str] | None, *, trust: bool) -> list[Experiment]:
+    if trust:
+        for file in files:
+            trusting.trust(Path(file).absolute().parent)
+    return [load(file, settings) for file in files]
+
+
+def _show_commands(
+    files: list[str], settings: list[str] | None, engine: str, others: dict[str, object], *, trust: bool
+) -> None:
+    """Print what every cell tells the kernel. No kernel and no tc are needed for that; raises InputError."""
+    from dumbbell.engines.linux import commands, kernels, reach  # only here, since a sweep would wait for them
     from dumbbell.engines.linux.engine import Engine as LinuxEngine
 
-    if not isinstance(engine, LinuxEngine):
-        raise Conflict("run", "", f"--show-commands and --engine {name}", "--engine linux")
-    kernel = engine.kernel
-    return lambda experiments: commands.shown(experiments, kernel)
+    for name, given in others.items():
+        if given:
+            raise Conflict("run", "", f"--show-commands and {name}", "one of them")
+    kind, _, which = engine.partition(":")
+    if kind != "linux":
+        raise Conflict("run", "", f"--show-commands and --engine {engine}", "--engine linux")
+    if which or kernels.folder_of(kernels.DEFAULT).exists():
+        kernel = kernels.load(which or None)
+    else:
+        kernel = reach.known_kernel()
+        print(
+            "no kernel is built: these commands are for one with all queue disciplines and congestion controls",
+            file=sys.stderr,
+        )
+    experiments = _loaded(files, settings, trust=trust)
+    for note in LinuxEngine(kernel).checked(experiments):
+        print(f"not quite the same on Linux: {note}", file=sys.stderr)
+    print("\n\n".join(commands.shown(experiments, kernel)))
 
 
 def carry_out(

@@ -42,8 +42,6 @@ def trace(
 
     By default those that the senders' hosts send and receive; what queues did with them stands in their comments.
     """
-    from dumbbell import engines
-    from dumbbell.engines.base import Captures, of_engine
     from dumbbell.errors import Conflict, WrongValue, shown
     from dumbbell.experiment.file import load
     from dumbbell.experiment.plugins import trust as trusting
@@ -61,14 +59,10 @@ def trace(
     if trust:
         trusting.trust(Path(file).absolute().parent)
     experiment = load(file, settings)
-    captures: Captures | None = None
-    if engine != "sim":
-        found = engines.by_name(engine)
-        if qlog or not isinstance(found, Captures):
-            some = "--engine sim, or linux or live with a .pcapng or .parquet file"
-            raise Conflict("trace", "", f"--engine {engine} and {path.name}", some)
-        captures = found
-        (experiment,) = of_engine([experiment], found)
+    if qlog and engine != "sim":
+        some = "--engine sim, or linux or live with a .pcapng or .parquet file"
+        raise Conflict("trace", "", f"--engine {engine} and {path.name}", some)
+    captures, experiment = writing.of_named_engine(experiment, engine)
     chosen = cells.chosen(experiment, cell, where or [], "trace")
     if qlog:
         contained.run(chosen, path, flow or [])

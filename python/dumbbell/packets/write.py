@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dumbbell import _native
-from dumbbell.engines.base import Captures
+from dumbbell import _native, engines
+from dumbbell.engines.base import Captures, of_engine
 from dumbbell.errors import Conflict, Failed, Unwritable, one_line
 from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import Experiment
 from dumbbell.packets.wanted import Wanted, points_of
 from dumbbell.results.versions import kind
 from dumbbell.scratch import Scratch, whole
@@ -35,6 +36,16 @@ class Written:
     file: Path
     packets: int
     hash: str
+
+
+def of_named_engine(experiment: Experiment, name: str) -> tuple[Captures | None, Experiment]:
+    """Return the engine with this name, None for the simulator, and the experiment as that engine runs it."""
+    if name == "sim":
+        return None, experiment
+    engine = engines.by_name(name)
+    if not isinstance(engine, Captures):
+        raise Conflict("trace", "", f"--engine {name} and packets", "--engine sim, linux or live")
+    return engine, of_engine([experiment], engine)[0]
 
 
 def write(cell: Cell, output: Path, wanted: Wanted, engine: Captures | None = None) -> Written:

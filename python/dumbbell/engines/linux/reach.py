@@ -80,7 +80,7 @@ _TRACE = shipped.place() / "traces" / shipped.EXPERIMENTS / "cellular.trace"
 
 def known_kernel() -> Kernel:
     """Return a kernel with all queue disciplines and congestion controls of the registry: there is no such one."""
-    return Kernel("all", Path(), "6.12", "", {}, (*registry().cc, "bbr"), tuple(registry().aqm))
+    return Kernel("all", Path(), "6.12.0", "", {}, (*registry().cc, "bbr"), tuple(registry().aqm))
 
 
 @dataclass(frozen=True)

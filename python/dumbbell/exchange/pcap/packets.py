@@ -22,6 +22,7 @@ _TYPED = {1: (14, 12), 113: (16, 14), 276: (20, 0)}
 _RAW = {12: 0, 14: 0, 101: 0, 228: 0, 229: 0, 0: 4, 108: 4}
 _IPV4, _IPV6, _VLAN = 0x0800, 0x86DD, (0x8100, 0x88A8, 0x9100)
 _EXTENSIONS = (0, 43, 60)  # headers of IPv6 that are passed over: hop-by-hop, routing, destination
+_MOST_SCALE = 14  # of a window: RFC 7323, section 2.3
 _FILLER, _MOST_BLOCKS = 1, 4  # the option of one byte; blocks of SACK that a header has room for
 
 Bools = npt.NDArray[np.bool_]
@@ -51,6 +52,10 @@ class Packets:
     """The MSS that a SYN announces; 0 of others."""
     sacks: Int64s
     """Blocks of SACK, a row each: place of the packet, first byte, end. In order of packets."""
+    window: Int64s
+    """As TCP's header has it, without its scale."""
+    scale: Int64s
+    """The scale of windows that a SYN announces; -1 of others."""
     ends: list[str]
     notes: list[str] = field(default_factory=list)
     about: dict[str, str] = field(default_factory=dict)
@@ -117,9 +122,11 @@ def _network(records: Records, keep: Int64s, link: int) -> tuple[Int64s, Int64s]
     return offset, kind
 
 
-def read(records: Records) -> Packets:
-    """Return the headers of the packets of one interface: the one with most of them."""
+def read(records: Records, interface: int | None = None) -> Packets:
+    """Return the headers of the packets of one interface: by default the one with most of them."""
     numbers, counts = np.unique(records.interface, return_counts=True)
+    if interface is not None:
+        numbers, counts = numbers[numbers == interface], counts[numbers == interface]
     known = (*_TYPED, *_RAW)
     fit = [
         (count, number)
@@ -127,6 +134,8 @@ def read(records: Records) -> Packets:
         if records.interfaces[number].link in known
     ]
     notes = list(records.notes)
+    if not len(numbers):
+        return _none(notes)
     if not fit:
         return _none([*notes, f"link type {records.interfaces[numbers[0]].link} is not known"])
     chosen = max(fit)[1]
@@ -144,7 +153,7 @@ def _none(notes: list[str]) -> Packets:
     empty = np.zeros(0, dtype=np.int64)
     return Packets(
         empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty,
-        np.zeros((0, 3), dtype=np.int64), [], notes,
+        np.zeros((0, 3), dtype=np.int64), empty, empty, [], notes,
     )  # fmt: skip
 
 
@@ -217,15 +226,17 @@ def _transport(
     return Packets(
         records.time_ns[keep], protocol, numbers[0], numbers[1], frame, payload, ecn, sequence,
         np.where(tcp, bytes_.four(upper + 8), 0), flags, options.stamp, options.echo, segment, options.sacks,
-        ends, notes, records.about,
+        np.where(tcp, bytes_.two(upper + 14), 0), np.where(flags & SYN > 0, options.scale, -1), ends, notes,
+        records.about,
     )  # fmt: skip
 
 
 @dataclass
 class _Options:
-    """What TCP's options say: MSS (0 without), timestamps (-1 without) and blocks of SACK."""
+    """What TCP's options say: MSS (0 without), scale of windows and timestamps (-1 without), blocks of SACK."""
 
     segment: Int64s
+    scale: Int64s
     stamp: Int64s
     echo: Int64s
     sacks: Int64s
@@ -240,6 +251,7 @@ def _options(bytes_: _Bytes, upper: Int64s, header: Int64s, tcp: Bools) -> _Opti
     stamp = np.where(usual, bytes_.four(upper + 24), -1)
     echo = np.where(usual, bytes_.four(upper + 28), -1)
     segment = np.zeros(len(upper), dtype=np.int64)
+    scale = np.full(len(upper), -1, dtype=np.int64)
     sacks = [np.zeros((0, 3), dtype=np.int64)]
     at = np.where(usual, 32, 20)
     left = np.flatnonzero(tcp & (at < header))
@@ -249,7 +261,9 @@ def _options(bytes_: _Bytes, upper: Int64s, header: Int64s, tcp: Bools) -> _Opti
         length = np.where(kind == _FILLER, 1, here.one(place + 1))
         good = (kind != 0) & ((kind == _FILLER) | (length >= 2)) & (at[left] + length <= header[left])
         is_mss, is_stamp = good & (kind == 2) & (length == 4), good & (kind == 8) & (length == 10)
+        is_scale = good & (kind == 3) & (length == 3)
         segment[left[is_mss]] = here.two(place + 2)[is_mss]
+        scale[left[is_scale]] = np.minimum(here.one(place + 2)[is_scale], _MOST_SCALE)
         stamp[left[is_stamp]], echo[left[is_stamp]] = here.four(place + 2)[is_stamp], here.four(place + 6)[is_stamp]
         for block in range(_MOST_BLOCKS):
             has = good & (kind == 5) & (length >= 10 + 8 * block)
@@ -258,7 +272,7 @@ def _options(bytes_: _Bytes, upper: Int64s, header: Int64s, tcp: Bools) -> _Opti
         at[left] += length
         left = left[good & (at[left] < header[left])]
     blocks = np.concatenate(sacks)
-    return _Options(segment, stamp, echo, blocks[np.argsort(blocks[:, 0], kind="stable")])
+    return _Options(segment, scale, stamp, echo, blocks[np.argsort(blocks[:, 0], kind="stable")])
 
 
 def _ends(addresses: list[Int64s], ports: list[Int64s], is_4: Bools) -> tuple[list[str], list[Int64s]]:

@@ -1,0 +1,100 @@
+"""The packets of a run as one side of a comparison: of a run that is carried out, or of a file with packets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from dumbbell import file_kinds
+from dumbbell.errors import InputError, Nothing, Unfit, UnknownName, Unreadable
+from dumbbell.experiment.file import Experiment
+from dumbbell.packets import wanted, write
+from dumbbell.packets.parting import Side
+from dumbbell.qlog import cells
+
+SENDER = "sender"
+_COLUMNS = ("flow", "direction", "protocol", "length", "payload", "seq", "ack", "flags", "window", "ecn", "sack")
+
+
+def is_file_of_packets(path: str) -> bool:
+    """Whether a file has packets: a capture, or Parquet."""
+    if Path(path).suffix == write.PARQUET:
+        return True
+    try:
+        with Path(path).open("rb") as file:
+            return file_kinds.is_capture(file.read(4))
+    except OSError:
+        return False  # whoever reads it as something else says why
+
+
+def of_file(path: str, point: str | None, flows: Sequence[int]) -> Side:
+    """Return the packets of a capture or a Parquet file of `dumbbell trace`; raises InputError."""
+    file = Path(path)
+    of_run = True
+    try:
+        if file.suffix == write.PARQUET:
+            rows = _of_parquet(file, point)
+        else:
+            from dumbbell.exchange.pcap import rows as captured
+
+            rows, of_run = captured.read(file, file.read_bytes(), point)
+            rows = rows.with_columns(fate=pl.lit(None, dtype=pl.String))
+    except OSError as error:
+        raise Unreadable(path, "", (error.strerror or str(error)).lower(), "a file with packets") from None
+    rows = rows.filter(pl.col("flow").is_in(list(flows))) if flows else rows
+    if rows.is_empty():
+        raise Nothing(path, "--flow", "no packet of these flows", "flows that the file has")
+    return Side(path, rows, of_run)
+
+
+def of_run(
+    experiment: Experiment,
+    number: int | None,
+    where: Sequence[str],
+    engine: str,
+    point: str | None,
+    flows: Sequence[int],
+) -> tuple[Side, list[str]]:
+    """Carry out one run of an experiment and return its packets, and what the engine does only nearly so.
+
+    Raises InputError.
+    """
+    captures, experiment = write.of_named_engine(experiment, engine)
+    cell = cells.chosen(experiment, number, where, "diff")
+    asked = wanted.checked(cell, [point or SENDER], flows)
+    notes = captures.check(cell, experiment.file) if captures is not None else []
+    rows, _ = write.frame(cell, asked, captures)
+    return Side(write.described(cell), _plain(rows)), notes
+
+
+def _of_parquet(file: Path, point: str | None) -> pl.DataFrame:
+    try:
+        rows = pl.read_parquet(file)
+        points = rows["point"].unique(maintain_order=True).to_list()
+        if point is None and len(points) == 1:
+            point = points[0]
+        if (point or SENDER) not in points:
+            raise UnknownName(str(file), "--at", point or SENDER, points, what="point")
+        return _plain(rows.filter(pl.col("point") == (point or SENDER)))
+    except InputError:
+        raise
+    except OSError:
+        raise
+    except Exception:  # of Polars and its reader, which are many
+        raise Unfit(str(file), "", "this table has no packets", "a file of dumbbell trace -o NAME.parquet") from None
+
+
+def _plain(rows: pl.DataFrame) -> pl.DataFrame:
+    """Return rows of `write.frame` with the columns that are compared."""
+    text = [pl.col(name).cast(pl.String) for name in ("direction", "protocol", "flags", "ecn", "sack")]
+    fate = pl.concat_str(
+        pl.when(pl.col("mark").is_not_null()).then(pl.col("mark").cast(pl.String) + pl.lit(" ")).otherwise(pl.lit("")),
+        pl.when(pl.col("drop_hop").is_not_null())
+        .then(pl.lit("dropped at ") + pl.col("drop_hop").cast(pl.String))
+        .otherwise(pl.lit("")),
+    ).str.strip_chars()
+    return rows.with_columns(*text, fate=fate, time_ns=(pl.col("time_s") * 1e9).round().cast(pl.Int64)).select(
+        "time_ns", *_COLUMNS, "fate"
+    )
