@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dumbbell.errors import InputError
 from dumbbell.experiment import matrix, plugins, schema, spelling, switches, units
 from dumbbell.experiment.file import param_of
 from dumbbell.experiment.registry import Param, registry
-
-if TYPE_CHECKING:
-    import polars as pl
 
 NOTHING = "-"  # the text of a key that a run has not, or that another of its keys turns off
 # keys whose tables say by their `name` what else is in them
@@ -135,19 +132,36 @@ def scale_of(path: matrix.Path) -> Scale | None:
 class Dimension:
     """One key by which runs differ: its name, and the text and the typed value that each cell has for it.
 
-    A cell that has no such key, or in which another key turns it off, has the text `-` and the value None.
+    A cell that has no such key, or in which another key turns it off, has the text `-` and the value None. Keys that
+    change together are one dimension with all of their names: `keys` are those that it joins.
     """
 
     name: str
     path: matrix.Path | None
     texts: dict[str, str]
     values: dict[str, Any]
+    keys: tuple[Dimension, ...] = ()
+
+    @property
+    def parts(self) -> tuple[Dimension, ...]:
+        """The keys that it joins, or itself."""
+        return self.keys or (self,)
+
+    @property
+    def unit(self) -> str:
+        """The unit of its numbers, if it has numbers with one."""
+        path = self.parts[0].path
+        scale = scale_of(path) if path and self.is_numeric else None
+        return scale.unit if scale else ""
 
     @property
     def column(self) -> str:
         """Name of its column in a frame: the key with the unit of its numbers."""
-        scale = scale_of(self.path) if self.path and self.is_numeric else None
-        return self.name + (f"_{scale.unit}" if scale else "")
+        return self.name + (f"_{self.unit}" if self.unit else "")
+
+    def is_any_of(self, names: Collection[str]) -> bool:
+        """Whether one of `names` is its name, its last word, or that of a key that it joins."""
+        return any(name in names for one in (self, *self.keys) for name in (one.name, one.word))
 
     @property
     def is_numeric(self) -> bool:
@@ -168,8 +182,8 @@ class Dimension:
 
     @property
     def word(self) -> str:
-        """The last word of the key."""
-        return self.name.rpartition(".")[2]
+        """The last word of the key, or of the first of several."""
+        return self.parts[0].name.rpartition(".")[2]
 
     @property
     def ordered(self) -> list[str]:
@@ -182,13 +196,18 @@ class Dimension:
 
     def said(self, text: str) -> str:
         """Return a value with the last word of its key; an algorithm says by itself what it is."""
-        if self.word in _ALGORITHMS or self.name in (
-            "flow",
-            "class",
-            "experiment",
-            "title",
-            "engine_version",
-            "kernel",
+        if (
+            self.keys
+            or self.word in _ALGORITHMS
+            or self.name
+            in (
+                "flow",
+                "class",
+                "experiment",
+                "title",
+                "engine_version",
+                "kernel",
+            )
         ):
             return text
         return f"{self.word} {text}"
@@ -196,7 +215,8 @@ class Dimension:
     def only(self, cells: Iterable[str]) -> Dimension:
         """Return the same key of some of the cells."""
         kept = [cell for cell in cells if cell in self.texts]
-        return Dimension(self.name, self.path, {c: self.texts[c] for c in kept}, {c: self.values[c] for c in kept})
+        texts, values = ({c: own[c] for c in kept} for own in (self.texts, self.values))
+        return Dimension(self.name, self.path, texts, values, tuple(key.only(kept) for key in self.keys))
 
 
 def typed(path: matrix.Path, value: Any) -> Any:
@@ -275,7 +295,7 @@ def unlike(path: matrix.Path, values: Sequence[Any]) -> list[matrix.Path]:
     return [path]
 
 
-def _leaf(path: matrix.Path, configs: dict[str, dict[str, Any]]) -> matrix.Path:
+def leaf(path: matrix.Path, configs: dict[str, dict[str, Any]]) -> matrix.Path:
     """Return the one parameter by which the algorithm at `path` differs; `path` itself if there is not just one."""
     found = [matrix.get_path(config, path) for config in configs.values()]
     if path[-1] not in _ALGORITHMS or any(len(values) != 1 or not isinstance(values[0], dict) for values in found):
@@ -318,71 +338,3 @@ def path_named(
 def column_of(name: str, of_cell: dict[str, str]) -> Dimension:
     """Return a dimension that is not a key of the configuration: `experiment`, `engine_version`."""
     return Dimension(name, None, of_cell, dict(of_cell))
-
-
-class Partition:
-    """Cells put into ever smaller groups by one key after the other."""
-
-    def __init__(self, cells: Sequence[str]) -> None:
-        self._group: dict[str, int] = dict.fromkeys(cells, 0)
-        self.groups = 1 if cells else 0
-
-    def refine(self, values: dict[str, str]) -> bool:
-        """Divide the groups by a key; return whether any was divided."""
-        numbers: dict[tuple[int, Hashable], int] = {}
-        group = {cell: numbers.setdefault((before, values[cell]), len(numbers)) for cell, before in self._group.items()}
-        if len(numbers) == self.groups:
-            return False
-        self._group, self.groups = group, len(numbers)
-        return True
-
-
-def undetermined(dimensions: Iterable[Dimension], given: Iterable[Dimension], cells: Sequence[str]) -> list[Dimension]:
-    """Return those of `dimensions` that distinguish cells which `given` and those before them do not."""
-    partition = Partition(cells)
-    for dimension in given:
-        partition.refine(dimension.texts)
-    return [dimension for dimension in dimensions if partition.refine(dimension.texts)]
-
-
-def dimensions(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[Dimension]:
-    """Return the keys that distinguish cells: first experiments, then the keys of matrices, then whatever else differs.
-
-    `cells` has one row per cell: `cell`, `experiment`, `engine_version`, `matrix` (JSON), `given`. A key that follows
-    from those before it, as a duration that an override gives to some base RTTs, is left out.
-    """
-    names = cells["cell"].to_list()
-    partition = Partition(names)
-    found: list[Dimension] = []
-    for column in ("engine_version", "experiment"):
-        dimension = column_of(column, dict(zip(names, cells[column].to_list(), strict=True)))
-        if partition.refine(dimension.texts):
-            found.append(dimension)
-    of_matrix = dict.fromkeys(key for text in cells["matrix"].unique(maintain_order=True) for key in json.loads(text))
-    for name in of_matrix:
-        path = matrix.parse_path(name)
-        leaf = _leaf(path, configs)
-        dimension = dimension_of(name if leaf == path else matrix.path_text(leaf), leaf, configs)
-        if partition.refine(dimension.texts):
-            found.append(dimension)
-    if partition.groups < len(names):
-        # what is not used distinguishes runs only where nothing else does
-        for path, unused in [(path, unused) for unused in (False, True) for path in _unlike_anywhere(cells, configs)]:
-            dimension = dimension_of(matrix.path_text(path), path, configs, unused=unused)
-            if partition.refine(dimension.texts):
-                found.append(dimension)
-    if partition.groups < len(names):  # on Linux: one configuration, and other keys of it set
-        dimension = column_of("given", dict(zip(names, cells["given"].to_list(), strict=True)))
-        if partition.refine(dimension.texts):
-            found.append(dimension)
-    return found
-
-
-def _unlike_anywhere(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[matrix.Path]:
-    """Return the paths at which cells of one experiment differ."""
-    paths: dict[matrix.Path, None] = {}
-    for (_,), own in cells.group_by("experiment", maintain_order=True):
-        whole = [seedless(configs[cell]) for cell in own["cell"]]
-        keys = dict.fromkeys(key for config in whole for key in config)  # a section that some have not
-        paths |= dict.fromkeys(unlike((), [dict.fromkeys(keys) | config for config in whole]))
-    return list(paths)
