@@ -53,6 +53,8 @@ class Axis:
     unit: str = ""
     joins: tuple[tuple[Axis, dict[str, str]], ...] = ()
     """The keys that it joins, each with its own text for each of `texts`."""
+    counted: str = ""
+    """What its numbers count, if they have no unit."""
 
     @property
     def word(self) -> str:
@@ -68,8 +70,13 @@ class Axis:
         if self.joins and self.numbers is not None:
             (first, _), *rest = self.joins
             others = [axis for axis, own in rest if axis.word != first.word or any(own[text] != text for text in own)]
-            return first.label + (f" (with {', '.join(axis.name for axis in others)})" if others else "")
-        unit = {"mbit": "Mbit/s"}.get(self.unit, self.unit) if self.numbers is not None else ""
+            label = (
+                first.label.replace(first.word, first.name, 1)
+                if first.word in [o.word for o in others]
+                else first.label
+            )
+            return label + (f" (with {', '.join(axis.name for axis in others)})" if others else "")
+        unit = {"mbit": "Mbit/s"}.get(self.unit, self.unit) or self.counted if self.numbers is not None else ""
         return f"{self.word}, {unit}" if unit else self.word
 
     @property
@@ -125,7 +132,8 @@ class _Rows:
     axes: list[Axis]
     frame: pl.DataFrame
     over: list[str]
-    lines: list[str]
+    differ_as_well: str
+    left_out: list[str]
     also: list[Also]
 
 
@@ -134,8 +142,8 @@ class Samples:
     """Values of one measure: `frame` has a text column for each of `axes`, `seed`, `hash` and `value`; a row per run.
 
     Flows that are alike count as one value per run; with `over`, a row is the mean over those keys for one seed, of
-    `runs` values of which `none` are missing. `lines` say what no axis says: keys that differ as well, cells that are
-    left out of means; `also` are the values of these keys.
+    `runs` values of which `none` are missing. `differ_as_well` names the keys that no axis has, and `also` are their
+    values; `left_out` says which runs have no part in means and differences.
     """
 
     measure: Measure
@@ -143,8 +151,14 @@ class Samples:
     frame: pl.DataFrame
     over: list[str]
     notes: list[str]
-    lines: list[str] = field(default_factory=list)
+    differ_as_well: str = ""
+    left_out: list[str] = field(default_factory=list)
     also: list[Also] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[str]:
+        """What has to be known to read the values right, one line each."""
+        return [line for line in (self.differ_as_well, *self.left_out) if line]
 
     @property
     def several(self) -> list[Axis]:
@@ -206,7 +220,9 @@ def samples(
             pl.col("value").mean(), pl.col("runs", "none").sum(), hash=pl.col("hash").str.join("")
         )
     frame = each.select(*kept, SEED, "hash", "value", "runs", "none")
-    return Samples(measure, found.axes, frame, found.over, results.notes, found.lines, found.also)
+    return Samples(
+        measure, found.axes, frame, found.over, results.notes, found.differ_as_well, found.left_out, found.also
+    )
 
 
 def _with_axes(
@@ -256,8 +272,8 @@ def _with_axes(
         shown.append(axis)
     texts = [pl.col(_column(axis.name)).alias(axis.name) for axis in shown]
     named = rows.select(*texts, pl.col("seed").alias(SEED), "key", "hash", "cell", *dict.fromkeys(columns))
-    lines = [line for line in (needed.line, left_out) if line]
-    return _Rows(shown, named, names, lines, [_also(one.key, of_runs) for one in needed.beside])
+    also = [_also(one.key, of_runs) for one in needed.beside]
+    return _Rows(shown, named, names, needed.line, [left_out] if left_out else [], also)
 
 
 def _also(key: Dimension, of_runs: Sequence[Dimension]) -> Also:
@@ -312,6 +328,14 @@ def _common(rows: pl.DataFrame, of_runs: Sequence[Dimension], over: Sequence[Dim
     return rows.filter(pl.Series(kept, dtype=pl.Boolean)), f"left out of the means: {'; '.join(said)}"
 
 
+def differ_as_well(results: Results, keys: Sequence[str], mean_over: Sequence[str] = ()) -> str:
+    """Return a sentence that names the keys of runs which no axis has, if `keys` are shown; empty if there are none."""
+    cells = list(results.configurations)
+    given = [results.key(name) for name in keys if name != "seed" and name not in ONLY_PARTS and results.has_key(name)]
+    over = [one for one in (*results.varying, *results.dimensions) if one.is_any_of(mean_over)]
+    return varying.axes(results.varying, results.matrix_keys, cells, given=given, over=over).line
+
+
 def means(
     results: Results,
     value: str,
@@ -344,7 +368,15 @@ def from_baseline(found: Samples, key: str, texts: Sequence[str], *, ratio: bool
     if frame.filter(~pl.col(key).is_in(list(texts))).is_empty():
         allowed = "runs that differ in this key alone, with the same seeds"
         raise Nothing("--baseline", key, f"no other run answers {', '.join(texts)}", allowed)
-    return _of_rows(found, frame)
+    lost = (
+        found.frame.filter(~pl.col(key).is_in(list(texts))).height
+        - frame.filter(~pl.col(key).is_in(list(texts))).height
+    )
+    compared = _of_rows(found, frame)
+    if lost:
+        said = f"left out: {count(lost, 'value')} that no run of {', '.join(texts)} answers"
+        compared.left_out = [*compared.left_out, said]
+    return compared
 
 
 def without(found: Samples, key: str, texts: Sequence[str]) -> Samples:
@@ -374,7 +406,16 @@ def rows(
     """Return rows of a table as they are, with the keys by which runs differ as axes: for distributions and series."""
     measure = Measure(table, columns[-1])
     found = _with_axes(results, measure, columns, keys, mean_over, options)
-    return Samples(measure, found.axes, found.frame.drop("cell"), found.over, results.notes, found.lines, found.also)
+    return Samples(
+        measure,
+        found.axes,
+        found.frame.drop("cell"),
+        found.over,
+        results.notes,
+        found.differ_as_well,
+        found.left_out,
+        found.also,
+    )
 
 
 def means_of(found: Samples) -> Means:
@@ -393,12 +434,13 @@ def means_of(found: Samples) -> Means:
     )
     counted = grouped.with_columns(
         n=pl.when(pl.col("unlike") > 1).then("values").otherwise(pl.min_horizontal("values", 1)),
-    ).with_columns(half=half_width(pl.col("deviation"), pl.col("n")))
+    )
     is_range = pl.col("n") == FEW
-    frame = counted.select(
+    are_equal = is_range & (pl.col("least") == pl.col("most"))
+    frame = counted.with_columns(half=half_width(pl.col("deviation"), pl.col("n"))).select(
         *names,
         "mean",
-        "half",
+        half=pl.when(are_equal).then(0.0).otherwise("half"),
         low=pl.when(is_range).then("least").otherwise(pl.col("mean") - pl.col("half")),
         high=pl.when(is_range).then("most").otherwise(pl.col("mean") + pl.col("half")),
         n="n",
@@ -516,7 +558,8 @@ def _as_axis(dimension: Dimension, name: str = "") -> Axis:
     joins = tuple(
         (_as_axis(key), {text: key.texts[cell] for cell, text in dimension.texts.items()}) for key in dimension.keys
     )
-    return Axis(name or dimension.name, dimension.ordered, dimension.numbers, dimension.unit, joins)
+    numbers, unit, counted = dimension.numbers, dimension.unit, dimension.counted
+    return Axis(name or dimension.name, dimension.ordered, numbers, unit, joins, counted)
 
 
 def _axis_of_parts(name: str, column: str, rows: pl.DataFrame) -> tuple[Axis, pl.DataFrame]:

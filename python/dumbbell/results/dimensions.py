@@ -26,9 +26,12 @@ def _param(path: matrix.Path) -> Param | None:
     return param_of(path)
 
 
-def value_text(path: matrix.Path, value: Any) -> str:
-    """Return a canonical value of a run's configuration as an experiment file would have it."""
-    param = _param(path)
+def value_text(path: matrix.Path, value: Any, param: Param | None = None) -> str:
+    """Return a canonical value of a run's configuration as an experiment file would have it.
+
+    `param` is what the path leads to, where algorithms have parameters of one name and different units.
+    """
+    param = param or _param(path)
     if param is not None and (param.kind in ("arrivals", "sizes", "trace") or not isinstance(value, dict)):
         text = spelling.show_value(param, value)
         return text if text != "0ns" else "0s" if path[-1] in _CLOCK else "0ms"
@@ -57,6 +60,8 @@ def value_text(path: matrix.Path, value: Any) -> str:
 
 
 def _params(value: dict[str, Any]) -> dict[str, Param]:
+    if "name" not in value:
+        return {}
     known = plugins.algorithm_of(value, registry().algorithms)
     return known.params if known else {}
 
@@ -116,9 +121,9 @@ class Scale:
     size: int
 
 
-def scale_of(path: matrix.Path) -> Scale | None:
+def scale_of(path: matrix.Path, param: Param | None = None) -> Scale | None:
     """Return the scale of a time, rate or size; None of everything else."""
-    param = _param(path)
+    param = param or _param(path)
     if path[-1] == "start":
         return Scale("s", units.TIME["s"])
     kind = spelling.unit_kind(param) if param else None
@@ -141,6 +146,7 @@ class Dimension:
     texts: dict[str, str]
     values: dict[str, Any]
     keys: tuple[Dimension, ...] = ()
+    param: Param | None = None
 
     @property
     def parts(self) -> tuple[Dimension, ...]:
@@ -149,10 +155,16 @@ class Dimension:
 
     @property
     def unit(self) -> str:
-        """The unit of its numbers, if it has numbers with one."""
-        path = self.parts[0].path
-        scale = scale_of(path) if path and self.is_numeric else None
+        """The unit of its numbers, if they are times, rates or sizes."""
+        first = self.parts[0]
+        scale = scale_of(first.path, first.param) if first.path and self.is_numeric else None
         return scale.unit if scale else ""
+
+    @property
+    def counted(self) -> str:
+        """What its numbers count, if they have no unit: `packets`."""
+        param = self.parts[0].param
+        return param.unit if param and self.is_numeric and not self.unit and param.kind == "int" else ""
 
     @property
     def column(self) -> str:
@@ -216,22 +228,22 @@ class Dimension:
         """Return the same key of some of the cells."""
         kept = [cell for cell in cells if cell in self.texts]
         texts, values = ({c: own[c] for c in kept} for own in (self.texts, self.values))
-        return Dimension(self.name, self.path, texts, values, tuple(key.only(kept) for key in self.keys))
+        return Dimension(self.name, self.path, texts, values, tuple(key.only(kept) for key in self.keys), self.param)
 
 
-def typed(path: matrix.Path, value: Any) -> Any:
+def typed(path: matrix.Path, value: Any, param: Param | None = None) -> Any:
     """Return a canonical value as a number in its unit, a bool or text."""
     if isinstance(value, dict) and value.keys() == {"min", "max"} and value["min"] == value["max"]:
         value = value["min"]
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        scale = scale_of(path)
+        scale = scale_of(path, param)
         if scale is None:
             return value
         whole, rest = divmod(value, scale.size)
         return whole if rest == 0 and scale.unit == "bytes" else value / scale.size
-    return value_text(path, value)
+    return value_text(path, value, param)
 
 
 def dimension_of(
@@ -244,34 +256,42 @@ def dimension_of(
     texts: dict[str, str] = {}
     values: dict[str, Any] = {}
     known: dict[str, tuple[str, Any]] = {}
-    for cell, config in configs.items():
-        found, counts = _held(path, config)
-        plain = found[0] if len(found) == 1 else None
-        code = repr(found) if not isinstance(plain, int | float | str) else f"{type(plain).__name__} {plain}"
-        code += str(counts)
+    held = {cell: _held(path, config) for cell, config in configs.items()}
+    params = {(p.unit, p.kind): p for found in held.values() for _, used, p in found if used and p is not None}
+    unlike_units = len(params) > 1
+    for cell, found in held.items():
+        plain = found[0][0] if len(found) == 1 else None
+        code = repr([one for one, _, _ in found]) if not isinstance(plain, int | float | str) else ""
+        code += f"{type(plain).__name__} {plain} {[(used, p and p.unit) for _, used, p in found]}"
         if code not in known:
-            said = [value for value, used in zip(found, counts, strict=True) if used]
-            different = list(dict.fromkeys(value_text(path, value) for value in said))
+            said = [(value, param) for value, used, param in found if used]
+            different = list(dict.fromkeys(_said(path, *one, unit=unlike_units) for one in said))
             text = " / ".join(different) or NOTHING
-            value = (typed(path, said[0]) if len(different) == 1 else text) if said else None
+            value = (typed(path, *said[0]) if len(different) == 1 else text) if said else None
             if unused and not said and found:
-                value = text = f"{value_text(path, found[0])} (not used)"
-            known[code] = (text, value)
+                value = text = f"{value_text(path, found[0][0], found[0][2])} (not used)"
+            known[code] = (text, text if unlike_units and value is not None else value)
         texts[cell], values[cell] = known[code]
     kinds = set(map(type, values.values())) - {type(None)}
     if not kinds <= {int, float} and kinds != {bool}:
         values = {cell: text if values[cell] is not None else None for cell, text in texts.items()}
-    return Dimension(name, path, texts, values)
+    only = next(iter(params.values())) if len(params) == 1 else None
+    return Dimension(name, path, texts, values, param=only)
 
 
-def _held(path: matrix.Path, config: dict[str, Any]) -> tuple[list[Any], list[bool]]:
-    """Return the values at a path, and of each whether it counts."""
+def _said(path: matrix.Path, value: Any, param: Param | None, *, unit: bool) -> str:
+    """Return a value as a file has it; with what it counts, if `unit` and it does not say that itself."""
+    text = value_text(path, value, param)
+    return f"{text} {param.unit}" if unit and param and param.unit and not spelling.unit_kind(param) else text
+
+
+def _held(path: matrix.Path, config: dict[str, Any]) -> list[tuple[Any, bool, Param | None]]:
+    """Return the values at a path, and of each whether it counts, and the parameter of the algorithm that it is."""
     last = path[-1]
     if not isinstance(last, str) or len(path) < 2:
-        found = matrix.get_path(config, path)
-        return found, [True] * len(found)
+        return [(value, True, None) for value in matrix.get_path(config, path)]
     holders = [one for one in matrix.get_path(config, path[:-1]) if isinstance(one, dict) and last in one]
-    return [one[last] for one in holders], [not switches.off(path, one) for one in holders]
+    return [(one[last], not switches.off(path, one), _params(one).get(last)) for one in holders]
 
 
 def seedless(config: dict[str, Any]) -> dict[str, Any]:

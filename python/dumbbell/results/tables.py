@@ -149,8 +149,9 @@ def table(
     if across:
         header = [*header[:-1], f"{header[-1]} \\ {across.name}"]
     notes = [*found.lines, *found.notes]
-    if any(text.endswith("runs)") for row in cells for text in row):
-        notes.insert(0, f"(k of n runs): the others have no {axis_label(found.measure.column).partition(',')[0]}")
+    if (found.frame["none"] > 0).any():
+        what = axis_label(found.measure.column, found.measure.table).partition(",")[0]
+        notes.insert(0, f"(k of n): {what} has a value in k of n runs; means are of these")
     if len(shown) < len(by_row):
         notes.insert(0, f"{len(shown)} of {len(by_row)} rows; without --limit all")
     if any(NARROW in text for row in cells for text in row):
@@ -236,7 +237,7 @@ def cell_text(row: dict[str, Any], *, spread: bool, says_n: bool = False) -> str
     else:
         text = mean_text(row["mean"], row["half"], width)
     if row["none"]:
-        return f"{text} ({row['runs'] - row['none']} of {row['runs']} runs)"
+        return f"{text} ({row['runs'] - row['none']} of {row['runs']})"
     return f"{text}, n = {row['n']}" if says_n and row["n"] else text
 
 
@@ -253,10 +254,8 @@ def mean_text(mean: float | None, half: float | None, width: float | None = None
 
 def range_text(low: float, high: float, width: float | None = None) -> str:
     """Return the least and the greatest of two values with a space ahead, ` (2.1 to 2.4)`."""
-    if low == high and width is None:
-        return EQUAL
-    if width is not None and high - low < width:
-        return f" {NARROW}{_two_digits(width)}"
+    if low == high:
+        return EQUAL if width is None else f" {NARROW}{_two_digits(width)}"
     return f" ({number(low)} to {number(high)})"
 
 
@@ -301,7 +300,9 @@ def how_often(found: Means, *, spread: bool = True) -> str:
     if most == 0:
         return ""
     if most == 1:
-        return "one run each" if found.frame["runs"].max() == 1 else "one seed" if found.over else ""
+        if found.frame["runs"].max() == 1:
+            return "one run each"
+        return "one seed" if found.over else "all seeds made the same run"
     if not spread:
         return f"mean over seeds, n = {times(counts)}"
     if most == FEW:
