@@ -593,7 +593,7 @@ def test_a_long_table_is_cut_where_it_is_asked_for(mixed: Results) -> None:
 
 def test_a_note_names_what_has_no_value(mixed: Results) -> None:
     _, options = given(mixed, "bars", value="rtt", against="rate")
-    assert options["title"] == "mean and 95 % interval over 2 seeds; no value of udp"
+    assert options["title"] == "mean and range of 2 seeds; no value of udp"
 
 
 # sessions

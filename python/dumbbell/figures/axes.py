@@ -1,6 +1,6 @@
 """Axes: linear or by powers, with a tick at each value where there are few, or with names."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -45,11 +45,11 @@ def scale(axis: Axis, values: Numbers, *, log: bool) -> None:
     axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
 
 
-def at_values(axes: Axes, values: Numbers) -> None:
-    """Set a tick at each value that occurs, if there are few."""
+def at_values(axes: Axes, values: Numbers, names: Mapping[float, str] | None = None) -> None:
+    """Set a tick at each value that occurs, if there are few; `names` are what to write at values."""
     found = np.unique(values)
     if 1 <= len(found) <= FEW:
-        axes.set_xticks(list(found), [plain(float(value)) for value in found])
+        axes.set_xticks(list(found), [(names or {}).get(float(value), plain(float(value))) for value in found])
         axes.xaxis.set_minor_locator(NullLocator())
 
 

@@ -391,10 +391,11 @@ class _Arrangement:
         if needed > room:
             # a unit stays with what it is the unit of
             words = re.sub(r"(?<=\d) (?=\S)|(?<=,) (?=\S+$)", "\N{NO-BREAK SPACE}", words)
-            text.set_text(textwrap.fill(words, max(8, int(len(words) * room / needed)), break_long_words=False))
-            needed = self._size(text)[1 if upright else 0]
-            if needed > room:
-                text.set_text(textwrap.fill(words, max(8, int(len(words) * room / needed * 0.8))))
+            most = len(words) * room / needed  # characters of average width
+            for share, breaks in ((1.0, False), (0.92, False), (0.85, False), (0.8, True)):
+                text.set_text(textwrap.fill(words, max(8, int(most * share)), break_long_words=breaks))
+                if self._size(text)[1 if upright else 0] <= room:
+                    break
 
     def _text(self, text: str, **options: Any) -> Text:
         made = self.picture.text(0, 0, text, **options)

@@ -1,5 +1,6 @@
 """Lines over a number, or points over names."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -46,6 +47,7 @@ def lines(
     reference_name: str | None = None,
     each: str | None = None,
     x_label: str | None = None,
+    x_names: Mapping[float, str] | None = None,
     y_label: str | None = None,
     title: str | None = None,
 ) -> Picture:
@@ -56,7 +58,8 @@ def lines(
     with what was published or measured elsewhere, drawn as hollow markers next to the others; `reference_name` is what
     the legend calls it. `facet` makes a panel of each combination of its values; `columns` is how many stand side by
     side, or names of columns whose values run across while those of `facet` run down. `each` is a column with names
-    of measures: a row of panels and a vertical axis for each, which its name labels; facets then run across.
+    of measures: a row of panels and a vertical axis for each, which its name labels; facets then run across. `x_names`
+    are what to write at numbers of `x`, such as `25kB`.
 
     Raises InputError if a column is missing or not numeric, or if two rows are for the same point.
     """
@@ -97,7 +100,7 @@ def lines(
             line = _Line(label, style, len(groups.keys), joined=numeric, marked=marked)
             line.draw(panel.axes, at, own, _Measures(y, low, high, reference))
         if numeric:
-            at_values(panel.axes, places)
+            at_values(panel.axes, places, x_names)
         else:
             named(picture, panel.axes, [category(name) for name in names])
             panel.axes.set_xlim(-0.5, len(names) - 0.5)

@@ -8,6 +8,7 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from shlex import quote as quoted
 from typing import Any, Literal
 
 from dumbbell.plotting.asked import FEW_LINES, FEW_PANELS, MOST_BESIDE, Asked
@@ -99,7 +100,7 @@ def _shape(results: Results, asked: Asked) -> _Shape:
     configs = list(results.configurations.values())
     flows = [_count(config, "flows") for config in configs] or [0]
     return _Shape(
-        keys=[one for one in results.dimensions if one.name not in asked.mean_over],
+        keys=[one for one in results.dimensions if not one.is_any_of(asked.mean_over)],
         seeds=len(results.seeds),
         flows=(min(flows), max(flows)),
         udp=any(_count(config, "udp") for config in configs),
@@ -129,7 +130,7 @@ def choices(results: Results, asked: Asked) -> Iterator[Choice]:
 
 def _can(other: Other, results: Results, shape: _Shape, asked: Asked) -> bool:
     """Return whether another figure can be drawn of these results."""
-    free = [one for one in shape.keys if not {one.name, one.word} & {*asked.by, *asked.facet}]
+    free = [one for one in shape.keys if not one.is_any_of([*asked.by, *asked.facet])]
     match other.needs:
         case "packets":
             return not results.frame("sojourn").is_empty()
@@ -161,7 +162,7 @@ def _by_shape(results: Results, shape: _Shape) -> Iterator[Choice]:
         if len(versions) == len(shape.keys) and shape.seeds == 1 and shape.has_series and len(results) <= MOST_BESIDE:
             # of single runs nobody knows what is chance, and a reader can compare them himself
             first, *rest = versions[0].ordered
-            differences = f"--kind differences --baseline {versions[0].name}={first}"
+            differences = f"--kind differences --baseline {quoted(f'{versions[0].name}={first}')}"
             options = (Other(differences, "the change of each measure"), Other("--kind bars --value goodput"))
             yield Choice("series", f"one run by {first} and by {_listed(rest)}, side by side", options)
         yield _versions(versions[0], shape)
@@ -172,7 +173,7 @@ def _by_shape(results: Results, shape: _Shape) -> Iterator[Choice]:
         yield Choice(
             "ellipses",
             f"{len(aqms[0].ordered)} queue disciplines, of which each trades delay for utilisation (RFC 7928)",
-            (Other("--kind bars --value goodput"), Other(f"--kind cdf --by {aqms[0].name}", needs="packets")),
+            (Other("--kind bars --value goodput"), Other(f"--kind cdf --by {quoted(aqms[0].name)}", needs="packets")),
             value=("runs.sojourn_mean_ms", "runs.utilisation"),
             by=(aqms[0].name,),
             facet=others,
@@ -275,12 +276,12 @@ def _has(keys: Sequence[Dimension]) -> str:
 def _by_request(results: Results, asked: Asked) -> Iterator[Choice]:
     """Yield what suits the keys and measures that are asked for, or any results at all."""
     box, lines = Other("--kind box"), Other("--kind lines", needs="number")
-    several = [one for one in results.dimensions if one.name not in asked.mean_over]
+    several = [one for one in results.dimensions if not one.is_any_of(asked.mean_over)]
     if asked.time is not None:
         yield Choice("series", "a part of the time is asked for", (Other("--kind shares", needs="unlike flows"),))
         return
     if asked.against is not None or asked.by or asked.facet:
-        free = [one for one in several if not {one.name, one.word} & {*asked.by, *asked.facet}]
+        free = [one for one in several if not one.is_any_of([*asked.by, *asked.facet])]
         numbers = [one.name for one in free if one.is_numeric]
         if asked.against is not None and (is_numeric(results, asked.against) or asked.baseline):
             yield Choice("lines", f"{asked.against} is a number", (Other("--kind bars"), box))

@@ -92,8 +92,15 @@ def _drawn(found: Sequence[tuple[str, Diff]], first: str, values: Sequence[str],
         title=sure
         + "; arrows: beyond the axis" * (ends > limit)
         + f"; mean over {count(cells, 'cell')}" * (not each)
+        + "".join(f"; {line[:1].lower()}{line[1:].rstrip('.')}" for line in _to_know(found))
         + f"; {count(len(set(names)) - len(order), 'measure')} left out" * (len(set(names)) > len(order)),
     )
+
+
+def _to_know(found: Sequence[tuple[str, Diff]]) -> list[str]:
+    """Return what comparisons left out, and in which other keys their sides differ."""
+    lines = [line for _, one in found for line in one.lines]
+    return list(dict.fromkeys(line for line in lines if line.startswith(("Left out: ", "They differ in "))))
 
 
 def _names(rows: pl.DataFrame) -> list[str]:

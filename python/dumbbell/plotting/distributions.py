@@ -42,6 +42,8 @@ def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Pictu
     axes = common([one.axes for one, _ in found])
     by, facet = placed(results, axes, asked, None)
     frame, each = joined(axes, [(label, one) for one, label in found])
+    values_of = frame["from_ms" if of_bins else "value"]
+    missing = [f"no value in {values_of.null_count()} of {values_of.len()}"] if values_of.null_count() else []
     frame = frame.drop_nulls("from_ms" if of_bins else "value")
     require_values(results, frame, values)
     if of_bins and asked.log_x is not False:
@@ -49,7 +51,7 @@ def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Pictu
     runs = frame.group_by([*(axis.name for axis in axes), *([each] if each else [])] or pl.lit(1))
     seeds = runs.agg(pl.col("hash").n_unique())["hash"]
     over = found[0][0].over
-    together = f"{seeds_said(seeds)} together"
+    together = f"{seeds_said(seeds)} together" if seeds.max() != 1 else "one run each"
     if over:
         together = f"{aggregate.times(seeds)} run{'s' * (seeds.max() != 1)} together, over {', '.join(over)}"
     counted = BINS[values[0]][2] if of_bins else "values"
@@ -65,7 +67,7 @@ def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Pictu
         each=each,
         x_label=found[0][1],
         y_label=f"share{f' of {counted}' * (not each)} {'above' if complementary else 'up to'} x",
-        title=together if seeds.max() != 1 or over else None,
+        title="; ".join([together, *missing, *dict.fromkeys(text for one, _ in found for text in one.left_out)]),
     )
 
 

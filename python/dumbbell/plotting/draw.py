@@ -16,6 +16,7 @@ from dumbbell.plotting.means import bars, box, heat, lines, ratio
 from dumbbell.plotting.over_time import series
 from dumbbell.plotting.reference import beside_reference
 from dumbbell.plotting.shares import shares
+from dumbbell.results import aggregate
 from dumbbell.results.results import Results
 
 KINDS = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "ellipses", "differences", "series", "shares")
@@ -171,7 +172,12 @@ def _drawn(
         "series": series,
         "shares": shares,
     }[kind]
-    return draw(results, asked)
+    picture = draw(results, asked)
+    if kind != "differences":  # which says it of the pairs that it compares
+        line = aggregate.differ_as_well(results, asked.keys, asked.mean_over)
+        line = line[:1].lower() + line[1:]
+        picture.around.title = "; ".join(filter(None, [picture.around.title, line])) or None
+    return picture
 
 
 def _of_two(results: Results, other: Results, kind: str | None, asked: Asked) -> Picture:

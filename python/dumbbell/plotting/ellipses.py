@@ -25,12 +25,14 @@ def ellipses(results: Results, asked: Asked) -> Picture:
         for one in measures
     )
     names = [axis.name for axis in delay.axes]
-    joined = delay.frame.join(
-        throughput.frame, on=[*names, aggregate.SEED, "hash"], suffix=" of throughput"
-    ).drop_nulls()
+    joined = delay.frame.join(throughput.frame, on=[*names, aggregate.SEED, "hash"], suffix=" of throughput")
+    pairs = joined.height
+    joined = joined.drop_nulls(["value", "value of throughput"])
     require_values(results, joined, [one.column for one in measures])
     by, facet = placed(results, delay.axes, asked, None, few=12)
     seeds = joined.group_by(names or pl.lit(1)).agg(pl.col("hash").n_unique())["hash"]
+    how_often = f"mean and standard deviation of {seeds_said(seeds)}" if seeds.max() != 1 else "one run each"
+    missing = f"no value in {pairs - joined.height} of {pairs}" if joined.height < pairs else ""
     return figures.ellipses(
         in_order(delay.axes, joined),
         "value",
@@ -40,7 +42,7 @@ def ellipses(results: Results, asked: Asked) -> Picture:
         log_x=asked.log_x,
         x_label=axis_label(delay.measure.column, delay.measure.table),
         y_label=axis_label(throughput.measure.column, throughput.measure.table),
-        title=(f"mean and standard deviation of {seeds_said(seeds)}" if seeds.max() != 1 else None),
+        title="; ".join([how_often, *([missing] if missing else []), *delay.left_out]),
     )
 
 

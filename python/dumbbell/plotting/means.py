@@ -11,7 +11,7 @@ from dumbbell.errors import Missing, Unfit
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import MOST_LINES, Asked, with_facets
 from dumbbell.plotting.measured import measured, note, notes, seeds_said, y_label
-from dumbbell.plotting.placing import common, first_key, in_order, joined, numbered, placed
+from dumbbell.plotting.placing import common, first_key, in_order, joined, names_at, numbered, placed, with_numbers
 from dumbbell.results.aggregate import Axis, Means, Samples
 from dumbbell.results.columns import COLUMNS
 from dumbbell.results.results import Results
@@ -39,8 +39,9 @@ def lines(results: Results, asked: Asked) -> Picture:
         log_y=asked.log_y,
         each=each,
         x_label=x_label,
+        x_names=names_at(first),
         y_label=y_label(found[0], asked),
-        title=notes(found),
+        title="; ".join(filter(None, [notes(found), with_numbers(first)])) or None,
     )
 
 
@@ -110,8 +111,16 @@ def box(results: Results, asked: Asked) -> Picture:
         each=each,
         x_label=first.label_of_texts if first else "",
         y_label=y_label(found[0], asked),
-        title=seeds_said(pl.concat([one.frame["n"] for one in means])),
+        title=_of_boxes(means),
     )
+
+
+def _of_boxes(found: Sequence[Means]) -> str:
+    """Return of how many seeds boxes are, and what is left out."""
+    counts = pl.concat([one.frame["n"] for one in found])
+    said = [seeds_said(counts)]
+    said += filter(None, (notes([replace(one, frame=one.frame.with_columns(n=pl.lit(0)))]) for one in found))
+    return "; ".join(dict.fromkeys(said))
 
 
 def heat(results: Results, asked: Asked, *, ratio: bool = False) -> Picture:
@@ -132,8 +141,9 @@ def heat(results: Results, asked: Asked, *, ratio: bool = False) -> Picture:
     label = y_label(found, asked, "ratio" if ratio else "")
     of_shares = found.measure.column == "share" and not asked.baseline
     frame = in_order(found.axes, found.frame)
-    frame, across, _ = numbered(x, frame)
-    frame, up, _ = numbered(y, frame)
+    frame, across, _ = numbered(x, frame) if names_at(x) is None else (frame, x.name, "")
+    frame, up, _ = numbered(y, frame) if names_at(y) is None else (frame, y.name, "")
+    joint = [text for text in (with_numbers(x), with_numbers(y)) if text]
     return figures.heat(
         frame,
         across,
@@ -144,7 +154,7 @@ def heat(results: Results, asked: Asked, *, ratio: bool = False) -> Picture:
         x_label=x.label if x.label != y.label else f"{x.label}, {x.name.rpartition('.')[0]}",
         y_label=y.label if x.label != y.label else f"{y.label}, {y.name.rpartition('.')[0]}",
         label=_share_of(results, label) if of_shares and results.of_parts else label,
-        title=note(found, ""),
+        title="; ".join(filter(None, [note(found, ""), *joint])) or None,
     )
 
 

@@ -8,7 +8,7 @@ from dumbbell.errors import Nothing
 from dumbbell.plotting.asked import Asked
 from dumbbell.plotting.placing import first_key
 from dumbbell.results import aggregate, parts, selecting
-from dumbbell.results.aggregate import Means, Samples
+from dumbbell.results.aggregate import FEW, Means, Samples
 from dumbbell.results.columns import axis_label
 from dumbbell.results.results import Results
 
@@ -97,14 +97,27 @@ def y_label(found: Means | Samples, asked: Asked, kind: str = "") -> str:
 
 def note(found: Means, what: str = "95 % interval") -> str | None:
     """Return what is drawn: of how many seeds, what the bands are, what is left out."""
-    said: list[str] = []
     counts = found.frame.filter(pl.col("n") > 0)["n"]
-    if max(counts.to_list(), default=0) > 1:
-        said.append(f"mean{' and ' * bool(what)}{what} over {seeds_said(counts)}")
+    said = [text for text in (how_often(counts, what),) if text]
+    if counts.max() == 1 and found.frame["runs"].max() != 1:
+        said = ["one seed" if found.over else "all seeds made the same run"]
     if found.over:
         said.append(f"mean over {', '.join(found.over)}")
-    said += [text for text in (_missing(found),) if text]
+    said += [text for text in (_missing(found), *found.left_out) if text]
     return "; ".join(said) or None
+
+
+def how_often(counts: pl.Series, what: str = "95 % interval") -> str:
+    """Return of how many seeds means are, and what their bands are; `what` is empty where there are none."""
+    most = max(counts.to_list(), default=0)
+    if most < FEW:
+        return "one run each" if most else ""
+    if not what:
+        return f"mean over {seeds_said(counts)}"
+    if most == FEW:
+        return f"mean and range of {seeds_said(counts)}"
+    of_two = " (of 2: range)" if (counts == FEW).any() else ""
+    return f"mean and {what}{of_two} over {seeds_said(counts)}"
 
 
 def require_values(results: Results, rows: pl.DataFrame, values: Sequence[str]) -> None:
@@ -124,8 +137,8 @@ def _missing(found: Means) -> str:
         own = found.frame.filter(pl.col(axis.name).is_in(lacking))
         if len(lacking) < len(axis.texts) and (own["none"] == own["runs"]).all():
             return f"no value of {', '.join(lacking)}"
-    of = "" if found.measure.of == "run" else f" and {found.measure.of}s"
-    return f"no value in {int(without['none'].sum())} of {int(found.frame['runs'].sum())} runs{of}"
+    whose = "runs" if found.measure.of == "run" else f"runs and {found.measure.of}s"
+    return f"no value in {int(without['none'].sum())} of {int(found.frame['runs'].sum())} {whose}"
 
 
 def seeds_said(counts: pl.Series) -> str:

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import polars as pl
 
@@ -13,6 +14,7 @@ from dumbbell.results.results import Results
 
 MEASURE = "measure"  # the column that names one of several measures
 _WHOLE = "whole run"
+_MOST_SAID = 6  # values of a key that are listed
 
 
 def common(axes: Sequence[Sequence[Axis]]) -> list[Axis]:
@@ -24,8 +26,15 @@ def common(axes: Sequence[Sequence[Axis]]) -> list[Axis]:
         texts = list(dict.fromkeys([*known.texts, *axis.texts]))
         if numbers is not None and len(texts) > len(known.texts):
             texts.sort(key=lambda text: numbers.get(text, math.inf))
-        keys[axis.name] = Axis(axis.name, texts, numbers, axis.unit)
+        joins = _joined(known, axis)
+        keys[axis.name] = replace(known, texts=texts, numbers=numbers, unit=axis.unit, joins=joins)
     return list(keys.values())
+
+
+def _joined(one: Axis, other: Axis) -> tuple[tuple[Axis, dict[str, str]], ...]:
+    """Return the keys that an axis of two measures joins, with their texts of both."""
+    others = {key.name: own for key, own in other.joins}
+    return tuple((key, own | others.get(key.name, {})) for key, own in one.joins)
 
 
 def joined(axes: Sequence[Axis], measures: Sequence[tuple[str, Samples]]) -> tuple[pl.DataFrame, str | None]:
@@ -46,7 +55,7 @@ def joined(axes: Sequence[Axis], measures: Sequence[tuple[str, Samples]]) -> tup
             found.frame.with_columns(pl.lit(name).alias(MEASURE), *(pl.lit(_WHOLE).alias(key) for key in fill))
         )
     together = pl.concat(whole, how="diagonal")
-    known = [Axis(axis.name, [*axis.texts, _WHOLE], axis.numbers, axis.unit) for axis in axes]
+    known = [replace(axis, texts=[*axis.texts, _WHOLE]) for axis in axes]
     frame = in_order(known, together).with_columns(pl.col(MEASURE).cast(pl.Enum(names)))
     return frame, MEASURE
 
@@ -64,6 +73,31 @@ def numbered(axis: Axis, frame: pl.DataFrame) -> tuple[pl.DataFrame, str, str | 
     frame = frame.filter(pl.col(axis.name).cast(pl.String) != NOTHING)  # it has no place on this axis
     numbers = pl.col(axis.name).cast(pl.String).replace_strict(axis.numbers, return_dtype=pl.Float64)
     return frame.with_columns(numbers.alias(name)), name, axis.label
+
+
+def names_at(axis: Axis) -> dict[float, str] | None:
+    """Return what to write at the numbers of an axis of sizes, which a file spells in kB or MB; None of other axes."""
+    if axis.numbers is None or axis.unit != "bytes":
+        return None
+    own = axis.joins[0][1] if axis.joins else {}
+    return {number: own.get(text, text) for text, number in axis.numbers.items()}
+
+
+def with_numbers(axis: Axis) -> str:
+    """Return what an axis of numbers does not show: the other keys that it joins, with their values."""
+    if axis.numbers is None or len(axis.texts) < 2:
+        return ""
+    (first, of_first), *rest = axis.joins or ((axis, {}),)
+    said = []
+    for key, own in rest:
+        texts = [text for text in axis.texts if text in own]
+        if all(own[text] == of_first[text] for text in texts) and key.word == first.word:
+            continue
+        if len(texts) > _MOST_SAID:
+            said.append(f"{key.name} {own[texts[0]]} to {own[texts[-1]]}")
+        else:
+            said.append(f"{key.name} {', '.join(f'{own[text]} with {of_first[text]}' for text in texts)}")
+    return "; ".join(said)
 
 
 def placed(

@@ -8,7 +8,7 @@ from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked, with_facets
 from dumbbell.plotting.measured import measured, note
 from dumbbell.plotting.over_time import WHICH, no_series, of_alike, one_seed, seed_said
-from dumbbell.plotting.placing import first_key, in_order, numbered, placed
+from dumbbell.plotting.placing import first_key, in_order, numbered, placed, with_numbers
 from dumbbell.results import aggregate
 from dumbbell.results.results import Results
 
@@ -38,7 +38,8 @@ def shares(results: Results, asked: Asked) -> Picture:
         _, means = measured(results, asked, asked.value[0] if asked.value else "flows.goodput_mbit", total=True)
         first = first_key(results, means.axes, asked, numeric=True)
         frame, x, _ = numbered(first, in_order(means.axes, means.frame))
-        y, label, said, axes = "mean", first.label, note(means), means.axes
+        y, label, axes = "mean", first.label, means.axes
+        said = "; ".join(filter(None, [note(means, ""), with_numbers(first)])) or None
     divided = ("flow", WHICH, *asked.by)
     by = [axis.name for axis in axes if axis.name in divided and len(axis.texts) > 1]
     if not by:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from dataclasses import fields as dataclass_fields
 from types import MappingProxyType
 
 import polars as pl
 
-from dumbbell.errors import Conflict, Nothing, Unfit, UnknownName, flag, nearest
-from dumbbell.results import dimensions as dims
-from dumbbell.results import parts, selecting
+from dumbbell.errors import Conflict, Nothing, Unfit, UnknownName, count, flag, nearest
+from dumbbell.results import parts, selecting, varying
 from dumbbell.results.dimensions import NOTHING, Dimension
 from dumbbell.results.results import OF_TRAFFIC, Measure, Results
 from dumbbell.results.student import quantile
 
 LEVEL = 0.95
+FEW = 2  # values whose range, from the least to the greatest, stands in place of an interval
+_MOST_LISTED = 4  # combinations of keys that means leave out
 
 
 def students(freedom: pl.Expr, level: float = LEVEL) -> pl.Expr:
@@ -26,9 +28,10 @@ def students(freedom: pl.Expr, level: float = LEVEL) -> pl.Expr:
 def half_width(deviation: pl.Expr, n: pl.Expr, level: float = LEVEL) -> pl.Expr:
     """Return half of the interval in which the mean lies with probability `level`: t · s / √n.
 
-    Null for less than two values.
+    Null for less than three values: of two, t is 12.7, and both are shown instead.
     """
-    return pl.when(n > 1).then(students(pl.when(n > 1).then(n - 1), level) * deviation / n.cast(pl.Float64).sqrt())
+    several = n > FEW
+    return pl.when(several).then(students(pl.when(several).then(n - 1), level) * deviation / n.cast(pl.Float64).sqrt())
 
 
 _WORDS = {
@@ -48,17 +51,32 @@ class Axis:
     texts: list[str]
     numbers: dict[str, float] | None = None
     unit: str = ""
+    joins: tuple[tuple[Axis, dict[str, str]], ...] = ()
+    """The keys that it joins, each with its own text for each of `texts`."""
+    counted: str = ""
+    """What its numbers count, if they have no unit."""
 
     @property
     def word(self) -> str:
-        """The last word of the key, spelt out: `base RTT`."""
+        """The last word of the key, spelt out: `base RTT`; of several keys those of all."""
+        if self.joins:
+            return " and ".join(dict.fromkeys(axis.word for axis, _ in self.joins))
         last = self.name.rpartition(".")[2]
         return _WORDS.get(last, last.replace("_", " "))
 
     @property
     def label(self) -> str:
-        """The last word of the key and the unit of its numbers: `base RTT, ms`."""
-        unit = {"mbit": "Mbit/s"}.get(self.unit, self.unit) if self.numbers is not None else ""
+        """The last word of the key and the unit of its numbers: `base RTT, ms`; whose numbers, if it joins several."""
+        if self.joins and self.numbers is not None:
+            (first, _), *rest = self.joins
+            others = [axis for axis, own in rest if axis.word != first.word or any(own[text] != text for text in own)]
+            label = (
+                first.label.replace(first.word, first.name, 1)
+                if first.word in [o.word for o in others]
+                else first.label
+            )
+            return label + (f" (with {', '.join(axis.name for axis in others)})" if others else "")
+        unit = {"mbit": "Mbit/s"}.get(self.unit, self.unit) or self.counted if self.numbers is not None else ""
         return f"{self.word}, {unit}" if unit else self.word
 
     @property
@@ -98,11 +116,34 @@ def _part_column(measure: Measure, name: str) -> str | None:
     return column if measure.table in parts.OF_CLASSES and column != "flow" else None
 
 
+@dataclass(frozen=True)
+class Also:
+    """A key that differs with those of the axes: its values, by the texts of the axes `by` from which they follow."""
+
+    key: Axis
+    by: list[str]
+    texts: dict[tuple[str, ...], str]
+
+
+@dataclass
+class _Rows:
+    """Rows of a table with a column of text for each axis."""
+
+    axes: list[Axis]
+    frame: pl.DataFrame
+    over: list[str]
+    differ_as_well: str
+    left_out: list[str]
+    also: list[Also]
+
+
 @dataclass
 class Samples:
     """Values of one measure: `frame` has a text column for each of `axes`, `seed`, `hash` and `value`; a row per run.
 
-    Flows that are alike count as one value per run; with `over`, a row is the mean over those keys for one seed.
+    Flows that are alike count as one value per run; with `over`, a row is the mean over those keys for one seed, of
+    `runs` values of which `none` are missing. `differ_as_well` names the keys that no axis has, and `also` are their
+    values; `left_out` says which runs have no part in means and differences.
     """
 
     measure: Measure
@@ -110,6 +151,14 @@ class Samples:
     frame: pl.DataFrame
     over: list[str]
     notes: list[str]
+    differ_as_well: str = ""
+    left_out: list[str] = field(default_factory=list)
+    also: list[Also] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[str]:
+        """What has to be known to read the values right, one line each."""
+        return [line for line in (self.differ_as_well, *self.left_out) if line]
 
     @property
     def several(self) -> list[Axis]:
@@ -152,23 +201,28 @@ def samples(
         if name in ("cc", "base_rtt") and not results.is_of_runs(name)
     ]
     measure = results.measure(value, of, by_part=[*only_parts, *unlike])
-    axes, named, over = _with_axes(results, measure, [measure.column], keys, mean_over, options)
-    kept = [axis.name for axis in axes]
+    found = _with_axes(results, measure, [measure.column], keys, mean_over, options)
+    named = found.frame
+    kept = [axis.name for axis in found.axes]
     if named.is_empty() and measure.table in ("slowdowns", "short_flows"):
-        found = f"these runs have no {measure.of}, of which {measure.column} is"
-        raise Nothing(str(results.path), "", found, "runs with [[web]]")
+        said = f"these runs have no {measure.of}, of which {measure.column} is"
+        raise Nothing(str(results.path), "", said, "runs with [[web]]")
     if named.is_empty() and measure.table == "hops":
-        found = f"these runs have one hop each, and {measure.column} of hops is of several"
-        raise Nothing(str(results.path), "", found, f"runs with [[hop]] or [reverse], or {flag('of')} runs")
+        said = f"these runs have one hop each, and {measure.column} of hops is of several"
+        raise Nothing(str(results.path), "", said, f"runs with [[hop]] or [reverse], or {flag('of')} runs")
     value_of = pl.col(measure.column).cast(pl.Float64)
     each = named.group_by(*kept, SEED, "key", "hash", maintain_order=True).agg(
-        value=value_of.sum() if total else value_of.mean()
+        value=value_of.sum() if total else value_of.mean(), runs=pl.lit(1)
     )
-    if over:  # a value for each seed, so that the interval is over seeds
+    each = each.with_columns(none=pl.col("value").is_null().cast(pl.Int64))
+    if found.over:  # a value for each seed, so that the interval is over seeds
         each = each.group_by(*kept, SEED, maintain_order=True).agg(
-            pl.col("value").mean(), hash=pl.col("hash").str.join("")
+            pl.col("value").mean(), pl.col("runs", "none").sum(), hash=pl.col("hash").str.join("")
         )
-    return Samples(measure, axes, each.select(*kept, SEED, "hash", "value"), over, results.notes)
+    frame = each.select(*kept, SEED, "hash", "value", "runs", "none")
+    return Samples(
+        measure, found.axes, frame, found.over, results.notes, found.differ_as_well, found.left_out, found.also
+    )
 
 
 def _with_axes(
@@ -178,7 +232,7 @@ def _with_axes(
     keys: Sequence[str],
     mean_over: Sequence[str],
     options: Mapping[str, str],
-) -> tuple[list[Axis], pl.DataFrame, list[str]]:
+) -> _Rows:
     """Return the axes of a table's rows, the rows with a column of text for each, and what means are taken over."""
     for name in keys:
         if keys.count(name) > 1:
@@ -192,36 +246,94 @@ def _with_axes(
         found = f"table {measure.table} has no rows of {' and '.join(results.of_parts)}"
         raise Nothing("--where", "", found, f"other flows or classes, or {flag('of')} classes")
     cells = rows["cell"].unique(maintain_order=True).to_list()
-    axes: list[Axis] = []
+    shown: list[Axis] = []
     given: list[Dimension] = []
-    over = [_over(results, measure, name, rows, keys) for name in mean_over]
     for name in keys:
         axis, dimension, rows = _axis(results, measure, name, rows, options.get(name, "key"))
-        for other, before in zip(given, axes, strict=False):
+        for other, before in zip(given, shown, strict=False):
             if dimension is not None and other.texts == dimension.only(cells).texts and other.path == dimension.path:
                 found = f"{name} and {before.name}, which are the same key,"
                 raise Conflict(options.get(name, "key"), "", found, "each key in one place")
-        axes.append(axis)
+        shown.append(axis)
         if dimension is not None:
             given.append(dimension.only(cells))
-    rest = [one.only(cells) for one in results.dimensions]
-    needed = dims.undetermined([one for one in rest if one.name not in over], given, cells)
-    for name in over:
-        one = next((one for one in rest if one.name == name), None)
-        if one is not None and not dims.undetermined([one], [*given, *needed], cells):
-            found = f"the keys that are shown determine {name}"
-            raise Unfit("--mean-over", "", found, "a key by which the runs that are shown together differ")
-    for dimension in needed:
-        axis, _, rows = _axis(results, measure, dimension.name, rows, "key")
-        axes.append(axis)
+    over, over_parts = _over(results, measure, mean_over, rows, keys, given)
+    needed = varying.axes(results.varying, results.matrix_keys, cells, given=given, over=over)
+    for dimension in needed.axes:
+        axis, rows = _axis_of_runs(dimension, rows)
+        shown.append(axis)
+    of_runs = [*given, *needed.axes]
+    rows, left_out = _common(rows, of_runs, over)
+    names = [*(key.name for one in over for key in one.parts), *over_parts]
     if "part" in rows.columns:
-        axes, rows = _part_axes(measure, axes, rows, over)
-    if measure.table == "hops" and "hop" not in {*over, *(axis.name for axis in axes)}:
+        shown, rows = _part_axes(measure, shown, rows, names)
+    if measure.table == "hops" and "hop" not in {*names, *(axis.name for axis in shown)}:
         axis, rows = _axis_of_parts("hop", "hop", rows)
-        axes.append(axis)
-    texts = [pl.col(_column(axis.name)).alias(axis.name) for axis in axes]
-    named = rows.select(*texts, pl.col("seed").alias(SEED), "key", "hash", *dict.fromkeys(columns))
-    return axes, named, over
+        shown.append(axis)
+    texts = [pl.col(_column(axis.name)).alias(axis.name) for axis in shown]
+    named = rows.select(*texts, pl.col("seed").alias(SEED), "key", "hash", "cell", *dict.fromkeys(columns))
+    also = [_also(one.key, of_runs) for one in needed.beside]
+    return _Rows(shown, named, names, needed.line, [left_out] if left_out else [], also)
+
+
+def _also(key: Dimension, of_runs: Sequence[Dimension]) -> Also:
+    """Return a key that no axis has as an axis, and its text for each combination of the axes of runs."""
+    found: dict[tuple[str, ...], set[str]] = {}
+    for cell, text in key.texts.items():
+        found.setdefault(tuple(one.texts[cell] for one in of_runs), set()).add(text)
+    names = [one.name for one in of_runs]
+    return Also(_as_axis(key), names, {place: min(own) for place, own in found.items() if len(own) == 1})
+
+
+def _common(rows: pl.DataFrame, of_runs: Sequence[Dimension], over: Sequence[Dimension]) -> tuple[pl.DataFrame, str]:
+    """Return the rows of those combinations of `over` that are there for all values of `of_runs`, and what is left out.
+
+    Means over other combinations would be of unlike cells. Where a seed lacks some of the combinations, its rows are
+    left out as well, unless no seed has all. Raises InputError if there are no such combinations.
+    """
+    if not over or rows.is_empty():
+        return rows, ""
+    shown: dict[tuple[str, ...], dict[tuple[str, ...], set[int]]] = {}
+    place_of: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
+    for cell in rows["cell"].unique(maintain_order=True).to_list():
+        place_of[cell] = tuple(one.texts[cell] for one in of_runs), tuple(one.texts[cell] for one in over)
+    for cell, seed in rows.select("cell", "seed").unique(maintain_order=True).iter_rows():
+        place, combination = place_of[cell]
+        shown.setdefault(place, {}).setdefault(combination, set()).add(seed)
+    every = list(dict.fromkeys(combination for own in shown.values() for combination in own))
+    common = [one for one in every if all(one in own for own in shown.values())]
+    names = ", ".join(one.name for one in over)
+    if not common:
+        found = f"the means of different rows would be over different values of {names}: none is in all rows"
+        raise Unfit("--mean-over", "", found, f"cells that differ in nothing else, which {flag('where')} can choose")
+    seeds = {place: set.intersection(*(own[one] for one in common)) for place, own in shown.items()}
+    whole = {place: own or set[int]().union(*shown[place].values()) for place, own in seeds.items()}
+    kept = [
+        place_of[cell][1] in common and seed in whole[place_of[cell][0]]
+        for cell, seed in rows.select("cell", "seed").iter_rows()
+    ]
+    lost = rows.filter(~pl.Series(kept, dtype=pl.Boolean)).select("cell", "seed").unique()
+    if lost.is_empty():
+        return rows, ""
+    texts = [
+        ", ".join(one.said(text) for one, text in zip(over, values, strict=True))
+        for values in every
+        if values not in common
+    ]
+    more = f" and {len(texts) - _MOST_LISTED} more" if len(texts) > _MOST_LISTED else ""
+    listed = " and ".join(texts[:_MOST_LISTED]) + more
+    runs = sum(place_of[cell][1] in common for cell in lost["cell"])
+    said = [f"{listed}, which not all rows have"] if texts else []
+    said += [f"{count(runs, 'run')} of seeds that not all of these cells have"] if runs else []
+    return rows.filter(pl.Series(kept, dtype=pl.Boolean)), f"left out of the means: {'; '.join(said)}"
+
+
+def differ_as_well(results: Results, keys: Sequence[str], mean_over: Sequence[str] = ()) -> str:
+    """Return a sentence that names the keys of runs which no axis has, if `keys` are shown; empty if there are none."""
+    cells = list(results.configurations)
+    given = [results.key(name) for name in keys if name != "seed" and name not in ONLY_PARTS and results.has_key(name)]
+    over = [one for one in (*results.varying, *results.dimensions) if one.is_any_of(mean_over)]
+    return varying.axes(results.varying, results.matrix_keys, cells, given=given, over=over).line
 
 
 def means(
@@ -256,7 +368,15 @@ def from_baseline(found: Samples, key: str, texts: Sequence[str], *, ratio: bool
     if frame.filter(~pl.col(key).is_in(list(texts))).is_empty():
         allowed = "runs that differ in this key alone, with the same seeds"
         raise Nothing("--baseline", key, f"no other run answers {', '.join(texts)}", allowed)
-    return _of_rows(found, frame)
+    lost = (
+        found.frame.filter(~pl.col(key).is_in(list(texts))).height
+        - frame.filter(~pl.col(key).is_in(list(texts))).height
+    )
+    compared = _of_rows(found, frame)
+    if lost:
+        said = f"left out: {count(lost, 'value')} that no run of {', '.join(texts)} answers"
+        compared.left_out = [*compared.left_out, said]
+    return compared
 
 
 def without(found: Samples, key: str, texts: Sequence[str]) -> Samples:
@@ -267,11 +387,11 @@ def without(found: Samples, key: str, texts: Sequence[str]) -> Samples:
 def _of_rows(found: Samples, frame: pl.DataFrame) -> Samples:
     """Return samples with the rows of `frame` and the values of axes that these have."""
     axes = [
-        Axis(axis.name, kept, axis.numbers, axis.unit)
+        replace(axis, texts=kept)
         for axis in found.axes
         if (kept := [text for text in axis.texts if text in set(frame[axis.name])])
     ]
-    return Samples(found.measure, axes, frame, found.over, found.notes)
+    return replace(found, axes=axes, frame=frame)
 
 
 def rows(
@@ -285,8 +405,17 @@ def rows(
 ) -> Samples:
     """Return rows of a table as they are, with the keys by which runs differ as axes: for distributions and series."""
     measure = Measure(table, columns[-1])
-    axes, named, over = _with_axes(results, measure, columns, keys, mean_over, options)
-    return Samples(measure, axes, named, over, results.notes)
+    found = _with_axes(results, measure, columns, keys, mean_over, options)
+    return Samples(
+        measure,
+        found.axes,
+        found.frame.drop("cell"),
+        found.over,
+        results.notes,
+        found.differ_as_well,
+        found.left_out,
+        found.also,
+    )
 
 
 def means_of(found: Samples) -> Means:
@@ -297,24 +426,29 @@ def means_of(found: Samples) -> Means:
         mean=pl.col("value").mean(),
         deviation=pl.col("value").std(),
         values=pl.col("value").count(),
-        runs=pl.len(),
+        least=pl.col("value").min(),
+        most=pl.col("value").max(),
+        runs=pl.col("runs").sum(),
+        none=pl.col("none").sum(),
         unlike=pl.col("hash").n_unique(),
     )
     counted = grouped.with_columns(
         n=pl.when(pl.col("unlike") > 1).then("values").otherwise(pl.min_horizontal("values", 1)),
-        none=pl.col("runs") - pl.col("values"),
-    ).with_columns(half=half_width(pl.col("deviation"), pl.col("n")))
-    frame = counted.select(
+    )
+    is_range = pl.col("n") == FEW
+    are_equal = is_range & (pl.col("least") == pl.col("most"))
+    frame = counted.with_columns(half=half_width(pl.col("deviation"), pl.col("n"))).select(
         *names,
         "mean",
-        "half",
-        low=pl.col("mean") - pl.col("half"),
-        high=pl.col("mean") + pl.col("half"),
+        half=pl.when(are_equal).then(0.0).otherwise("half"),
+        low=pl.when(is_range).then("least").otherwise(pl.col("mean") - pl.col("half")),
+        high=pl.when(is_range).then("most").otherwise(pl.col("mean") + pl.col("half")),
         n="n",
         runs="runs",
         none="none",
     )
-    return Means(found.measure, found.axes, in_order(found.axes, frame), found.over, found.notes)
+    fields = {one.name: getattr(found, one.name) for one in dataclass_fields(Samples)}
+    return Means(**fields | {"frame": in_order(found.axes, frame)})
 
 
 def times(counts: pl.Series) -> str:
@@ -332,32 +466,57 @@ def in_order(axes: Sequence[Axis], frame: pl.DataFrame) -> pl.DataFrame:
     return frame.sort(orders, maintain_order=True) if orders else frame
 
 
-def _over(results: Results, measure: Measure, name: str, rows: pl.DataFrame, keys: Sequence[str]) -> str:
-    """Return the name of a key to take means over; InputError if it would make no difference."""
-    known = [one.name for one in results.dimensions]
-    ends = [one for one in known if name in (one, one.rpartition(".")[2])]
-    found = name if name in known else ends[0] if len(ends) == 1 else None
-    part = _part_column(measure, name)
-    if found is None and name == "flow" and "part" in rows.columns:
-        part = "part"
-    if found is None and part is None:
-        allowed = [*known, *(("flow",) if measure.table in (*parts.OF_FLOWS, *parts.OF_CLASSES) else ())]
-        also = "" if allowed else "the runs differ in no key but their seeds"
-        raise UnknownName(str(results.path), "--mean-over", name, allowed, nearest(name, known), what="key", also=also)
-    path = results.key(found).path if found else None
-    of_runs = [key for key in keys if path and key not in _OF_PARTS and key != "seed"]
-    shown = [key for key in keys if key in (name, found)]
-    shown += [key for key in of_runs if results.key(key, "--rows").path == path]
-    if shown:
-        raise Conflict(
-            "--mean-over", "", f"{name} here and as {shown[0]} in the table or figure", "a key that is not shown"
-        )
-    if found is not None:
-        return found
-    column = "part" if part in ("flow", None) else part
-    if rows[column].n_unique() < 2:
-        raise Unfit("--mean-over", "", f"nothing differs in {name}", "a key by which runs or flows differ")
-    return name
+def _over(
+    results: Results,
+    measure: Measure,
+    names: Sequence[str],
+    rows: pl.DataFrame,
+    keys: Sequence[str],
+    given: Sequence[Dimension],
+) -> tuple[list[Dimension], list[str]]:
+    """Return the keys of runs and those of parts to take means over; InputError if one would make no difference."""
+    known = [*(one for one in results.dimensions if one.keys), *results.varying]
+    cells = rows["cell"].unique(maintain_order=True).to_list()
+    of_runs: list[Dimension] = []
+    of_parts: list[str] = []
+    for name in names:
+        ends = [one for one in known if name in (one.name, one.word) and not one.keys]
+        found = next((one for one in known if one.name == name), ends[0] if len(ends) == 1 else None)
+        part = "part" if found is None and name == "flow" and "part" in rows.columns else _part_column(measure, name)
+        if found is None and part is None:
+            allowed = [one.name for one in known]
+            near = nearest(name, allowed)
+            allowed += ["flow"] * (measure.table in (*parts.OF_FLOWS, *parts.OF_CLASSES))
+            also = "" if allowed else "the runs differ in no key but their seeds"
+            raise UnknownName(str(results.path), "--mean-over", name, allowed, near, what="key", also=also)
+        shown = [key for key in keys if key == name]
+        if found is not None:
+            paths = {one.path for one in found.parts}
+            shown += [
+                key
+                for key in keys
+                if key not in _OF_PARTS and key != "seed" and results.key(key, "--rows").path in paths
+            ]
+            shown += [key for key in keys if key == found.name]
+        if shown:
+            allowed_key = "a key that is not shown"
+            raise Conflict("--mean-over", "", f"{name} here and as {shown[0]} in the table or figure", allowed_key)
+        if found is not None:
+            of_runs.append(found.only(cells))
+            continue
+        column = "part" if part in ("flow", None) else part
+        if rows[column].n_unique() < 2:
+            raise Unfit("--mean-over", "", f"nothing differs in {name}", "a key by which runs or flows differ")
+        of_parts.append(name)
+    of_runs = list({key.name: key for one in of_runs for key in one.parts}.values())
+    needed = varying.axes(results.varying, results.matrix_keys, cells, given=given, over=of_runs).axes
+    for one in of_runs:
+        others = [other for other in of_runs if other is not one]
+        if not varying.undetermined([one], [*given, *others, *needed], cells):
+            found_keys = f"the keys that are shown determine {one.name}"
+            allowed_key = "a key by which the runs that are shown together differ"
+            raise Unfit("--mean-over", "", found_keys, allowed_key)
+    return of_runs, of_parts
 
 
 def _axis(
@@ -384,11 +543,23 @@ def _axis(
     if dimension.ordered == [NOTHING]:
         why = selecting.switched_off(dimension, results.configurations) or "a key that some of the runs have"
         raise Unfit(option, "", f"{name} has no value in these runs", why)
-    rows = rows.with_columns(
-        pl.col("cell").replace_strict(dimension.texts, return_dtype=pl.String).alias(_column(name))
+    axis, rows = _axis_of_runs(dimension, rows, name)
+    return axis, dimension, rows
+
+
+def _axis_of_runs(dimension: Dimension, rows: pl.DataFrame, name: str = "") -> tuple[Axis, pl.DataFrame]:
+    """Return a key of runs as an axis, called `name` if given, and `rows` with a column of its texts."""
+    axis = _as_axis(dimension, name)
+    texts = pl.col("cell").replace_strict(dimension.texts, return_dtype=pl.String)
+    return axis, rows.with_columns(texts.alias(_column(axis.name)))
+
+
+def _as_axis(dimension: Dimension, name: str = "") -> Axis:
+    joins = tuple(
+        (_as_axis(key), {text: key.texts[cell] for cell, text in dimension.texts.items()}) for key in dimension.keys
     )
-    scale = dims.scale_of(dimension.path) if dimension.path and dimension.is_numeric else None
-    return Axis(name, dimension.ordered, dimension.numbers, scale.unit if scale else ""), dimension, rows
+    numbers, unit, counted = dimension.numbers, dimension.unit, dimension.counted
+    return Axis(name or dimension.name, dimension.ordered, numbers, unit, joins, counted)
 
 
 def _axis_of_parts(name: str, column: str, rows: pl.DataFrame) -> tuple[Axis, pl.DataFrame]:

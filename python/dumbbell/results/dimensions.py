@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dumbbell.errors import InputError
 from dumbbell.experiment import matrix, plugins, schema, spelling, switches, units
 from dumbbell.experiment.file import param_of
 from dumbbell.experiment.registry import Param, registry
-
-if TYPE_CHECKING:
-    import polars as pl
 
 NOTHING = "-"  # the text of a key that a run has not, or that another of its keys turns off
 # keys whose tables say by their `name` what else is in them
@@ -29,9 +26,12 @@ def _param(path: matrix.Path) -> Param | None:
     return param_of(path)
 
 
-def value_text(path: matrix.Path, value: Any) -> str:
-    """Return a canonical value of a run's configuration as an experiment file would have it."""
-    param = _param(path)
+def value_text(path: matrix.Path, value: Any, param: Param | None = None) -> str:
+    """Return a canonical value of a run's configuration as an experiment file would have it.
+
+    `param` is what the path leads to, where algorithms have parameters of one name and different units.
+    """
+    param = param or _param(path)
     if param is not None and (param.kind in ("arrivals", "sizes", "trace") or not isinstance(value, dict)):
         text = spelling.show_value(param, value)
         return text if text != "0ns" else "0s" if path[-1] in _CLOCK else "0ms"
@@ -60,6 +60,8 @@ def value_text(path: matrix.Path, value: Any) -> str:
 
 
 def _params(value: dict[str, Any]) -> dict[str, Param]:
+    if "name" not in value:
+        return {}
     known = plugins.algorithm_of(value, registry().algorithms)
     return known.params if known else {}
 
@@ -119,9 +121,9 @@ class Scale:
     size: int
 
 
-def scale_of(path: matrix.Path) -> Scale | None:
+def scale_of(path: matrix.Path, param: Param | None = None) -> Scale | None:
     """Return the scale of a time, rate or size; None of everything else."""
-    param = _param(path)
+    param = param or _param(path)
     if path[-1] == "start":
         return Scale("s", units.TIME["s"])
     kind = spelling.unit_kind(param) if param else None
@@ -135,19 +137,43 @@ def scale_of(path: matrix.Path) -> Scale | None:
 class Dimension:
     """One key by which runs differ: its name, and the text and the typed value that each cell has for it.
 
-    A cell that has no such key, or in which another key turns it off, has the text `-` and the value None.
+    A cell that has no such key, or in which another key turns it off, has the text `-` and the value None. Keys that
+    change together are one dimension with all of their names: `keys` are those that it joins.
     """
 
     name: str
     path: matrix.Path | None
     texts: dict[str, str]
     values: dict[str, Any]
+    keys: tuple[Dimension, ...] = ()
+    param: Param | None = None
+
+    @property
+    def parts(self) -> tuple[Dimension, ...]:
+        """The keys that it joins, or itself."""
+        return self.keys or (self,)
+
+    @property
+    def unit(self) -> str:
+        """The unit of its numbers, if they are times, rates or sizes."""
+        first = self.parts[0]
+        scale = scale_of(first.path, first.param) if first.path and self.is_numeric else None
+        return scale.unit if scale else ""
+
+    @property
+    def counted(self) -> str:
+        """What its numbers count, if they have no unit: `packets`."""
+        param = self.parts[0].param
+        return param.unit if param and self.is_numeric and not self.unit and param.kind == "int" else ""
 
     @property
     def column(self) -> str:
         """Name of its column in a frame: the key with the unit of its numbers."""
-        scale = scale_of(self.path) if self.path and self.is_numeric else None
-        return self.name + (f"_{scale.unit}" if scale else "")
+        return self.name + (f"_{self.unit}" if self.unit else "")
+
+    def is_any_of(self, names: Collection[str]) -> bool:
+        """Whether one of `names` is its name, its last word, or that of a key that it joins."""
+        return any(name in names for one in (self, *self.keys) for name in (one.name, one.word))
 
     @property
     def is_numeric(self) -> bool:
@@ -168,8 +194,8 @@ class Dimension:
 
     @property
     def word(self) -> str:
-        """The last word of the key."""
-        return self.name.rpartition(".")[2]
+        """The last word of the key, or of the first of several."""
+        return self.parts[0].name.rpartition(".")[2]
 
     @property
     def ordered(self) -> list[str]:
@@ -182,13 +208,18 @@ class Dimension:
 
     def said(self, text: str) -> str:
         """Return a value with the last word of its key; an algorithm says by itself what it is."""
-        if self.word in _ALGORITHMS or self.name in (
-            "flow",
-            "class",
-            "experiment",
-            "title",
-            "engine_version",
-            "kernel",
+        if (
+            self.keys
+            or self.word in _ALGORITHMS
+            or self.name
+            in (
+                "flow",
+                "class",
+                "experiment",
+                "title",
+                "engine_version",
+                "kernel",
+            )
         ):
             return text
         return f"{self.word} {text}"
@@ -196,22 +227,23 @@ class Dimension:
     def only(self, cells: Iterable[str]) -> Dimension:
         """Return the same key of some of the cells."""
         kept = [cell for cell in cells if cell in self.texts]
-        return Dimension(self.name, self.path, {c: self.texts[c] for c in kept}, {c: self.values[c] for c in kept})
+        texts, values = ({c: own[c] for c in kept} for own in (self.texts, self.values))
+        return Dimension(self.name, self.path, texts, values, tuple(key.only(kept) for key in self.keys), self.param)
 
 
-def typed(path: matrix.Path, value: Any) -> Any:
+def typed(path: matrix.Path, value: Any, param: Param | None = None) -> Any:
     """Return a canonical value as a number in its unit, a bool or text."""
     if isinstance(value, dict) and value.keys() == {"min", "max"} and value["min"] == value["max"]:
         value = value["min"]
     if isinstance(value, bool):
         return value
     if isinstance(value, int | float):
-        scale = scale_of(path)
+        scale = scale_of(path, param)
         if scale is None:
             return value
         whole, rest = divmod(value, scale.size)
         return whole if rest == 0 and scale.unit == "bytes" else value / scale.size
-    return value_text(path, value)
+    return value_text(path, value, param)
 
 
 def dimension_of(
@@ -224,34 +256,42 @@ def dimension_of(
     texts: dict[str, str] = {}
     values: dict[str, Any] = {}
     known: dict[str, tuple[str, Any]] = {}
-    for cell, config in configs.items():
-        found, counts = _held(path, config)
-        plain = found[0] if len(found) == 1 else None
-        code = repr(found) if not isinstance(plain, int | float | str) else f"{type(plain).__name__} {plain}"
-        code += str(counts)
+    held = {cell: _held(path, config) for cell, config in configs.items()}
+    params = {(p.unit, p.kind): p for found in held.values() for _, used, p in found if used and p is not None}
+    unlike_units = len(params) > 1
+    for cell, found in held.items():
+        plain = found[0][0] if len(found) == 1 else None
+        code = repr([one for one, _, _ in found]) if not isinstance(plain, int | float | str) else ""
+        code += f"{type(plain).__name__} {plain} {[(used, p and p.unit) for _, used, p in found]}"
         if code not in known:
-            said = [value for value, used in zip(found, counts, strict=True) if used]
-            different = list(dict.fromkeys(value_text(path, value) for value in said))
+            said = [(value, param) for value, used, param in found if used]
+            different = list(dict.fromkeys(_said(path, *one, unit=unlike_units) for one in said))
             text = " / ".join(different) or NOTHING
-            value = (typed(path, said[0]) if len(different) == 1 else text) if said else None
+            value = (typed(path, *said[0]) if len(different) == 1 else text) if said else None
             if unused and not said and found:
-                value = text = f"{value_text(path, found[0])} (not used)"
-            known[code] = (text, value)
+                value = text = f"{value_text(path, found[0][0], found[0][2])} (not used)"
+            known[code] = (text, text if unlike_units and value is not None else value)
         texts[cell], values[cell] = known[code]
     kinds = set(map(type, values.values())) - {type(None)}
     if not kinds <= {int, float} and kinds != {bool}:
         values = {cell: text if values[cell] is not None else None for cell, text in texts.items()}
-    return Dimension(name, path, texts, values)
+    only = next(iter(params.values())) if len(params) == 1 else None
+    return Dimension(name, path, texts, values, param=only)
 
 
-def _held(path: matrix.Path, config: dict[str, Any]) -> tuple[list[Any], list[bool]]:
-    """Return the values at a path, and of each whether it counts."""
+def _said(path: matrix.Path, value: Any, param: Param | None, *, unit: bool) -> str:
+    """Return a value as a file has it; with what it counts, if `unit` and it does not say that itself."""
+    text = value_text(path, value, param)
+    return f"{text} {param.unit}" if unit and param and param.unit and not spelling.unit_kind(param) else text
+
+
+def _held(path: matrix.Path, config: dict[str, Any]) -> list[tuple[Any, bool, Param | None]]:
+    """Return the values at a path, and of each whether it counts, and the parameter of the algorithm that it is."""
     last = path[-1]
     if not isinstance(last, str) or len(path) < 2:
-        found = matrix.get_path(config, path)
-        return found, [True] * len(found)
+        return [(value, True, None) for value in matrix.get_path(config, path)]
     holders = [one for one in matrix.get_path(config, path[:-1]) if isinstance(one, dict) and last in one]
-    return [one[last] for one in holders], [not switches.off(path, one) for one in holders]
+    return [(one[last], not switches.off(path, one), _params(one).get(last)) for one in holders]
 
 
 def seedless(config: dict[str, Any]) -> dict[str, Any]:
@@ -275,7 +315,7 @@ def unlike(path: matrix.Path, values: Sequence[Any]) -> list[matrix.Path]:
     return [path]
 
 
-def _leaf(path: matrix.Path, configs: dict[str, dict[str, Any]]) -> matrix.Path:
+def leaf(path: matrix.Path, configs: dict[str, dict[str, Any]]) -> matrix.Path:
     """Return the one parameter by which the algorithm at `path` differs; `path` itself if there is not just one."""
     found = [matrix.get_path(config, path) for config in configs.values()]
     if path[-1] not in _ALGORITHMS or any(len(values) != 1 or not isinstance(values[0], dict) for values in found):
@@ -318,71 +358,3 @@ def path_named(
 def column_of(name: str, of_cell: dict[str, str]) -> Dimension:
     """Return a dimension that is not a key of the configuration: `experiment`, `engine_version`."""
     return Dimension(name, None, of_cell, dict(of_cell))
-
-
-class Partition:
-    """Cells put into ever smaller groups by one key after the other."""
-
-    def __init__(self, cells: Sequence[str]) -> None:
-        self._group: dict[str, int] = dict.fromkeys(cells, 0)
-        self.groups = 1 if cells else 0
-
-    def refine(self, values: dict[str, str]) -> bool:
-        """Divide the groups by a key; return whether any was divided."""
-        numbers: dict[tuple[int, Hashable], int] = {}
-        group = {cell: numbers.setdefault((before, values[cell]), len(numbers)) for cell, before in self._group.items()}
-        if len(numbers) == self.groups:
-            return False
-        self._group, self.groups = group, len(numbers)
-        return True
-
-
-def undetermined(dimensions: Iterable[Dimension], given: Iterable[Dimension], cells: Sequence[str]) -> list[Dimension]:
-    """Return those of `dimensions` that distinguish cells which `given` and those before them do not."""
-    partition = Partition(cells)
-    for dimension in given:
-        partition.refine(dimension.texts)
-    return [dimension for dimension in dimensions if partition.refine(dimension.texts)]
-
-
-def dimensions(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[Dimension]:
-    """Return the keys that distinguish cells: first experiments, then the keys of matrices, then whatever else differs.
-
-    `cells` has one row per cell: `cell`, `experiment`, `engine_version`, `matrix` (JSON), `given`. A key that follows
-    from those before it, as a duration that an override gives to some base RTTs, is left out.
-    """
-    names = cells["cell"].to_list()
-    partition = Partition(names)
-    found: list[Dimension] = []
-    for column in ("engine_version", "experiment"):
-        dimension = column_of(column, dict(zip(names, cells[column].to_list(), strict=True)))
-        if partition.refine(dimension.texts):
-            found.append(dimension)
-    of_matrix = dict.fromkeys(key for text in cells["matrix"].unique(maintain_order=True) for key in json.loads(text))
-    for name in of_matrix:
-        path = matrix.parse_path(name)
-        leaf = _leaf(path, configs)
-        dimension = dimension_of(name if leaf == path else matrix.path_text(leaf), leaf, configs)
-        if partition.refine(dimension.texts):
-            found.append(dimension)
-    if partition.groups < len(names):
-        # what is not used distinguishes runs only where nothing else does
-        for path, unused in [(path, unused) for unused in (False, True) for path in _unlike_anywhere(cells, configs)]:
-            dimension = dimension_of(matrix.path_text(path), path, configs, unused=unused)
-            if partition.refine(dimension.texts):
-                found.append(dimension)
-    if partition.groups < len(names):  # on Linux: one configuration, and other keys of it set
-        dimension = column_of("given", dict(zip(names, cells["given"].to_list(), strict=True)))
-        if partition.refine(dimension.texts):
-            found.append(dimension)
-    return found
-
-
-def _unlike_anywhere(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) -> list[matrix.Path]:
-    """Return the paths at which cells of one experiment differ."""
-    paths: dict[matrix.Path, None] = {}
-    for (_,), own in cells.group_by("experiment", maintain_order=True):
-        whole = [seedless(configs[cell]) for cell in own["cell"]]
-        keys = dict.fromkeys(key for config in whole for key in config)  # a section that some have not
-        paths |= dict.fromkeys(unlike((), [dict.fromkeys(keys) | config for config in whole]))
-    return list(paths)

@@ -21,8 +21,17 @@ def number(text: str) -> str:
     return re.sub(r"(\d)e([+-]?)0*(\d+)", lambda m: f"{m[1]}$\\cdot10^{{{m[2].strip('+')}{m[3]}}}$", signs)
 
 
-def tabular(title: str, header: Sequence[str], cells: Sequence[Sequence[str]], words: int, notes: Sequence[str]) -> str:
+def tabular(
+    title: str,
+    header: Sequence[str],
+    cells: Sequence[Sequence[str]],
+    words: int,
+    notes: Sequence[str],
+    lines: Sequence[str] = (),
+) -> str:
     r"""Return a table with `title` and `notes` as comments; the first `words` columns are text, the others numbers.
+
+    `lines` are sentences below the table, as wide as the text of the document.
 
     A row that begins with `[` or `*` has `{}` before it: LaTeX would take either for an option of the `\\` above.
     """
@@ -41,6 +50,7 @@ def tabular(title: str, header: Sequence[str], cells: Sequence[Sequence[str]], w
             r"\midrule",
             *map(line, rows),
             r"\bottomrule",
+            *(rf"\multicolumn{{{len(header)}}}{{p{{\linewidth}}}}{{{escape(text)}}} \\" for text in lines),
             r"\end{tabular}",
             *(f"% {' '.join(note.split())}" for note in notes),
         ]

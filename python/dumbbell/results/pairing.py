@@ -11,7 +11,7 @@ import polars as pl
 from dumbbell.errors import Nothing, Unfit, count, flag
 from dumbbell.experiment import matrix
 from dumbbell.results import dimensions as dims
-from dumbbell.results import selecting
+from dumbbell.results import selecting, varying
 from dumbbell.results.aggregate import ONLY_PARTS
 from dumbbell.results.results import Results
 
@@ -149,7 +149,7 @@ def by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], tuple[st
         two = f"two of them, such as {name}={values[0]},{values[1]}"
         raise Unfit("--by", name, f"it has {len(values)} values: {shown}", two)
     cells = [cell for cell, text in dimension.texts.items() if text in values]
-    others = dims.undetermined([one.only(cells) for one in results.dimensions], [dimension.only(cells)], cells)
+    others = varying.undetermined([one.only(cells) for one in results.varying], [dimension.only(cells)], cells)
     # what follows from the key in every pair is part of the difference
     sides: dict[tuple[str, ...], dict[str, str]] = {}
     for cell in cells:

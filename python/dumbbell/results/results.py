@@ -182,7 +182,7 @@ class Results(Runs):
             for cell in self._configs
         }
         cells = pl.DataFrame({"cell": sorted(places, key=places.__getitem__)}).with_row_index("cell place")
-        keys = [one for one in self.dimensions if one.name not in ("experiment", "engine_version")]
+        keys = [one for one in self.varying if one.name not in ("experiment", "engine_version")]
         columns = [pl.Series(one.column, [one.values[cell] for cell in cells["cell"]], strict=False) for one in keys]
         described = self._index.select("key", "experiment", "engine_version")
         if self._kernels:  # of those runs that have one
@@ -230,7 +230,7 @@ class Results(Runs):
         seeds = self._index["seed"].n_unique()
         rows = [("runs", f"{len(self)}, {count(len(self._configs), 'cell')}, {count(seeds, 'seed')}")]
         rows += [(one.name, _listed(one.ordered)) for one in self.dimensions]
-        return rows + [("", note) for note in self.notes]
+        return rows + [("", note) for note in (self.differ_as_well, *self.notes) if note]
 
     def __repr__(self) -> str:
         if self._all.is_empty():
@@ -249,7 +249,10 @@ class Results(Runs):
 
 
 def _listed(texts: list[str]) -> str:
-    return ", ".join(texts) if len(texts) <= 8 else f"{', '.join(texts[:4])}, … {texts[-1]} ({len(texts)} values)"
+    comma = "; " if any("," in text for text in texts) else ", "
+    return (
+        comma.join(texts) if len(texts) <= 8 else f"{comma.join(texts[:4])}{comma}… {texts[-1]} ({len(texts)} values)"
+    )
 
 
 def as_polars(frame: Any) -> pl.DataFrame:

@@ -14,6 +14,7 @@ from dumbbell.errors import InputError, Nothing, Unfit, UnknownName, flag, neare
 from dumbbell.experiment import matrix
 from dumbbell.results import dimensions as dims
 from dumbbell.results import parts, selecting
+from dumbbell.results import varying as keys_of
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.labels import with_assumed_control
 from dumbbell.results.selecting import Condition
@@ -227,9 +228,23 @@ class Runs:
         return {cell: json.loads(by_key[key]) for cell, key in wanted.rows()}
 
     @cached_property
+    def varying(self) -> list[Dimension]:
+        """Every key by which the cells of these results differ; a cell is what only seeds may differ in."""
+        return keys_of.varying(self._called_cells, self._configs)
+
+    @cached_property
+    def _axes(self) -> keys_of.Axes:
+        return keys_of.axes(self.varying, self.matrix_keys, list(self._configs))
+
+    @property
     def dimensions(self) -> list[Dimension]:
-        """The keys by which the cells of these results differ; a cell is what only seeds may differ in."""
-        return dims.dimensions(self._called_cells, self._configs)
+        """The keys that distinguish the cells of these results; keys that change together are one."""
+        return self._axes.axes
+
+    @property
+    def differ_as_well(self) -> str:
+        """A sentence that names the keys which differ with the `dimensions`; empty if there are none."""
+        return self._axes.line
 
     @cached_property
     def _called_cells(self) -> pl.DataFrame:
@@ -260,28 +275,27 @@ class Runs:
     def unlike_experiments(self) -> dict[str, list[str]]:
         """The keys that each experiment varies, if there are several that do not vary the same."""
         cells = self._called_cells
-        found = {
-            str(name): [one.name for one in dims.dimensions(own, {cell: self._configs[cell] for cell in own["cell"]})]
-            for (name,), own in cells.group_by("experiment", maintain_order=True)
-        }
+        found: dict[str, list[str]] = {}
+        for (name,), own in cells.group_by("experiment", maintain_order=True):
+            keys = keys_of.varying(own, {cell: self._configs[cell] for cell in own["cell"]})
+            found[str(name)] = [one.name for one in keys_of.axes(keys, self.matrix_keys, own["cell"].to_list()).axes]
         return found if len({tuple(keys) for keys in found.values()}) > 1 else {}
 
     @cached_property
     def matrix_keys(self) -> list[str]:
         """Keys of the matrices of all experiments, in order."""
-        texts = self._index["matrix"].unique(maintain_order=True)
-        return list(dict.fromkeys(key for text in texts for key in json.loads(text)))
+        return keys_of.matrix_keys(self._index)
 
     # keys
 
     def _config_path(self, name: str) -> matrix.Path | None:
         """Return the path that `name` means, if it means one."""
-        others = [one.name for one in self.dimensions if one.path]
+        others = [one.name for one in self.varying if one.path]
         return dims.path_named(name, self._configs.values(), self.matrix_keys, others)
 
     def key(self, name: str, option: str = "key") -> Dimension:
         """Return the values of a key of runs, whether or not they differ; InputError if there is no such key."""
-        if found := next((one for one in self.dimensions if name == one.name), None):
+        if found := next((one for one in (*self.varying, *self.dimensions) if name == one.name), None):
             return found
         if name in ("experiment", "title", "engine_version"):
             cells = self._index.unique("cell", keep="first", maintain_order=True)
@@ -300,7 +314,7 @@ class Runs:
 
     def has_key(self, name: str) -> bool:
         """Whether there is such a key of runs."""
-        known = name == "kernel" or any(name == one.name for one in self.dimensions)
+        known = name == "kernel" or any(name == one.name for one in (*self.varying, *self.dimensions))
         return known or self._config_path(name) is not None
 
     def _no_key(self, name: str, option: str) -> InputError:

@@ -133,6 +133,8 @@ def _same(dimension: Dimension, text: str, configs: dict[str, dict[str, Any]], o
     if dimension.path is None:
         return []
     said: Any = parse_setting(f"value={text}")[1]
+    if dimension.unit == "bytes" and isinstance(said, int):  # as CSV has it
+        return [own for own, number in (dimension.numbers or {}).items() if number == said]
     found, wrong = [], []
     for cell, of_cell in dimension.texts.items():
         held = matrix.get_path(configs[cell], dimension.path)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
@@ -11,11 +12,12 @@ import polars as pl
 
 from dumbbell.errors import UnknownName
 from dumbbell.results import latex
-from dumbbell.results.aggregate import Axis, Means, means, times
+from dumbbell.results.aggregate import FEW, Axis, Means, means, times
 from dumbbell.results.columns import BINS, COLUMNS, axis_label
 from dumbbell.results.results import PARTS, Results
 
 MOST_COLUMNS = 16  # that a table takes from a key which nobody chose
+_MOST_DIGITS = 6  # significant, of a mean that is rounded to its interval
 EQUAL = " (equal)"  # instead of an interval of zero
 NARROW = "± <"  # before the width of a bin that is wider than the interval
 _NARROW_MEANS = (
@@ -61,6 +63,8 @@ class Table:
     words: int
     cells: list[list[str]]
     notes: list[str]
+    lines: list[str] = field(default_factory=list)
+    """Those of `notes` without which the table cannot be read right."""
 
     def markdown(self) -> str:
         """Return an aligned Markdown table, what it shows above it and what to know of it below."""
@@ -73,7 +77,8 @@ class Table:
 
     def to_latex(self) -> str:
         """Return what the table shows as a LaTeX `tabular`, for which a document has to load booktabs."""
-        return latex.tabular(self.title, self.header, self.cells, self.words, self.notes)
+        notes = [note for note in self.notes if note not in self.lines]
+        return latex.tabular(self.title, self.header, self.cells, self.words, notes, self.lines)
 
     __str__ = markdown
 
@@ -121,11 +126,14 @@ def table(
     heads = across.texts if across else [axis_label(found.measure.column, found.measure.table)]
     by_row: dict[tuple[str, ...], dict[str, str]] = {}
     places = []
+    several = found.frame.filter(pl.col("n") + pl.col("none") > 0)["n"].n_unique() > 1
     bins = [column.resolution(mean) for mean in found.frame["mean"]]
     found.frame.insert_column(found.frame.columns.index("high") + 1, pl.Series("resolution", bins, dtype=pl.Float64))
     for row in found.frame.iter_rows(named=True):
         places.append(tuple(row[axis.name] for axis in down))
-        by_row.setdefault(places[-1], {})[row[across.name] if across else heads[0]] = cell_text(row, spread=spread)
+        by_row.setdefault(places[-1], {})[row[across.name] if across else heads[0]] = cell_text(
+            row, spread=spread, says_n=several
+        )
     shown = list(by_row)[:limit]
     called = [_names(results, axis) for axis in down]
     said = [[of.get(text, text) for of, text in zip(called, place, strict=True)] for place in shown]
@@ -140,7 +148,10 @@ def table(
         header, cells = ["experiment"], [[_experiments(results), *row] for row in cells]
     if across:
         header = [*header[:-1], f"{header[-1]} \\ {across.name}"]
-    notes = list(found.notes)
+    notes = [*found.lines, *found.notes]
+    if (found.frame["none"] > 0).any():
+        what = axis_label(found.measure.column, found.measure.table).partition(",")[0]
+        notes.insert(0, f"(k of n): {what} has a value in k of n runs; means are of these")
     if len(shown) < len(by_row):
         notes.insert(0, f"{len(shown)} of {len(by_row)} rows; without --limit all")
     if any(NARROW in text for row in cells for text in row):
@@ -149,7 +160,7 @@ def table(
     frame, labels = _with_numbers(found)
     plain = frame.filter(pl.Series([place in set(shown) for place in places], dtype=pl.Boolean)).drop(labels)
     plain = plain if spread else plain.drop("half", "low", "high")
-    return Table(_title(found, spread=spread), frame, plain, [*header, *heads], len(header), cells, notes)
+    return Table(_title(found, spread=spread), frame, plain, [*header, *heads], len(header), cells, notes, found.lines)
 
 
 def _experiments(results: Results) -> str:
@@ -168,19 +179,33 @@ def _names(results: Results, axis: Axis) -> dict[str, str]:
 
 
 def _with_numbers(found: Means) -> tuple[pl.DataFrame, list[str]]:
-    """Return the means with the numbers of every key that has some, and the columns of texts next to them."""
+    """Return the means with the numbers of every key that has some, and the columns of texts next to them.
+
+    An axis that joins several keys has columns for each of them, and so have keys that differ with the axes.
+    """
     columns: dict[str, pl.Expr] = {}
-    labels = []
+    labels: list[str] = []
+
+    def take(axis: Axis, texts: pl.Expr) -> None:
+        columns[axis.name] = texts
+        if axis.joins:
+            labels.append(axis.name)
+            for key, own in axis.joins:
+                take(key, texts.replace_strict(own, default=None, return_dtype=pl.String))
+        elif axis.numbers is not None:
+            end = f"_{axis.unit}" if axis.unit else ""
+            name = axis.name if axis.name.endswith(end) else axis.name + end
+            whole = axis.unit in ("", "bytes") and all(value == int(value) for value in axis.numbers.values())
+            kind = pl.Int64 if whole else pl.Float64
+            columns[name] = texts.replace_strict(axis.numbers, default=None, return_dtype=pl.Float64).cast(kind)
+            labels.extend([axis.name] if name != axis.name else [])
+
     for axis in found.axes:
-        columns[axis.name] = pl.col(axis.name)
-        if axis.numbers is None:
-            continue
-        end = f"_{axis.unit}" if axis.unit else ""
-        name = axis.name if axis.name.endswith(end) else axis.name + end
-        whole = axis.unit in ("", "bytes") and all(value == int(value) for value in axis.numbers.values())
-        kind = pl.Int64 if whole else pl.Float64
-        columns[name] = pl.col(axis.name).replace_strict(axis.numbers, default=None, return_dtype=pl.Float64).cast(kind)
-        labels += [axis.name] if name != axis.name else []
+        take(axis, pl.col(axis.name))
+    for one in found.also:
+        places = found.frame.select(one.by).rows() if one.by else [()] * found.frame.height
+        texts = [one.texts.get(place) for place in places]
+        take(one.key, pl.lit(pl.Series(one.key.name, texts, dtype=pl.String)))
     rest = [name for name in found.frame.columns if name not in columns and (found.axes or name != "all runs")]
     exprs = [expr.alias(name) for name, expr in columns.items()]
     return found.frame.select(*exprs, pl.lit(found.measure.column).alias("measure"), *rest), labels
@@ -202,10 +227,36 @@ def _chosen(found: Means, names: list[str]) -> Axis | None:
     return free[-1] if len(free[-1].texts) <= MOST_COLUMNS else None
 
 
-def cell_text(row: dict[str, Any], *, spread: bool) -> str:
-    """Return a mean, half of its interval, and of how many runs it is if not all have a value."""
-    text = number(row["mean"]) + (half_text(row["half"], row["resolution"]) if spread else "")
-    return text + (f" ({row['runs'] - row['none']} of {row['runs']})" if row["none"] else "")
+def cell_text(row: dict[str, Any], *, spread: bool, says_n: bool = False) -> str:
+    """Return a mean with its interval, and of how many runs it is if not all have a value or, if `says_n`, anyway."""
+    width = row.get("resolution")
+    if row["mean"] is None or not spread:
+        text = number(row["mean"])
+    elif row["n"] == FEW:
+        text = number(row["mean"]) + range_text(row["low"], row["high"], width)
+    else:
+        text = mean_text(row["mean"], row["half"], width)
+    if row["none"]:
+        return f"{text} ({row['runs'] - row['none']} of {row['runs']})"
+    return f"{text}, n = {row['n']}" if says_n and row["n"] else text
+
+
+def mean_text(mean: float | None, half: float | None, width: float | None = None) -> str:
+    """Return a mean to the last digit of its interval, and half of that as `half_text` has it."""
+    text = half_text(half, width)
+    shown = text.removeprefix(f" {NARROW}").removeprefix(" ± ")
+    if mean is None or mean != mean or text in ("", EQUAL) or "e" in shown:
+        return number(mean) + text
+    decimals = len(shown.partition(".")[2])
+    most = _MOST_DIGITS - 1 - (math.floor(math.log10(abs(mean))) if mean else 0)
+    return (f"{mean:.{decimals}f}" if decimals <= most else number(mean)) + text
+
+
+def range_text(low: float, high: float, width: float | None = None) -> str:
+    """Return the least and the greatest of two values with a space ahead, ` (2.1 to 2.4)`."""
+    if low == high:
+        return EQUAL if width is None else f" {NARROW}{_two_digits(width)}"
+    return f" ({number(low)} to {number(high)})"
 
 
 def half_text(half: float | None, width: float | None = None) -> str:
@@ -232,16 +283,32 @@ def _two_digits(value: float) -> str:
 
 
 def _title(found: Means, *, spread: bool) -> str:
-    """Return what a table shows: of what, over what, how often."""
+    """Return what a table shows: of what, over what, how often, and what stands for chance."""
     of = found.measure.of
     text = f"{axis_label(found.measure.column, found.measure.table)}, of each {of}" + " and seed" * any(
         axis.name == "seed" for axis in found.axes
     )
     if found.over:
         text += f"; mean over {', '.join(found.over)}"
-    if max(found.frame["n"].to_list(), default=0) > 1:
-        text += f"; mean{' ± half of the 95 % interval' if spread else ''} over seeds, n = {times(found.frame['n'])}"
-    return text
+    return "; ".join([text, *([said] if (said := how_often(found, spread=spread)) else [])])
+
+
+def how_often(found: Means, *, spread: bool = True) -> str:
+    """Return of how many seeds means are, and what is shown of their chance: from the runs themselves."""
+    counts = found.frame.filter(pl.col("n") > 0)["n"]
+    most = max(counts.to_list(), default=0)
+    if most == 0:
+        return ""
+    if most == 1:
+        if found.frame["runs"].max() == 1:
+            return "one run each"
+        return "one seed" if found.over else "all seeds made the same run"
+    if not spread:
+        return f"mean over seeds, n = {times(counts)}"
+    if most == FEW:
+        return "mean (least to greatest) of 2 seeds" + "; n = 1 to 2" * (counts.min() == 1)
+    of_two = " (of 2: least to greatest)" * bool((counts == FEW).any())
+    return f"mean ± half of the 95 % interval{of_two} over seeds, n = {times(counts)}"
 
 
 def tidy(results: Results, values: Sequence[str], of: str | None = None) -> pl.DataFrame:

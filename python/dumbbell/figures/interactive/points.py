@@ -44,7 +44,7 @@ def lines(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence
         heights, log_y = axes_of(options, rows, [y, low, high, reference], "log_y")
         if numeric:
             places, log_x = axes_of(options, of.rows, [x], "log_x")
-            across = at_values(quantity("x", words["x"], places, log=log_x), places)
+            across = at_values(quantity("x", words["x"], places, log=log_x), places, options["x_names"])
         else:
             across = names("x", words["x"], [category(one) for one in ordered(of.rows[x])])
         offset = {} if numeric or len(of.lines) < 2 else {"xOffset": {"field": LINE, "sort": of.lines}}

@@ -3,6 +3,7 @@
 Rows have plain names: `x`, `y`, `low`, `high`, `line` (the group's label), `panel`, and `c0`, `c1` of what is chosen.
 """
 
+import json
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -190,10 +191,14 @@ def broken(title: str, most: int) -> str | list[str]:
     return lines if len(lines) > 1 else title
 
 
-def at_values(encoding: Spec, values: Numbers) -> Spec:
-    """Return the encoding of an axis with a tick at each value, if there are few."""
+def at_values(encoding: Spec, values: Numbers, names: Mapping[float, str] | None = None) -> Spec:
+    """Return the encoding of an axis with a tick at each value, if there are few; `names` are what to write there."""
     found = [float(value) for value in np.unique(values)]
-    return {**encoding, "axis": {**encoding["axis"], "values": found}} if len(found) <= FEW else encoding
+    if len(found) > FEW:
+        return encoding
+    texts = {f"{number:.12g}": text for number, text in (names or {}).items()}
+    said = {"labelExpr": f"{json.dumps(texts)}[format(datum.value, '.12~g')] || datum.label"} if texts else {}
+    return {**encoding, "axis": {**encoding["axis"], "values": found, **said}}
 
 
 def names(name: str, title: str | None, texts: Sequence[str], **axis: Any) -> Spec:
