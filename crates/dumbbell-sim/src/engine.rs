@@ -343,8 +343,9 @@ impl<N: Net> Engine<N> {
             }
         }
         if started && (slot as usize) < self.config.flows.len() {
-            let flows = self.arena.listed(self.config.flows.len());
-            self.measures.flow_started(now, flows.map(|flow| flow.transport.payload()));
+            let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
+            self.measures.together.started(now, listed.map(|one| one.transport.arrived()));
+            self.plan_look();
         }
         Ok(())
     }
@@ -463,6 +464,11 @@ impl<N: Net> Engine<N> {
                 }
                 self.clock.took_point(now);
             }
+            Due::Look => {
+                let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
+                self.measures.together.look(now, listed.map(|one| one.transport.arrived()));
+                self.plan_look();
+            }
             Due::End => {
                 self.clock.set(Due::End, Time::NEVER);
                 self.queue_over = true;
@@ -479,6 +485,12 @@ impl<N: Net> Engine<N> {
             }
         }
         Ok(())
+    }
+
+    /// The next look at what the flows get in the time that they have in common.
+    fn plan_look(&mut self) {
+        let next = self.measures.together.next();
+        self.clock.set(Due::Look, if next > self.config.run.duration { Time::NEVER } else { next });
     }
 
     /// What was counted of the listed endpoints on their way.
