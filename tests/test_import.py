@@ -233,27 +233,60 @@ def test_columns_have_the_types_that_engines_give_them(tmp_path: Path) -> None:
             assert set(wanted) <= set(found) | {"wall_s"}, table
 
 
-@pytest.mark.parametrize(
-    ("flows", "interval_s", "expected"),
-    [
-        # half a base RTT later at the queue; the interval to 0.2 s began too early, that to 0.4 s is not fair
-        (2, 0.2, 0.2 * 3 - 0.13 - 0.03),
-        (2, 0.1, None),  # the engines have other intervals than the file
-        (1, 0.2, None),  # alone there are no shares
-    ],
-)
-def test_shares_converge_in_intervals_as_engines_have_them(
-    flows: int, interval_s: float, expected: float | None
-) -> None:
-    series = [pl.DataFrame({"time_s": [0.2, 0.4, 0.6], "goodput_mbit": rates}) for rates in ([1, 3, 2], [1, 1, 2])]
-    found = Measured(
-        [Flow(str(n), start_s=0.13 * n, figures={"goodput_mbit": 2.0}, series=series[n]) for n in range(flows)],
-        0.6,
-        0.2,
+def together(
+    rates: list[list[float]], starts: list[float], interval_s: float = 0.2, ends: list[float] | None = None
+) -> dict[str, Any]:
+    """Return table runs of flows with these goodputs in each interval, and their shares as `shares`."""
+    times = [interval_s * (place + 1) for place in range(len(rates[0]))]
+    flows = [
+        Flow(
+            str(number),
+            start_s=start,
+            end_s=ends[number] if ends else times[-1],
+            is_over=ends is not None and ends[number] < times[-1],
+            figures={"goodput_mbit": 2.0},
+            series=pl.DataFrame({"time_s": times, "goodput_mbit": own}),
+        )
+        for number, (own, start) in enumerate(zip(rates, starts, strict=True))
+    ]
+    found = Measured(flows, times[-1], interval_s)
+    config = {"flows": [{"count": len(flows), "cc": {"name": "cubic"}, "base_rtt": 60_000_000}], "udp": []}
+    made = tables.tables(found, config | {"record": {"interval": 10**9}})
+    return made["runs"].row(0, named=True) | {"shares": made["flows"]["share"].to_list()}
+
+
+def test_shares_converge_as_engines_have_it() -> None:
+    # the second flow comes to the queue half a base RTT after 1.03 s, so that the first whole interval begins at 1.2 s.
+    # 3 s of (9, 1), then fair: of a window of 5 intervals 4 must be fair, 29 and 21: 50 ** 2 / (2 * (841 + 441)) is
+    # 0.975; with 3 of them, 33 and 17, it is 0.907
+    rates = [[9.0] * 21 + [5.0] * 30, [1.0] * 21 + [5.0] * 30]
+    row = together(rates, [0.0, 1.03])
+    last = 1.03 + 0.03
+    assert row["convergence_s"] == pytest.approx(0.2 * 20 - last)
+    assert row["common_s"] == pytest.approx(10.2 - last)
+    # all since 1.2 s: 15 intervals of (9, 1), n of (5, 5): (135 + 5n, 15 + 5n) are 5 to 3.1 from n = 36 on
+    assert row["convergence_cumulative_s"] is None
+    # fair for a second is a coincidence
+    assert (
+        together([[9.0] * 21 + [5.0] * 5 + [1.0] * 25, [1.0] * 21 + [5.0] * 5 + [9.0] * 25], [0.0, 0.0])[
+            "convergence_s"
+        ]
+        is None
     )
-    config = {"flows": [{"count": flows, "cc": {"name": "cubic"}, "base_rtt": 60_000_000}], "udp": []}
-    row = tables.tables(found, config | {"record": {"interval": round(interval_s * 1e9)}})["runs"].row(0, named=True)
-    assert row["convergence_s"] == (None if expected is None else pytest.approx(expected))
+    # alone there are no shares, and intervals of 2 s do not tell
+    assert together([[5.0] * 50], [0.0])["convergence_s"] is None
+    assert together([[5.0] * 10, [5.0] * 10], [0.0, 0.0], interval_s=2.0)["convergence_s"] is None
+    assert together([[5.0] * 10, [5.0] * 10], [0.0, 0.0], interval_s=1.0)["convergence_s"] == pytest.approx(0.97)
+
+
+def test_shares_of_an_import_are_over_the_common_time() -> None:
+    # the first had 2 s alone
+    row = together([[9.0] * 10 + [6.0] * 10, [0.0] * 10 + [2.0] * 10], [0.0, 1.97])
+    assert row["shares"] == pytest.approx([0.75, 0.25])
+    assert row["jain"] == pytest.approx(64 / (2 * 40))
+    # and it ended before the second began
+    apart = together([[9.0] * 5 + [0.0] * 15, [0.0] * 10 + [2.0] * 10], [0.0, 2.0], ends=[1.0, 4.0])
+    assert apart["shares"] == [None, None] and apart["jain"] is None and apart["common_s"] is None
 
 
 def test_bins_of_histograms_are_those_of_the_engines(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ use dumbbell_core::units::Time;
 use dumbbell_core::with_aqm;
 use dumbbell_measure::columns::Timing;
 use dumbbell_measure::from_live::{Counted, Flow, Hop, Recorder};
+use dumbbell_measure::together::LOOK;
 use dumbbell_sim::bottleneck::{Bottleneck, Listeners};
 use dumbbell_sim::Outcome;
 use serde_json::{json, Map, Value};
@@ -172,7 +173,7 @@ fn readable_hops(config: &RunConfig) -> Result<(), ParamError> {
     Ok(())
 }
 
-/// Steers a run: when counting begins and ends, points of the series, changes of rate.
+/// Steers a run: when counting begins and ends, points of the series, looks at what flows get together, changes of rate.
 struct Director {
     config: Arc<RunConfig>,
     recorder: Recorder,
@@ -187,6 +188,7 @@ struct Director {
 enum Act {
     Rate(usize),
     Point,
+    Look,
     Begin,
     End,
 }
@@ -203,6 +205,7 @@ impl Director {
         if let Some(interval) = config.series_interval() {
             agenda.extend((1..=duration.0 / interval.0).map(|point| (Time(point * interval.0), Act::Point)));
         }
+        agenda.extend((1..=duration.0 / LOOK.0).map(|look| (Time(look * LOOK.0), Act::Look)));
         agenda.sort_unstable_by(|one, other| other.cmp(one));
         let recorder = Recorder::new(Arc::clone(config));
         Director { config: Arc::clone(config), recorder, agenda, over: Arc::clone(over), progress: Arc::clone(progress) }
@@ -241,7 +244,7 @@ impl<A: Aqm> Watch<A> for Director {
     fn look(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
         let Some((_, act)) = self.agenda.pop() else { return };
         self.progress.store(now.0, Ordering::Relaxed);
-        let flows = if matches!(act, Act::Begin | Act::End) { counted(directions, &self.config) } else { Vec::new() };
+        let flows = if matches!(act, Act::Look | Act::Begin | Act::End) { counted(directions, &self.config) } else { Vec::new() };
         match act {
             Act::Rate(number) => {
                 let change = self.config.rate_changes[number];
@@ -251,6 +254,7 @@ impl<A: Aqm> Watch<A> for Director {
                 }
             }
             Act::Point => self.recorder.point(now, &hops(directions, false)),
+            Act::Look => self.recorder.look(now, &flows),
             Act::Begin => {
                 lateness.iter_mut().for_each(Lateness::forget);
                 self.recorder.begin(&mut hops(directions, false), flows);

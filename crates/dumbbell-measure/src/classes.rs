@@ -3,7 +3,8 @@
 use crate::columns::{ClassRow, Classes};
 use crate::measure::{ms, rtt_percentiles_ms, FlowResult};
 use crate::table::Table;
-use crate::transit::Delays;
+use crate::together::Common;
+use crate::transit::{Delays, Fate};
 use dumbbell_config::{Class, ClassKind};
 use dumbbell_core::histogram::{CompactHistogram, Histogram};
 use dumbbell_core::units::Time;
@@ -24,6 +25,8 @@ pub struct Totals {
     pub with_rtt: f64,
     rtt_samples: CompactHistogram<u64>,
     delays: Delays,
+    /// Packets of UDP.
+    pub fate: Fate,
     /// Time in queue of all packets.
     pub waited_ms: f64,
     /// Packets that left the link.
@@ -53,6 +56,7 @@ impl Totals {
         if let Some(transit) = &flow.transit {
             self.delays.merge(&transit.delays);
         }
+        self.fate.merge(flow.fate());
         if counters.departed > 0 {
             self.waited_ms += flow.sojourn_mean_ms() * counters.departed as f64;
         }
@@ -108,18 +112,19 @@ pub fn table(classes: &[Class], sums: &[Totals], sojourn: &[Histogram], rates: &
     Classes::table(&rows.collect::<Vec<_>>())
 }
 
-/// The ratios of mean rate and mean window of the first class of flows to the second; null unless there are two.
-pub fn ratios(classes: &[Class], table: &Table) -> [Value; 2] {
-    let ratio = |name| {
-        let values = table.real(name).unwrap_or_default();
-        let of_flows: Vec<f64> =
-            classes.iter().zip(values).filter(|(class, _)| class.kind == ClassKind::Flows).map(|(_, &value)| value).collect();
-        match of_flows[..] {
-            [first, second] if second > 0.0 => json!(first / second),
-            _ => Value::Null,
-        }
-    };
-    [ratio("throughput_mbit"), ratio("window_kb")]
+/// The ratios of mean rate and mean window of the first class of flows to the second, in the time that the flows have in common; null unless
+/// there are two.
+pub fn ratios(classes: &dumbbell_config::Classes, sums: &[Totals], common: Option<&Common>) -> [Value; 2] {
+    let mut of_flows = (0_u16..).zip(&classes.list).filter(|(_, class)| class.kind == ClassKind::Flows).map(|(number, class)| {
+        let members = || classes.of_flow.iter().enumerate().filter(move |&(_, &of)| of == number).map(|(flow, _)| flow);
+        let frames = common.map_or(0.0, |common| members().map(|flow| common.frames[flow]).sum());
+        let rate: f64 = frames / members().count() as f64;
+        (rate, rate * sums[usize::from(number)].path_ms(class))
+    });
+    match (of_flows.next(), of_flows.next(), of_flows.next()) {
+        (Some(first), Some(second), None) if second.0 > 0.0 => [json!(first.0 / second.0), json!(first.1 / second.1)],
+        _ => [Value::Null, Value::Null],
+    }
 }
 
 #[cfg(test)]
@@ -157,6 +162,13 @@ mod tests {
         totals
     }
 
+    /// The ratios of `classes`, whose flows are `of_flow`, that got this many Mbit/s of frames in the common second.
+    fn ratios_of(classes: &[Class], of_flow: &[u16], sums: &[Totals], throughput: &[f64]) -> [Value; 2] {
+        let classes = dumbbell_config::Classes { list: classes.to_vec(), of_flow: of_flow.to_vec(), ..Default::default() };
+        let frames = throughput.iter().map(|mbit| mbit * 125_000.0).collect();
+        ratios(&classes, sums, Some(&Common { seconds: 1.0, frames, payload: Vec::new() }))
+    }
+
     const SECOND: Time = Time::from_secs(1);
 
     #[test]
@@ -187,7 +199,9 @@ mod tests {
         let fair = 1500.0 / (2.0 / 31.0 + 1.0 / 50.0);
         close("normalised_window", [11_625.0 / fair, 37_500.0 / fair]);
         close("sojourn_max_ms", [9.0, 10.0]);
-        assert_eq!(ratios(&classes, &rows), [json!(0.5), json!(0.31)]);
+        assert_eq!(ratios_of(&classes, &[0, 0, 1], &sums, &[2.0, 4.0, 6.0]), [json!(0.5), json!(0.31)]);
+        // 5 Mbit/s each in the time that they have in common, whatever they got before and after
+        assert_eq!(ratios_of(&classes, &[0, 0, 1], &sums, &[5.0, 5.0, 5.0]), [json!(1.0), json!(0.62)]);
     }
 
     #[test]
@@ -199,7 +213,7 @@ mod tests {
         let of = |name: &str| rows.real(name).expect("a column").to_vec();
         assert!(of("sojourn_mean_ms")[1].is_nan() && of("mark_share")[1].is_nan() && of("drop_share")[1] == 1.0);
         assert_eq!((of("relative_throughput"), of("window_kb")), (vec![2.0, 0.0], vec![30.0, 0.0]));
-        assert_eq!(ratios(&classes, &rows), [json!(null), json!(null)]);
+        assert_eq!(ratios_of(&classes, &[0, 1], &sums, &[8.0, 0.0]), [json!(null), json!(null)]);
     }
 
     #[test]
@@ -228,6 +242,6 @@ mod tests {
         let relative = rows.real("relative_throughput").expect("a column");
         // of 8 / 2
         assert!(relative[0] == 0.5 && relative[1].is_nan() && relative[2] == 0.25, "{relative:?}");
-        assert_eq!(ratios(&classes, &rows)[0], json!(2.0));
+        assert_eq!(ratios_of(&classes, &[0, 2], &sums, &[2.0, 1.0, 4.0])[0], json!(2.0));
     }
 }

@@ -64,6 +64,7 @@ const FRAMES: &str = "Ethernet frames without FCS are counted.";
 const AT_QUEUE: &str =
     "Counted until the run ends at the queue, as totals of table runs are; what senders count ends on their own clocks. Of several hops: at all of the flow's route, where table runs has the bottleneck.";
 const MEASURED: &str = "A flow is measured from its start until it is complete, or else until the run ends.";
+const TOGETHER: &str = "Counted over the time that all flows of [[flows]] have in common, common_s of table runs; without a value if there is none. Without [[flows]]: over the measured time.";
 const SAMPLED: &str = "Sampled every 200 ms once it has an RTT, as ss shows it, and at the end of the measured time.";
 
 /// A column, described.

@@ -17,7 +17,8 @@ use crate::measure::Counted as OnWay;
 use crate::measure::{Answered, Backlog, FlowResult, Measures, Seen, SeenTcp};
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
-use crate::transit::Transit;
+use crate::together::{Arrived, LOOK};
+use crate::transit::{patience, Transit};
 use crate::Outcome;
 use dumbbell_config::schedule::Schedule;
 use dumbbell_config::{Classes, Route, RunConfig, BOTTLENECK, SAMPLE_INTERVAL};
@@ -80,6 +81,7 @@ enum Due {
         over: bool,
     },
     Point,
+    Look,
     QueueOver,
     QueueBegins,
 }
@@ -142,6 +144,8 @@ struct Replay<'a> {
     received: Vec<ReceiverStats>,
     /// Of each source of UDP.
     transits: Vec<Transit>,
+    /// When the packets of UDP that is answered reached their first queue, by source.
+    asked: Vec<Vec<Time>>,
     /// When packets of UDP that pass several hops reached the first one, by flow, number and identification.
     born: BTreeMap<(u32, u32, u16), Time>,
     measures: Measures,
@@ -197,6 +201,11 @@ impl Replay<'_> {
         let (first, last) = (route.data.first() == Some(&hop), route.data.last() == Some(&hop));
         let udp = number.checked_sub(self.config.flows.len()).filter(|&udp| udp < self.transits.len());
         let name = (frame.flow, frame.seq, frame.id);
+        if let (Event::Arrived, true, Some(udp)) = (event, first, udp) {
+            if self.config.udp[udp].params.echo {
+                self.asked[udp].push(time);
+            }
+        }
         match event {
             Event::Arrived if first && !last && udp.is_some() => {
                 self.born.insert(name, time);
@@ -236,6 +245,16 @@ impl Replay<'_> {
         }
     }
 
+    /// What has arrived of the listed flows by `now`.
+    fn arrived(&self, now: Time) -> Vec<Arrived> {
+        let of = |number: usize| {
+            let finished = self.flagged(number, sampled::COMPLETE).map(|one| one.time + self.ahead(number));
+            let frames = self.received[number].frame_bytes;
+            Arrived { payload: self.payload(number, now), frames, finished: finished.filter(|&at| at <= now) }
+        };
+        (0..self.listed()).map(of).collect()
+    }
+
     fn seen(&mut self, number: usize, time: Time) -> Seen {
         let last = self.last(number, time);
         let of_tcp = || {
@@ -270,7 +289,7 @@ impl Replay<'_> {
             let transit = Some(Box::new(transit.clone()));
             let end = self.flagged(number, sampled::END).map_or(now, |one| (one.time + ahead).min(now));
             let sender = SenderStats { sent: counters.arrived, ..SenderStats::default() };
-            return FlowResult { end, payload: received.bytes, sender, transit, ..self.answered(number, common) };
+            return FlowResult { end, payload: received.bytes, sender, transit, ..self.answered(number, common, now) };
         }
         let Some(sample) = sample else { return common };
         let mut samples = crate::measure::Samples::default();
@@ -299,29 +318,46 @@ impl Replay<'_> {
         }
     }
 
-    /// The same with the RTTs of answers, if UDP is answered.
-    fn answered(&self, number: usize, common: FlowResult) -> FlowResult {
+    /// The same with the RTTs of answers by `now`, if UDP is answered.
+    fn answered(&self, number: usize, common: FlowResult, now: Time) -> FlowResult {
         if !self.config.udp[number - self.config.flows.len()].params.echo {
             return common;
         }
         let (from, mut found) = (self.config.measured_from(), common);
         let mut rtts = CompactHistogram::default();
+        let (mut last_answered, mut most) = (Time::ZERO, None);
+        let ahead = self.ahead(number);
         for one in self.samples[number].iter().filter(|one| one.flags & sampled::ANSWER != 0) {
             found.min_rtt_us = found.min_rtt_us.min(one.rtt_us);
+            let rtt = Time(one.bytes_acked);
+            if one.time + ahead <= now {
+                most = most.max(Some(rtt));
+                // a millisecond for what a guest takes to send; pings are further apart
+                last_answered = last_answered.max((one.time + ahead).saturating_sub(rtt) + Time::from_millis(1));
+            }
             if one.time > from {
                 found.samples.add(one.rtt_us, 0);
                 rtts.record(Time(one.bytes_acked));
             }
         }
-        FlowResult { rtt_samples: Some(rtts), ..found }
+        let due_by = last_answered.max(now.saturating_sub(patience(most)));
+        let asked = &self.asked[number - self.config.flows.len()];
+        let due = asked.partition_point(|&at| at <= due_by) as u64;
+        FlowResult { rtt_samples: Some(rtts), due: Some(due), ..found }
     }
 
     fn happens(&mut self, due: Due, now: Time) {
         let listed = self.listed();
         match due {
             Due::Started(_) => {
-                let payloads: Vec<u64> = (0..self.config.flows.len()).map(|number| self.payload(number, now)).collect();
-                self.measures.flow_started(now, payloads.into_iter());
+                let arrived = self.arrived(now);
+                self.measures.together.started(now, arrived.into_iter());
+            }
+            Due::Look => {
+                if self.measures.together.next() == now {
+                    let arrived = self.arrived(now);
+                    self.measures.together.look(now, arrived.into_iter());
+                }
             }
             Due::Flow { flow, over: false } => {
                 let before = self.result(flow as usize, self.last(flow as usize, self.config.measured_from()), now);
@@ -414,6 +450,10 @@ impl Replay<'_> {
         if let Some(interval) = self.config.series_interval() {
             agenda.extend((1..=duration.0 / interval.0).map(|point| (Time(point * interval.0), Due::Point)));
         }
+        let starts = (0..self.config.flows.len()).map(|flow| Some(self.flagged(flow, sampled::START)?.time + self.ahead(flow)));
+        if let Some(last) = starts.max().flatten() {
+            agenda.extend((1..=duration.saturating_sub(last).0 / LOOK.0).map(|look| (Time(last.0 + look * LOOK.0), Due::Look)));
+        }
         agenda.sort_unstable();
         agenda
     }
@@ -473,6 +513,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         hops: hops.collect(),
         received: vec![ReceiverStats::default(); senders],
         transits: vec![Transit::default(); config.udp.len()],
+        asked: vec![Vec::new(); config.udp.len()],
         born: BTreeMap::new(),
         measures,
         hop_log: HopLog::default(),

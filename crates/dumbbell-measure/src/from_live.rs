@@ -10,6 +10,7 @@ use crate::hop_log::{Counted as AtHop, HopLog};
 pub use crate::measure::Counted;
 use crate::measure::{Backlog, FlowResult, Measures, Samples, Seen, SeenTcp};
 use crate::outcome::outcome;
+use crate::together::Arrived;
 use crate::Outcome;
 use dumbbell_config::{Classes, FlowConfig, RunConfig, BOTTLENECK};
 use dumbbell_core::histogram::Histogram;
@@ -111,6 +112,8 @@ pub struct Recorder {
     hops_before: Vec<AtHop>,
     begun: Vec<Counted>,
     ended: Vec<Counted>,
+    /// Frames of each flow that had reached the receiver, at looks every [`LOOK`](crate::together::LOOK).
+    looks: Vec<(Time, Vec<u64>)>,
 }
 
 impl Recorder {
@@ -119,8 +122,8 @@ impl Recorder {
         let classes = config.classes();
         let measures = Measures::new(&config, classes.list.len());
         let hops = vec![AtHop::default(); config.hops.len() + 1];
-        let (points, hop_log, begun, ended) = Default::default();
-        Recorder { config, classes, measures, points, hop_log, hops_begun: hops.clone(), hops_before: hops, begun, ended }
+        let (points, hop_log, begun, ended, looks) = Default::default();
+        Recorder { config, classes, measures, points, hop_log, hops_begun: hops.clone(), hops_before: hops, begun, ended, looks }
     }
 
     /// The connection classes of the run.
@@ -153,6 +156,44 @@ impl Recorder {
         }
     }
 
+    /// What has been counted of the flows at `time`, every [`LOOK`](crate::together::LOOK) from the start of the run.
+    pub fn look(&mut self, time: Time, flows: &[Counted]) {
+        self.looks.push((time, flows.iter().map(|flow| flow.received.frame_bytes).collect()));
+    }
+
+    /// Frames of flow `number` that had reached the receiver at `time`, bytes; between two looks they count as spread evenly.
+    fn frames(&self, number: usize, now: Time) -> u64 {
+        let later = self.looks.partition_point(|(time, _)| *time <= now);
+        let (before, from) =
+            later.checked_sub(1).map_or((Time::ZERO, 0), |last| (self.looks[last].0, self.looks[last].1[number]));
+        let Some((after, to)) = self.looks.get(later) else { return from };
+        let part = (now - before).as_secs_f64() / (*after - before).as_secs_f64();
+        from + (to[number].saturating_sub(from) as f64 * part) as u64
+    }
+
+    /// Follows what the flows get in the time that they have in common.
+    fn follow(&mut self, flows: &[Flow]) {
+        let mut starts: Vec<Time> = flows.iter().filter_map(|flow| flow.start).collect();
+        starts.sort_unstable();
+        let arrived = |recorder: &Recorder, now: Time| -> Vec<Arrived> {
+            let of = |(number, flow): (usize, &Flow)| Arrived {
+                payload: flow.payload(now),
+                frames: recorder.frames(number, now),
+                finished: flow.finished.filter(|&at| at <= now),
+            };
+            flows.iter().enumerate().map(of).collect()
+        };
+        for start in starts {
+            let seen = arrived(self, start);
+            self.measures.together.started(start, seen.into_iter());
+        }
+        while self.measures.together.next() <= self.config.run.duration {
+            let now = self.measures.together.next();
+            let seen = arrived(self, now);
+            self.measures.together.look(now, seen.into_iter());
+        }
+    }
+
     /// The run is over.
     pub fn end(&mut self, hops: &[Hop], flows: Vec<Counted>) {
         self.ended.clone_from(&flows);
@@ -174,16 +215,8 @@ impl Recorder {
     /// What was measured after `events` events, with what the senders of the listed `flows` said.
     pub fn finish(mut self, flows: &[Flow], events: u64) -> Outcome {
         let (from, duration) = (self.config.measured_from(), self.config.run.duration);
-        let mut points = std::mem::take(&mut self.points).into_iter().peekable();
-        let mut starts: Vec<Time> = flows.iter().filter_map(|flow| flow.start).collect();
-        starts.sort_unstable();
-        for start in starts {
-            while let Some(point) = points.next_if(|point| point.time < start) {
-                self.take(&point, flows);
-            }
-            self.measures.flow_started(start, flows.iter().map(|flow| flow.payload(start)));
-        }
-        points.for_each(|point| self.take(&point, flows));
+        self.follow(flows);
+        std::mem::take(&mut self.points).iter().for_each(|point| self.take(point, flows));
         for (number, flow) in flows.iter().enumerate() {
             let FlowConfig { params, route, .. } = &self.config.flows[number];
             let ahead = if route.up { Time::ZERO } else { Time(params.base_rtt.0 / 2) };

@@ -10,6 +10,7 @@ pub mod measure;
 pub mod outcome;
 pub mod short_flows;
 pub mod table;
+pub mod together;
 pub mod trace;
 pub mod transit;
 

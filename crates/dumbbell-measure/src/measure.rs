@@ -3,8 +3,9 @@
 use crate::columns::{QueueSeriesRow, QueueStatesRow, SeriesRow};
 use crate::hop_log::HopLog;
 use crate::short_flows::ShortFlows;
+use crate::together::Together;
 use crate::trace::Trace;
-use crate::transit::Transit;
+use crate::transit::{Fate, Transit};
 use dumbbell_config::RunConfig;
 use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::histogram::{CompactHistogram, Count, Histogram};
@@ -91,6 +92,8 @@ pub struct FlowResult {
     pub rtt_samples: Option<CompactHistogram>,
     /// Of UDP.
     pub transit: Option<Box<Transit>>,
+    /// Of UDP with echo: packets that were answered, or whose answer is overdue.
+    pub due: Option<u64>,
     /// Of a stack.
     pub stack: Option<Box<OfStack>>,
     /// What its sender counted.
@@ -112,7 +115,8 @@ impl FlowResult {
         self.stack.as_ref()?.closed.as_ref().map(|(why, at)| (why.as_str(), *at))
     }
 
-    fn seconds(&self) -> f64 {
+    /// How long it was measured.
+    pub(crate) fn seconds(&self) -> f64 {
         self.end.saturating_sub(self.start.max(self.since)).as_secs_f64()
     }
 
@@ -121,6 +125,7 @@ impl FlowResult {
         FlowResult {
             since: before.since,
             payload: self.payload - before.payload,
+            due: self.due.map(|due| due - before.due.unwrap_or(0)),
             sender: self.sender.after(&before.sender),
             receiver: self.receiver.after(&before.receiver),
             counters: self.counters.after(&before.counters),
@@ -159,6 +164,19 @@ impl FlowResult {
     /// P50, P95 and P99 of all RTT samples, ms; NaN if there are none.
     pub fn rtt_percentiles_ms(&self) -> [f64; 3] {
         self.rtt_samples.as_ref().map_or([f64::NAN; 3], rtt_percentiles_ms)
+    }
+
+    /// Packets of UDP that were lost; of others nothing is known.
+    pub fn fate(&self) -> Fate {
+        let (counters, answers) = (&self.counters, self.samples.count);
+        match (self.due, &self.transit) {
+            (Some(due), _) => Fate { lost: due.saturating_sub(answers), known: due.max(answers) },
+            (None, Some(_)) => {
+                let lost = counters.lost();
+                Fate { lost, known: lost + counters.departed - counters.lost_behind }
+            }
+            (None, None) => Fate::default(),
+        }
     }
 
     /// Drops by the queue, packets.
@@ -280,12 +298,10 @@ struct Before {
 
 /// Everything measured so far.
 pub struct Measures {
-    /// Flows of `[[flows]]` that have not started yet.
-    waiting: usize,
     /// Of listed endpoints, by number; empty until the first measured time is over.
     pub results: Vec<FlowResult>,
     /// The same when counting began; empty if that was at the start.
-    begun: Vec<FlowResult>,
+    pub(crate) begun: Vec<FlowResult>,
     queue_begun: QueueCounters,
     /// Of listed endpoints: what was counted on their way when the measured time of the queue began, and when it was over.
     on_way: [Vec<Counted>; 2],
@@ -301,12 +317,8 @@ pub struct Measures {
     before: Vec<Before>,
     /// Counters of the queue at the last point.
     queue_before: QueueCounters,
-    /// When the last flow started, and what each had had acknowledged by then.
-    last_start: Option<(Time, Vec<u64>)>,
-    /// From the start of the last flow until the shares of one interval were first fair.
-    pub convergence: Option<Time>,
-    /// From there until the shares of everything acknowledged since were first fair.
-    pub convergence_cumulative: Option<Time>,
+    /// The time that the flows have in common.
+    pub together: Together,
     /// The time series of the listed flows.
     pub flow_series: Vec<SeriesRow>,
     /// The time series of the queue.
@@ -316,9 +328,6 @@ pub struct Measures {
     /// What the congestion controls of the listed flows believe, if it is recorded.
     pub trace: Option<Box<Trace>>,
 }
-
-/// Shares with a Jain index of at least this count as fair: two flows within a factor of 1.6 (ABE, Khademi et al. 2017).
-const FAIR: f64 = 0.95;
 
 /// Jain's index of fairness, 1/n to 1; NaN if nothing was shared.
 pub fn jain(shares: &[f64]) -> f64 {
@@ -337,7 +346,6 @@ impl Measures {
         let interval = config.series_interval();
         let listed = config.flows.len() + config.udp.len();
         Measures {
-            waiting: config.flows.len(),
             results: Vec::new(),
             begun: Vec::new(),
             queue_begun: QueueCounters::default(),
@@ -349,21 +357,11 @@ impl Measures {
             interval: interval.unwrap_or(Time::ZERO),
             before: vec![Before::default(); if interval.is_some() { listed } else { 0 }],
             queue_before: QueueCounters::default(),
-            last_start: None,
-            convergence: None,
-            convergence_cumulative: None,
+            together: Together::new(config),
             flow_series: Vec::new(),
             queue_series: Vec::new(),
             states: StateSeries::default(),
             trace: config.record.trace.map(|apart| Box::new(Trace::new(apart, config.flows.len()))),
-        }
-    }
-
-    /// A flow of `[[flows]]` started at `now`. From the start of the last one on, convergence is measured. `payloads` are those of the listed flows.
-    pub fn flow_started(&mut self, now: Time, payloads: impl Iterator<Item = u64>) {
-        self.waiting -= 1;
-        if self.waiting == 0 {
-            self.last_start = Some((now, payloads.collect()));
         }
     }
 
@@ -372,16 +370,7 @@ impl Measures {
         let seconds = self.interval.as_secs_f64();
         let time_s = now.as_secs_f64();
         let series = &mut self.flow_series;
-        let first = series.len();
-        let mut tcp_flows = 0;
-        let mut since_entry = Vec::new();
         for (number, Seen { payload, tcp, answered }) in listed.enumerate() {
-            if tcp.is_some() {
-                if let (Some((_, at_entry)), None) = (&self.last_start, self.convergence_cumulative) {
-                    since_entry.push((payload - at_entry[number]) as f64);
-                }
-                tcp_flows += 1;
-            }
             let retransmissions = tcp.map_or(0, |tcp| tcp.retransmissions);
             let before = &mut self.before[number];
             let SeenTcp { srtt_us, cwnd, ssthresh, in_flight, .. } = tcp.unwrap_or_default();
@@ -397,17 +386,6 @@ impl Measures {
                 rtt_ms: answered.mean_ms_since(before.answered),
             });
             *before = Before { payload, retransmissions, answered };
-        }
-        // flows come before UDP, which has no share to converge to
-        if let (Some((entry, _)), true) = (&self.last_start, tcp_flows > 1) {
-            let interval: Vec<f64> = series[first..first + tcp_flows].iter().map(|row| row.goodput_mbit).collect();
-            let since = now.saturating_sub(*entry);
-            if self.convergence.is_none() && since >= self.interval && jain(&interval) >= FAIR {
-                self.convergence = Some(since);
-            }
-            if self.convergence_cumulative.is_none() && jain(&since_entry) >= FAIR {
-                self.convergence_cumulative = Some(since);
-            }
         }
         let before = std::mem::replace(&mut self.queue_before, counts);
         let since = |of: fn(&QueueCounters) -> u64| of(&counts) - of(&before);

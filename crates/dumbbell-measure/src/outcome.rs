@@ -4,6 +4,7 @@ use crate::classes::{self, Totals};
 use crate::columns::{self, Bin, ColumnSpec, Engine, FlowRow, Punctuality, Run, Runs, SeenFlows, Timing};
 use crate::measure::{jain, ms, FlowResult, Measures};
 use crate::table::{Column, Table};
+use crate::together::Common;
 use crate::trace::Trace;
 use crate::transit;
 use dumbbell_config::{cc_name, Classes, RunConfig};
@@ -191,25 +192,35 @@ fn bins_by_class<B: Iterator<Item = (Time, u64)>>(of_classes: impl Iterator<Item
     (0..).zip(of_classes).flat_map(of_class).collect()
 }
 
-/// Figures of the queue and across flows.
-fn summary(measures: &Measures, config: &RunConfig, goodput: &[f64], ratios: [Value; 2], events: u64) -> Map<String, Value> {
+/// Figures of the queue and across flows. `common` is the time that flows have in common.
+fn summary(
+    measures: &Measures,
+    config: &RunConfig,
+    common: Option<&Common>,
+    ratios: [Value; 2],
+    events: u64,
+) -> Map<String, Value> {
     let mut sojourn = Histogram::default();
     measures.queue.sojourn.iter().for_each(|of_class| sojourn.merge(of_class));
     let mut delays = transit::Delays::default();
     measures.results.iter().filter_map(|flow| flow.transit.as_ref()).for_each(|transit| delays.merge(&transit.delays));
+    let mut fate = transit::Fate::default();
+    measures.results.iter().for_each(|flow| fate.merge(flow.fate()));
     let run = Run {
         queue: &measures.queue.all,
         of_discipline: &measures.queue.counters,
         sojourn,
         seconds: config.measured().as_secs_f64(),
         capacity: config.capacity_bits(config.measured_from(), config.run.duration),
-        goodput_mbit: goodput.iter().sum::<f64>(),
-        jain: jain(&goodput[..config.flows.len()]),
-        convergence: measures.convergence,
-        convergence_cumulative: measures.convergence_cumulative,
+        goodput_mbit: measures.results.iter().map(FlowResult::goodput_mbit).sum::<f64>(),
+        jain: common.map_or(f64::NAN, |common| jain(&common.payload[..config.flows.len()])),
+        common_s: common.filter(|_| !config.flows.is_empty()).map(|common| common.seconds),
+        convergence: measures.together.convergence,
+        convergence_cumulative: measures.together.convergence_cumulative,
         retransmissions: measures.results.iter().map(|flow| flow.sender.retransmissions).sum(),
         short_flows: [measures.short_flows.seen, measures.short_flows.kept()],
         events,
+        fate,
         delays_ms: delays.figures_ms(),
         ratios,
     };
@@ -219,8 +230,7 @@ fn summary(measures: &Measures, config: &RunConfig, goodput: &[f64], ratios: [Va
 }
 
 /// One row per listed flow or source of UDP.
-fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, goodput: &[f64]) -> Table {
-    let total: f64 = goodput.iter().sum();
+fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, common: Option<&Common>) -> Table {
     let class_of = classes.of_flow.iter().chain(&classes.of_udp);
     let rows = results.iter().zip(class_of).enumerate().map(|(number, (result, &class))| {
         let udp = || &config.udp[number - config.flows.len()];
@@ -236,8 +246,7 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
             direction: route.direction(),
             base_rtt,
             start_s: result.start.as_secs_f64() - ahead,
-            goodput_mbit: goodput[number],
-            share: if total > 0.0 { goodput[number] / total } else { f64::NAN },
+            share: common.map_or(f64::NAN, |common| common.share(number)),
             rtt_ms: result.rtt_percentiles_ms(),
             delays_ms: result.transit.as_ref().map_or([f64::NAN; 6], |transit| transit.delays.figures_ms()),
             result,
@@ -249,8 +258,8 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, go
 /// Tables and summary of what `measures` holds after `events` events.
 pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, events: u64) -> Outcome {
     measures.settle();
-    let goodput: Vec<f64> = measures.results.iter().map(FlowResult::goodput_mbit).collect();
-    let flows = flows_table(&measures.results, config, classes, &goodput);
+    let common = measures.together.common(&measures.results, &measures.begun);
+    let flows = flows_table(&measures.results, config, classes, common.as_ref());
     let mut totals: Vec<Totals> = std::mem::take(&mut measures.short_totals);
     for (result, &class) in measures.results.iter().zip(classes.of_flow.iter().chain(&classes.of_udp)) {
         totals[usize::from(class)].add(result);
@@ -259,7 +268,8 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
     let of_classes = if hop_log.sojourn.is_empty() { &measures.queue.sojourn } else { &hop_log.sojourn };
     let sojourn = columns::Sojourn::table(&bins_by_class(of_classes.iter().map(Histogram::buckets)));
     let class_rows = classes::table(&classes.list, &totals, of_classes, &config.link_rates(), config.measured());
-    let summary = summary(&measures, config, &goodput, classes::ratios(&classes.list, &class_rows), events);
+    let ratios = classes::ratios(classes, &totals, common.as_ref());
+    let summary = summary(&measures, config, common.as_ref(), ratios, events);
     measures.results = Vec::new();
     // a point stands for the interval before it
     let interval = config.series_interval().unwrap_or(Time::ZERO);

@@ -40,6 +40,34 @@ impl Delays {
     }
 }
 
+/// Packets of UDP that were lost, and all whose fate is known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Fate {
+    /// Lost on the way; of packets that are answered, also those whose answer was.
+    pub lost: u64,
+    /// These and all that arrived, or whose answer did.
+    pub known: u64,
+}
+
+impl Fate {
+    /// Adds those of other packets.
+    pub fn merge(&mut self, other: Fate) {
+        self.lost += other.lost;
+        self.known += other.known;
+    }
+
+    /// The share that was lost; NaN if the fate of no packet is known.
+    pub fn share(self) -> f64 {
+        self.lost as f64 / self.known as f64
+    }
+}
+
+/// How long an answer may take before it counts as lost: three times the largest RTT so far, or, without any, 1 s. irtt waits as long for the last
+/// answers (its default `-w 3x4s`); 1 s is the first retransmission timeout of RFC 6298, section 2.
+pub fn patience(largest_rtt: Option<Time>) -> Time {
+    largest_rtt.map_or(Time::from_secs(1), |rtt| Time(rtt.0.saturating_mul(3)))
+}
+
 /// The packets of one flow as its receiver sees them.
 #[derive(Clone, Debug, Default)]
 pub struct Transit {

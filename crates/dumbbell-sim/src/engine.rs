@@ -228,9 +228,14 @@ impl<N: Net> Engine<N> {
             let ahead = self.net.lines().all[line as usize].ahead;
             let start = start.draw(seed, "udp start", index).saturating_add(ahead);
             let protocol: Box<dyn Protocol> = match &udp.protocol {
-                Some((_, make)) => {
-                    make.make(&ProtocolContext { seed, number: u64::from(number), payload, ecn: false, size: None, app_rate: None })
-                }
+                Some((_, make)) => make.make(&ProtocolContext {
+                    seed,
+                    number: u64::from(number),
+                    payload,
+                    ecn: false,
+                    size: None,
+                    app_rate: None,
+                }),
                 None => Box::new(Udp::new(params, Rng::stream(seed, "udp", index as u64))),
             };
             let stages = build_stages(stages, seed, number as usize)?;
@@ -343,8 +348,9 @@ impl<N: Net> Engine<N> {
             }
         }
         if started && (slot as usize) < self.config.flows.len() {
-            let flows = self.arena.listed(self.config.flows.len());
-            self.measures.flow_started(now, flows.map(|flow| flow.transport.payload()));
+            let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
+            self.measures.together.started(now, listed.map(|one| one.transport.arrived()));
+            self.plan_look();
         }
         Ok(())
     }
@@ -463,6 +469,11 @@ impl<N: Net> Engine<N> {
                 }
                 self.clock.took_point(now);
             }
+            Due::Look => {
+                let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
+                self.measures.together.look(now, listed.map(|one| one.transport.arrived()));
+                self.plan_look();
+            }
             Due::End => {
                 self.clock.set(Due::End, Time::NEVER);
                 self.queue_over = true;
@@ -479,6 +490,12 @@ impl<N: Net> Engine<N> {
             }
         }
         Ok(())
+    }
+
+    /// The next look at what the flows get in the time that they have in common.
+    fn plan_look(&mut self) {
+        let next = self.measures.together.next();
+        self.clock.set(Due::Look, if next > self.config.run.duration { Time::NEVER } else { next });
     }
 
     /// What was counted of the listed endpoints on their way.

@@ -48,6 +48,42 @@ fn constant_udp_on_an_idle_link_takes_the_time_of_its_frame() {
     }
 }
 
+/// Of the flows of a run: what was sent, answered and dropped, and the share that was lost.
+fn fates(found: &Outcome) -> Vec<([u64; 3], f64)> {
+    let flows = &found.tables.flows;
+    let count = |column: &str, row: usize| flows.int(column).unwrap_or_else(|| panic!("no column {column}"))[row];
+    let lost = reals(flows, "loss_share");
+    (0..lost.len()).map(|row| (["sent", "answers", "drops"].map(|column| count(column, row)), lost[row])).collect()
+}
+
+#[test]
+fn what_is_lost_of_udp_is_known_and_what_is_under_way_is_not_lost() {
+    let ping = |gap_ms: u64, rtt_ms: u64, path: Value| json!({"rate": 100 * 8 * 1000 / gap_ms, "size": 100, "echo": true, "base_rtt": rtt_ms * MS, "path": path, "start": {"min": 0, "max": 0}});
+    // for 5 s the queue is full, and drops packets of both; after that the last pings are answered, and none is under way
+    let mut flood = udp(12_000_000, 1514);
+    flood["stop"] = json!(5 * SECOND);
+    let full = must(10, "link", json!({"udp": [flood, ping(95, 20, json!([]))]}));
+    let [([_, _, dropped], lost), ([sent, answers, dropped_pings], lost_pings)] = fates(&full)[..] else { panic!("two flows") };
+    let packets = full.tables.flows.int("packets").expect("a column")[0];
+    assert!(dropped > 500 && dropped_pings > 2 && answers == sent - dropped_pings, "{dropped} {sent} {answers} {dropped_pings}");
+    assert_eq!((lost, lost_pings), (dropped as f64 / (dropped + packets) as f64, dropped_pings as f64 / sent as f64));
+    let runs = Table::row(&full.summary);
+    assert_eq!(reals(&runs, "loss_share"), [(dropped + dropped_pings) as f64 / (dropped + packets + sent) as f64]);
+    assert_eq!(reals(&full.tables.classes, "loss_share"), [lost, lost_pings]);
+    // with an RTT of a second, a hundred are under way at the end, also when counting begins
+    for from in [0, 3 * SECOND] {
+        let far = must(10, "link", json!({"udp": [ping(10, 1000, json!([]))], "record": {"from": from}}));
+        let [([_, answers, 0], lost)] = fates(&far)[..] else { panic!("{:?}", fates(&far)) };
+        assert!(lost == 0.0 && (600..=900).contains(&answers), "{from}: {lost} {answers}");
+    }
+    // of a path that loses everything, each packet is lost a second after it left
+    let none = must(10, "link", json!({"udp": [ping(100, 20, json!([{"name": "loss", "probability": 1.0}]))]}));
+    assert_eq!(fates(&none), [([101, 0, 0], 1.0)]);
+    // flows of TCP have none
+    let tcp = must(2, "link", json!({"flows": [{"cc": {"name": "reno"}}]}));
+    assert!(reals(&tcp.tables.flows, "loss_share")[0].is_nan() && tcp.summary["loss_share"].is_null());
+}
+
 #[test]
 fn every_other_packet_that_waits_for_one_frame_makes_jitter_of_one_frame() {
     // The other source sends half as often. Its packet, of 250 B and so of 0.2 ms, comes first at that instant: the delays of 1514 B alternate

@@ -69,6 +69,54 @@ fn a_packet_finds_the_place_of_one_that_leaves_as_it_arrives() {
     assert_eq!(int(&outcome, "retransmissions", 0), 31);
 }
 
+/// Two flows of which the second starts `later` ms after the first, over flow queues.
+fn latecomer(later: u64) -> Value {
+    let second = with(flow("cubic", 20), "start", json!({"min": later * MS, "max": later * MS}));
+    let mut config = config(20, 20, vec![flow("cubic", 20), second]);
+    config["bottleneck"] = json!({"rate": 20_000_000, "aqm": {"name": "fq_codel"}});
+    config
+}
+
+#[test]
+fn shares_are_those_of_the_time_that_flows_have_in_common() {
+    let late = must(&latecomer(5000));
+    // over its own time the first has a quarter more: it had 5 s alone
+    assert!(real(&late, "goodput_mbit", 0) > 1.2 * real(&late, "goodput_mbit", 1));
+    close(real(&late, "share", 0), 0.5, 0.01, "share");
+    assert!(total(&late, "jain") > 0.9995);
+    assert_eq!(total(&late, "common_s"), 15.0);
+    // the first ends before the second begins
+    let mut apart = latecomer(5000);
+    apart["flows"][0]["size"] = json!(1_000_000);
+    let apart = must(&apart);
+    assert!(["jain", "common_s", "convergence_s", "rate_ratio"].iter().all(|name| apart.summary[*name].is_null()));
+    assert!(real(&apart, "share", 0).is_nan() && real(&apart, "share", 1).is_nan());
+    assert!(real(&apart, "goodput_mbit", 0) > 0.0);
+    // the first ends after 10 s, of which 5 are common
+    let mut stopped = latecomer(5000);
+    stopped["flows"][0]["stop"] = json!(10 * SECOND);
+    let stopped = must(&stopped);
+    close(total(&stopped, "common_s"), 5.0, 0.01, "common time");
+    close(real(&stopped, "share", 0), 0.5, 0.02, "share");
+}
+
+#[test]
+fn convergence_does_not_depend_on_the_series() {
+    let with_interval = |interval: u64| {
+        let mut config = config(30, 20, vec![flow("reno", 100), flow("reno", 100)]);
+        config["flows"][1]["start"] = json!({"min": 2 * SECOND, "max": 2 * SECOND});
+        config["bottleneck"] = json!({"rate": 20_000_000, "aqm": {"name": "fq_codel"}});
+        config["record"] = json!({"interval": interval * MS, "series": interval > 0});
+        let found = must(&config);
+        ["convergence_s", "convergence_cumulative_s", "jain"].map(|name| found.summary[name].clone())
+    };
+    let first = with_interval(50);
+    assert!(first[0].as_f64().is_some_and(|after| after > 0.5 && after < 15.0), "{first:?}");
+    for interval in [200, 1000, 5000] {
+        assert_eq!(with_interval(interval), first, "{interval}");
+    }
+}
+
 #[test]
 fn equal_configurations_give_equal_bits() {
     let noisy = with(with(flow("cubic", 20), "loss", json!(0.01)), "jitter", json!(2 * MS));

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell.exchange.measured import SAME_S, Flow, Measured, of_samples
+from dumbbell.exchange.measured import SAME_S, Floats, Flow, Measured, of_samples
 from dumbbell.results.columns import BINS, COLUMNS, LEAST_BIN, TABLES
 
-VERSION = "import-3"
+VERSION = "import-4"
 """The engine of imported runs; it counts up when the same file gives other tables."""
 # columns that are not real numbers
 _WHOLE = {
@@ -44,8 +44,9 @@ _WORDS = {
 }
 # columns of sessions and of the real clock, which no file has
 _LEFT_OUT = {"flows_seen", "valid", "forwarder", "frames_lost", "ends_waited_ms"}
-_JAIN = 0.95  # from which index on shares are fair, as engines have it
-_ROUNDED_S = 0.001  # the interval of a proposed experiment is in whole ms
+# as engines have it (crates/dumbbell-measure/src/together.rs): from which index on shares are fair, over which window,
+# and for how long they must stay so, s
+_JAIN, _WINDOW_S, _SUSTAINED_S = 0.95, 1.0, 5.0
 
 
 def schema(table: str) -> dict[str, Any]:
@@ -75,7 +76,7 @@ def tables(found: Measured, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
     flows = found.flows
     classes = _classes(flows, config)
     of_class = {number: place for place, members in enumerate(classes) for number in members}
-    total = sum(flow.goodput_mbit for flow in flows)
+    shares = _shares(found, config)
     listed = [
         {
             "flow": number,
@@ -84,7 +85,7 @@ def tables(found: Measured, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
             "direction": flow.direction,
             "base_rtt_ms": _base_rtt(number, config),
             "start_s": flow.start_s,
-            "share": flow.goodput_mbit / total if total > 0 and "goodput_mbit" in flow.figures else None,
+            "share": shares[number],
             "source": flow.ends[0] if flow.ends else None,
             "destination": flow.ends[1] if flow.ends else None,
         }
@@ -156,8 +157,7 @@ def _run(found: Measured, config: dict[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {"goodput_total_mbit": sum(flow.goodput_mbit for flow in flows) if flows else None}
     tcp = [flow for flow in flows if flow.kind == "flows"]
     if tcp:
-        row["jain"] = _jain([flow.goodput_mbit for flow in tcp])
-        row |= _convergence(tcp, found, config)
+        row |= _together(tcp, found, config)
     counted = [flow.figures["retransmissions"] for flow in found.flows if "retransmissions" in flow.figures]
     if counted and len(counted) == len([flow for flow in found.flows if flow.kind == "flows"]):
         row["retransmissions"] = round(sum(counted))
@@ -186,28 +186,100 @@ def _jain(goodputs: list[float]) -> float | None:
     return sum(goodputs) ** 2 / squares if squares > 0 else None
 
 
-def _convergence(flows: list[Flow], found: Measured, config: dict[str, Any]) -> dict[str, float]:
-    """Return the time from the last start until the shares of one interval were first fair, as engines have it.
-
-    The interval is one of several flows and begins after the last one came to the queue, half a base RTT after its
-    start at the sender. The time is known to an interval: nothing is returned where the experiment has another one than
-    the file.
-    """
-    if len(flows) < 2 or abs(found.interval_s - config["record"]["interval"] / 1e9) > _ROUNDED_S:
-        return {}
+def _common(found: Measured, config: dict[str, Any]) -> tuple[float, float] | None:
+    """Return begin and end of the time that the TCP flows have in common; without any, the whole measurement."""
+    tcp = [(number, flow) for number, flow in enumerate(found.flows) if flow.kind == "flows"]
+    if not tcp:
+        return 0.0, found.duration_s
+    # a flow comes to the queue half a base RTT after its start at the sender
     ahead = 0.0 if found.source.get("taken") == "near the receiver" else 0.5e-3
-    last = max(flow.start_s + ahead * _base_rtt(number, config) for number, flow in enumerate(flows))
-    rows = [flow.series.select("time_s", "goodput_mbit") for flow in flows if "goodput_mbit" in flow.series.columns]
-    if len(rows) < len(flows):
-        return {}
-    shares = pl.concat(rows).group_by("time_s", maintain_order=True).agg("goodput_mbit").sort("time_s")
-    begun = 0.0
-    for time, values in shares.iter_rows():
-        whole = begun >= last - SAME_S and len(values) == len(flows) and None not in values
-        if whole and (_jain(values) or 0.0) >= _JAIN:
-            return {"convergence_s": time - last}
-        begun = time
-    return {}
+    begin = max(flow.start_s + ahead * _base_rtt(number, config) for number, flow in tcp)
+    end = min((flow.end_s for _, flow in tcp if flow.is_over), default=found.duration_s)
+    return (begin, end) if end > begin else None
+
+
+def _got(found: Measured, config: dict[str, Any]) -> list[float | None]:
+    """Return the mean goodput of each flow in the time that the TCP flows have in common; None where no file says it.
+
+    Flows that were measured over equal times have their goodputs; of others the series have what each got together.
+    """
+    common = _common(found, config)
+    known = [float(flow.figures["goodput_mbit"]) if "goodput_mbit" in flow.figures else None for flow in found.flows]
+    tcp = [flow for flow in found.flows if flow.kind == "flows"]
+    starts, ends = [flow.start_s for flow in tcp], [flow.end_s for flow in tcp]
+    spread = max(starts, default=0.0) - min(starts, default=0.0) + max(ends, default=0.0) - min(ends, default=0.0)
+    if common is None or len(tcp) < 2 or spread <= found.interval_s:
+        return known if common is not None else [None] * len(known)
+    got: list[float | None] = []
+    for flow in found.flows:
+        if "goodput_mbit" not in flow.series.columns:
+            return [None] * len(known)
+        inside = (pl.col("time_s") - found.interval_s >= common[0] - SAME_S) & (pl.col("time_s") <= common[1] + SAME_S)
+        mean = flow.series.filter(inside)["goodput_mbit"].mean()
+        got.append(float(mean) if isinstance(mean, int | float) else None)
+    return got
+
+
+def _shares(found: Measured, config: dict[str, Any]) -> list[float | None]:
+    got = _got(found, config)
+    total = sum(value or 0.0 for value in got)
+    return [value / total if total > 0 and value is not None else None for value in got]
+
+
+def _together(flows: list[Flow], found: Measured, config: dict[str, Any]) -> dict[str, float | None]:
+    """Return Jain's index, the time that TCP flows have in common, and when their shares became fair and stayed so.
+
+    Windows are whole intervals of the file, about a second of them, and begin with the first interval after the last
+    start. A file whose intervals are longer than a second does not tell when shares converged.
+    """
+    common, got = _common(found, config), _got(found, config)
+    own = [value for value, flow in zip(got, found.flows, strict=True) if flow.kind == "flows" and value is not None]
+    row: dict[str, float | None] = {"jain": _jain(own) if len(own) == len(flows) else None}
+    if common is None:
+        return row
+    row["common_s"] = common[1] - common[0]
+    carried = all(flow.carried is not None for flow in flows)
+    frames = [
+        flow.carried.select("time_s", rate="mbit")
+        if carried and flow.carried is not None
+        else flow.series.select("time_s", rate="goodput_mbit")
+        for flow in flows
+        if carried or "goodput_mbit" in flow.series.columns
+    ]
+    if len(frames) < max(2, len(flows)) or found.interval_s > _WINDOW_S + SAME_S:
+        return row
+    rates = pl.concat(frames).group_by("time_s", maintain_order=True).agg("rate").sort("time_s")
+    inside = (pl.col("time_s") - found.interval_s >= common[0] - SAME_S) & (pl.col("time_s") <= common[1] + SAME_S)
+    looks = rates.filter(inside, pl.col("rate").list.len() == len(flows)).drop_nulls()
+    if looks.is_empty():
+        return row
+    shares = np.array(looks["rate"].to_list(), dtype=np.float64)
+    begins = looks["time_s"].to_numpy() - found.interval_s - common[0]
+    return row | _convergence(shares, begins, found.interval_s)
+
+
+def _convergence(shares: Floats, begins: Floats, interval_s: float) -> dict[str, float | None]:
+    """Return when shares were fair for good, and when those of all since the start were, of rates by interval and flow.
+
+    `begins` are the starts of the intervals, s since the last flow came.
+    """
+    size = max(1, round(_WINDOW_S / interval_s))
+    cumulative = np.cumsum(shares, axis=0)
+    first = next((n for n, each in enumerate(cumulative.tolist()) if (_jain(each) or 0.0) >= _JAIN), None)
+    since = None
+    found = None
+    for last in range(size - 1, len(shares)):
+        if (_jain(shares[last - size + 1 : last + 1].sum(axis=0).tolist()) or 0.0) < _JAIN:
+            since = None
+            continue
+        since = last - size + 1 if since is None else since
+        if begins[last] + interval_s - begins[since] >= _SUSTAINED_S - SAME_S:
+            found = float(begins[since])
+            break
+    return {
+        "convergence_s": found,
+        "convergence_cumulative_s": None if first is None else float(begins[first]) + interval_s,
+    }
 
 
 def _class(place: int, members: list[Flow], numbers: list[int], config: dict[str, Any]) -> dict[str, Any]:

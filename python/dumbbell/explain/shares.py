@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,6 +17,7 @@ from dumbbell.explain.senders import round_trips, told
 _BINS = 20  # into which a short run is cut; longer ones have bins of 1 s
 _LEAST_BINS = 4
 _EVEN = 0.1  # distance from the equal share up to which shares are called even
+_SUSTAINED_S = 5.0  # how long shares must stay fair, as `describe convergence_s` says
 _SINCE = 0.7  # share of the time within which what holds to its end has to have begun
 _MOST_FLOWS = 6
 
@@ -27,11 +29,15 @@ def all_facts(run: Observed) -> Iterator[Fact]:
     rivals = len({one.group.get("direction") for one in flows}) == 1  # data both ways share no link
     if rivals and 2 <= len(flows) <= _MOST_FLOWS and run.has_series:
         yield from _over_time(run)
-    if rivals and len(flows) >= 2 and "convergence_s" in run.run and run.tables["series"].height:
-        after = run.run["convergence_s"]
-        yield facts.Converged(None if after is None or math.isnan(after) else float(after), run.stored_interval_s)
+    watched = _known(run.run.get("common_s"))
+    if rivals and len(flows) >= 2 and watched is not None and watched >= _SUSTAINED_S:
+        yield facts.Converged(_known(run.run.get("convergence_s")), watched)
     yield from _short(run)
     yield from _udp(run)
+
+
+def _known(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else float(value)
 
 
 def _shares(run: Observed) -> Iterator[Fact]:
@@ -41,21 +47,32 @@ def _shares(run: Observed) -> Iterator[Fact]:
         row = listed[flow] if flow < len(listed) else None
         goodput = None if row is None else row["goodput_mbit"]
         if row is not None and run.is_tcp(flow) and goodput is not None and not math.isnan(goodput):  # it was measured
-            rows.append((name, float(row["goodput_mbit"]), flow, float(row["start_s"])))
+            rows.append((name, float(goodput), flow, float(row["start_s"]), row.get("completion_s"), row["share"]))
     if not rows:
         return
-    rows.sort(key=lambda one: -one[1])
-    names, goodputs, numbers, starts = zip(*rows, strict=True)
+    own = _own_times(run, rows)
+    ranks = [-1.0 if one[5] is None or math.isnan(one[5]) else one[5] for one in rows]
+    # who got most of what they shared first; flows that share nothing, by their goodputs
+    order = sorted(range(len(rows)), key=lambda place: (-ranks[place] if own else 0.0, -rows[place][1]))
+    names, goodputs, numbers, _, _, portions = zip(*(rows[place] for place in order), strict=True)
     jain = run.run.get("jain")
-    own = len({max(start, run.measured_from_s) for start in starts}) > 1 and max(starts) > 0.05 * run.duration_s
     ways = tuple(str(run.members[flow][1].get("direction") or "") for flow in numbers)
     both = len(set(ways)) > 1
     several = len(rows) > 1 and jain is not None and not math.isnan(jain) and not both
-    total = sum(goodputs)
     # of TCP alone: UDP has a sentence of its own
-    shares = tuple(one / total if total > 0 else 0.0 for one in goodputs)
+    got = goodputs if None in portions or any(map(math.isnan, portions)) else portions
+    total = sum(one or 0.0 for one in got)
+    shares = tuple((one or 0.0) / total if total > 0 else 0.0 for one in got)
     fair = float(jain) if several and jain is not None else None
-    yield facts.Shares(names, goodputs, shares, numbers, fair, own, ways if both else ())
+    common_s = _known(run.run.get("common_s")) if own else None
+    yield facts.Shares(names, goodputs, shares, numbers, fair, own, ways if both else (), common_s)
+
+
+def _own_times(run: Observed, rows: list[tuple[Any, ...]]) -> bool:
+    """Return whether flows were measured over unlike times: by more than a hundredth of the run."""
+    starts = [max(start, run.measured_from_s) for _, _, _, start, _, _ in rows]
+    ends = [run.duration_s if _known(done) is None else start + done for _, _, _, start, done, _ in rows]
+    return bool(max(max(starts) - min(starts), max(ends) - min(ends)) > 0.01 * run.duration_s)
 
 
 def bin_s(run: Observed) -> float:

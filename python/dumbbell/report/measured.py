@@ -102,11 +102,8 @@ def _has_values(column: pl.Series) -> bool:
 
 
 def label(name: str, table: str) -> str:
-    """Return a measure in words with its unit; of a sum that may exceed the rate of the link also why it may."""
-    text = axis_label(name, table)
-    if name == "goodput_total_mbit":
-        return text.replace("sum of flows", "sum of flows, each over its own time")
-    return text
+    """Return a measure in words with its unit."""
+    return axis_label(name, table)
 
 
 def rounded(values: pl.Series) -> list[float | int | None]:

@@ -1,5 +1,6 @@
 //! Table `classes`.
 
+use super::runs::LOST;
 use super::{columns, Delays, Rtts, Waits, FRAMES, IN_QUEUE, MEASURED, SAMPLED, SENDERS, TIMED};
 use crate::classes::Totals;
 use crate::measure::ms;
@@ -83,5 +84,8 @@ columns! {
         sojourn: Waits = |row| row.sojourn;
         /// the packets of the class
         delays: Delays = |row| &row.delays_ms, by TIMED, digest false;
+        /// Share of the packets of UDP of the class that were lost on the way, of those whose fate is known.
+        #[doc = LOST]
+        loss_share: f64 = |row| row.totals.fate.share(), label "share of lost packets of UDP", by TIMED, digest false;
     }
 }

@@ -1,7 +1,7 @@
 //! Table `flows`.
 
-use super::runs::JITTER;
-use super::{columns, Binned, Delays, Engine, AT_QUEUE, FRAMES, IN_QUEUE, MEASURED, SAMPLED, SENDERS, SIM, TIMED};
+use super::runs::{JITTER, LOST};
+use super::{columns, Binned, Delays, Engine, AT_QUEUE, FRAMES, IN_QUEUE, MEASURED, SAMPLED, SENDERS, SIM, TIMED, TOGETHER};
 use crate::measure::{mean, ms, FlowResult};
 use dumbbell_core::units::Time;
 
@@ -31,9 +31,7 @@ pub struct FlowRow<'a> {
     pub base_rtt: Time,
     /// On its own clock.
     pub start_s: f64,
-    /// Payload over its lifetime.
-    pub goodput_mbit: f64,
-    /// Of the goodput of all.
+    /// Of the payload of all in the time that flows have in common.
     pub share: f64,
     /// Percentiles of its RTT samples.
     pub rtt_ms: [f64; 3],
@@ -60,13 +58,14 @@ columns! {
         start_s: f64 = |row| row.start_s, unit "s", label "start";
         /// Payload that was acknowledged (UDP: received; dumbbell shell: that left the link) over the measured time.
         #[doc = MEASURED]
-        goodput_mbit: f64 = |row| row.goodput_mbit, unit "Mbit/s", label "goodput";
+        goodput_mbit: f64 = |row| row.result.goodput_mbit(), unit "Mbit/s", label "goodput";
         /// Frames that reached the receiver over the measured time, retransmissions included.
         #[doc = FRAMES]
         #[doc = MEASURED]
         throughput_mbit: f64 = |row| row.result.throughput_mbit(), unit "Mbit/s", label "throughput";
-        /// Goodput over the goodput of all flows and UDP of the run.
-        share: f64 = |row| row.share;
+        /// Payload acknowledged (UDP: received) over that of all flows and UDP of the run.
+        #[doc = TOGETHER]
+        share: f64 = |row| row.share, label "share of goodput in common time";
         /// Mean of the smoothed RTT.
         #[doc = SAMPLED]
         /// Of UDP with echo: of all answers, not smoothed; NaN for UDP without echo.
@@ -149,6 +148,9 @@ columns! {
             label "jitter of UDP", by TIMED, digest false;
         /// the packets of the flow
         delays: Delays = |row| &row.delays_ms, by TIMED, digest false;
+        /// Share of the packets of a source of UDP that were lost on the way, of those whose fate is known.
+        #[doc = LOST]
+        loss_share: f64 = |row| row.result.fate().share(), label "share of lost packets of UDP", by TIMED, digest false;
         /// What ended slow start first: `loss`, `ecn`, `timeout`, `sce`, `threshold` (`hosts.initial_ssthresh`), HyStart's `delay` or `train`; of
         /// BBR's STARTUP `plateau` (the rate grew no more), `loss` or `ecn`. Empty before it ended, for UDP, and on other engines than the
         /// simulator. An end that was undone counts.

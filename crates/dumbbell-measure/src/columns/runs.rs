@@ -1,7 +1,8 @@
 //! Table `runs`: figures of the queue and across flows.
 
-use super::{columns, Binned, FRAMES, IN_QUEUE, REAL, SENDERS, TIMED};
+use super::{columns, Binned, FRAMES, IN_QUEUE, REAL, SENDERS, TIMED, TOGETHER};
 use crate::measure::ms;
+use crate::transit::Fate;
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::units::Time;
@@ -32,6 +33,8 @@ columns! {
         sojourn_max_ms: f64 = |all| ms(all.max()), unit "ms", label "time in queue, maximum";
     }
 }
+
+pub(super) const LOST: &str = "Of a ping, whose packets are answered, lost is also one whose answer did not come: a later one did, or it took more than three times the largest RTT so far (1 s if there was none). NaN without UDP.";
 
 columns! {
     /// One-way delays of UDP and the mean of its jitter, from [`Delays::figures_ms`](crate::transit::Delays::figures_ms).
@@ -73,9 +76,11 @@ pub struct Run<'a> {
     pub goodput_mbit: f64,
     /// Jain's index; NaN if nothing was shared.
     pub jain: f64,
-    /// From the start of the last flow until the shares of one interval were first fair.
+    /// How long flows were there together, s.
+    pub common_s: Option<f64>,
+    /// From the start of the last flow until shares were fair and stayed so.
     pub convergence: Option<Time>,
-    /// The same of everything acknowledged since.
+    /// The same until the shares of everything that arrived since were first fair.
     pub convergence_cumulative: Option<Time>,
     /// Of all flows.
     pub retransmissions: u64,
@@ -83,6 +88,8 @@ pub struct Run<'a> {
     pub short_flows: [u64; 2],
     /// Events that were handled.
     pub events: u64,
+    /// Packets of UDP that were lost.
+    pub fate: Fate,
     /// One-way delays and jitter of UDP.
     pub delays_ms: [f64; 6],
     /// Ratios of rate and window of the first class of flows to the second.
@@ -108,13 +115,21 @@ columns! {
         throughput_mbit: f64 = |run| run.queue.bytes as f64 * 8e-6 / run.seconds, unit "Mbit/s", label "throughput";
         /// Sum of the goodputs of flows and UDP, each over its own lifetime: with late starts it can exceed the rate. Without short flows. What
         /// the link carried is throughput_mbit.
-        goodput_total_mbit: f64 = |run| run.goodput_mbit, unit "Mbit/s", label "goodput, sum of flows";
+        goodput_total_mbit: f64 = |run| run.goodput_mbit, unit "Mbit/s",
+            label "goodput, sum of flows, each over its own time";
         /// Jain's index of fairness of the goodput of all flows, 1/n to 1; UDP and short flows do not count.
+        #[doc = TOGETHER]
         jain: Option<f64> = |run| (!run.jain.is_nan()).then_some(run.jain), label "Jain's index", by SENDERS;
-        /// From the start of the last flow until Jain's index of the goodput in one interval of the series was first 0.95 or more; null if it
-        /// never was.
-        convergence_s: Option<f64> = |run| run.convergence.map(Time::as_secs_f64), unit "s", label "time to convergence", by SENDERS;
-        /// The same for everything that was acknowledged since the last flow started.
+        /// How long all flows of [[flows]] were there together: from the start of the last one, or from record.from if that is later, until the
+        /// first ended or the run was over; null if one ended before another began.
+        common_s: Option<f64> = |run| run.common_s, unit "s", label "time that flows have in common", by SENDERS, digest false;
+        /// From the start of the last flow until flows share fairly and go on to do so: until the start of the first 5 s in which Jain's index
+        /// of the frames that reached the receivers is 0.95 or more in every window of 1 s. Windows begin every 100 ms, whatever
+        /// record.interval is. Null if that did not happen before the first flow ended or the run was over: later than common_s - 5 s, or never.
+        convergence_s: Option<f64> = |run| run.convergence.map(Time::as_secs_f64), unit "s",
+            label "time to convergence (1-s windows, fair for 5 s)", by SENDERS;
+        /// From the start of the last flow until Jain's index of all frames that reached the receivers since then was first 0.95 or more, looked
+        /// at every 100 ms; null if it was not before the first flow ended or the run was over.
         convergence_cumulative_s: Option<f64> = |run| run.convergence_cumulative.map(Time::as_secs_f64), unit "s",
             label "time to convergence, cumulative", by SENDERS;
         /// Packets of all traffic that left the link in the whole run.
@@ -157,9 +172,13 @@ columns! {
         events: u64 = |run| run.events, unit "events";
         /// all packets of UDP
         delays: Delays = |run| &run.delays_ms, by TIMED, digest false;
-        /// throughput_mbit of the first class of flows over that of the second; null unless there are two.
+        /// Share of the packets of all UDP that were lost on the way, of those whose fate is known.
+        #[doc = LOST]
+        loss_share: f64 = |run| run.fate.share(), label "share of lost packets of UDP", by TIMED, digest false;
+        /// Mean throughput of the members of the first class of flows over that of the second; null unless there are two.
+        #[doc = TOGETHER]
         rate_ratio: Value = |run| run.ratios[0].clone(), label "ratio of rates", by SENDERS;
-        /// window_kb of the first class of flows over that of the second; null unless there are two.
+        /// rate_ratio times the ratio of base RTT plus mean time in queue of the two classes; null unless there are two.
         window_ratio: Value = |run| run.ratios[1].clone(), label "ratio of windows", by SENDERS;
     }
 }

@@ -1,5 +1,5 @@
 //! What happens at given times: changes of rate, samples, begin and end of what is measured of the endpoints of each base RTT, points of the
-//! series, the end of the queue's measurement, arrivals of short flows, the start of the queue's measurement. At one instant in this order.
+//! series, looks at the time that flows have in common, the end of the queue's measurement, arrivals of short flows, the start of the queue's measurement. At one instant in this order.
 
 use crate::config::{RunConfig, SAMPLE_INTERVAL};
 use crate::min_tree::MinTree;
@@ -14,6 +14,8 @@ pub enum Due {
     Sample(usize),
     /// A point of the time series.
     Series,
+    /// A look at what has arrived in the time that the flows have in common.
+    Look,
     /// The queue's measured time is over.
     End,
     /// A short flow of this process arrives.
@@ -37,7 +39,7 @@ impl Clock {
     pub fn new(config: &RunConfig, aheads: &[Time]) -> Clock {
         let duration = config.run.duration;
         let mut clock = Clock {
-            times: MinTree::new(aheads.len() + 4 + config.web.len()),
+            times: MinTree::new(aheads.len() + 5 + config.web.len()),
             lines: aheads.len(),
             processes: config.web.len(),
             series_interval: config.series_interval().unwrap_or(Time::NEVER),
@@ -61,9 +63,10 @@ impl Clock {
             Due::Rate => 0,
             Due::Sample(line) => 1 + line,
             Due::Series => 1 + self.lines,
-            Due::End => 2 + self.lines,
-            Due::Arrival(process) => 3 + self.lines + process,
-            Due::Begin => 3 + self.lines + self.processes,
+            Due::Look => 2 + self.lines,
+            Due::End => 3 + self.lines,
+            Due::Arrival(process) => 4 + self.lines + process,
+            Due::Begin => 4 + self.lines + self.processes,
         }
     }
 
@@ -84,9 +87,10 @@ impl Clock {
             0 => Due::Rate,
             index if index <= self.lines => Due::Sample(index - 1),
             index if index == 1 + self.lines => Due::Series,
-            index if index == 2 + self.lines => Due::End,
-            index if index == 3 + self.lines + self.processes => Due::Begin,
-            index => Due::Arrival(index - 3 - self.lines),
+            index if index == 2 + self.lines => Due::Look,
+            index if index == 3 + self.lines => Due::End,
+            index if index == 4 + self.lines + self.processes => Due::Begin,
+            index => Due::Arrival(index - 4 - self.lines),
         }
     }
 

@@ -7,7 +7,7 @@ use super::net::Way;
 use super::transport::{Ends, WayBack};
 use crate::measure::{Answered, FlowResult, OfStack, Samples, Seen, SeenTcp};
 use crate::protocol::{Answer, Datagram, Outlet, Protocol, Return, Told};
-use crate::transit::Transit;
+use crate::transit::{patience, Transit};
 use dumbbell_core::cc::exit::Said;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::log::{Belief, Hears, Log, Speech};
@@ -16,6 +16,7 @@ use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{ack_flag, Ack, Block, Network};
 use dumbbell_core::units::Time;
 use dumbbell_measure::trace::Trace;
+use std::collections::VecDeque;
 
 /// Answers that have come back.
 pub struct Answers {
@@ -25,6 +26,28 @@ pub struct Answers {
     pub least_us: u32,
     /// All since the start.
     pub all: Answered,
+    /// The largest RTT since the start.
+    most: Option<Time>,
+    /// Packets up to the last that was answered, and when each of the later ones was sent, by number; not of a transport.
+    due: u64,
+    awaited: VecDeque<(u64, Time)>,
+}
+
+impl Answers {
+    /// An answer to packet `number` has come after `rtt`.
+    fn take(&mut self, number: u64, rtt: Time) {
+        self.most = self.most.max(Some(rtt));
+        while self.awaited.front().is_some_and(|&(earlier, _)| earlier <= number) {
+            self.awaited.pop_front();
+            self.due += 1;
+        }
+    }
+
+    /// Packets that were answered, or whose answer is overdue at `now`.
+    fn due(&self, now: Time) -> u64 {
+        let patience = patience(self.most);
+        self.due + self.awaited.partition_point(|&(_, sent)| sent.saturating_add(patience) <= now) as u64
+    }
 }
 
 impl Default for Answers {
@@ -34,6 +57,9 @@ impl Default for Answers {
             samples: Samples::default(),
             least_us: u32::MAX,
             all: Answered::default(),
+            most: None,
+            due: 0,
+            awaited: VecDeque::new(),
         }
     }
 }
@@ -73,6 +99,8 @@ struct Sending<'a, N: Network> {
     packet: Packet,
     sent: &'a mut u64,
     fresh: Option<&'a mut Vec<(u64, bool)>>,
+    /// Packets whose answer is awaited, and the time.
+    awaited: Option<(&'a mut VecDeque<(u64, Time)>, Time)>,
 }
 
 impl<N: Network> Outlet for Sending<'_, N> {
@@ -80,6 +108,9 @@ impl<N: Network> Outlet for Sending<'_, N> {
         *self.sent += 1;
         if let Some(fresh) = &mut self.fresh {
             fresh.push((number, false));
+        }
+        if let Some((awaited, now)) = &mut self.awaited {
+            awaited.push_back((number, *now));
         }
         self.port.send(Packet { seq: number, len: length, ecn, ..self.packet });
     }
@@ -213,7 +244,9 @@ impl Ends for Other {
                 break;
             }
             let fresh = self.is_transport.then_some(&mut self.fresh);
-            self.protocol.on_timer(now, &mut Sending { port, packet, sent: &mut self.sent, fresh });
+            let answers = self.answers.as_deref_mut().filter(|_| !self.is_transport);
+            let awaited = answers.map(|answers| (&mut answers.awaited, now));
+            self.protocol.on_timer(now, &mut Sending { port, packet, sent: &mut self.sent, fresh, awaited });
         }
         self.look(now);
         begins
@@ -241,7 +274,10 @@ impl Ends for Other {
     #[inline(never)]
     fn on_back(&mut self, answer: &Ack, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Way) -> Time {
         let rtt = Time(now.0.wrapping_sub(answer.ack));
-        if let Some(Answers { rtts, samples, least_us, all }) = self.answers.as_deref_mut() {
+        let value = u64::from(answer.tsval) << 32 | u64::from(answer.tsecr);
+        if let Some(answers) = self.answers.as_deref_mut() {
+            answers.take(value, rtt);
+            let Answers { rtts, samples, least_us, all, .. } = answers;
             let micros = micros(rtt);
             // a transport is asked for what it believes instead
             if !self.is_transport {
@@ -253,7 +289,6 @@ impl Ends for Other {
                 rtts.record(rtt);
             }
         }
-        let value = u64::from(answer.tsval) << 32 | u64::from(answer.tsecr);
         let (length, ecn) = (answer.window as u16, Ecn::from_bits(answer.flags));
         self.protocol.on_answer(&Answer { value, length, ecn }, rtt, now);
         self.look(now);
@@ -271,6 +306,10 @@ impl Ends for Other {
 
     fn counted(&self) -> (u64, ReceiverStats) {
         (self.sent, self.received)
+    }
+
+    fn finished(&self) -> Option<Time> {
+        self.complete
     }
 
     fn tell(&mut self, _said: &mut Said, listener: &mut impl Log, slot: u32, now: Time) {
@@ -312,7 +351,14 @@ impl Ends for Other {
         let common = FlowResult { end, payload: self.payload(), receiver: self.received, ..common };
         let Some(told) = self.protocol.told() else {
             let samples = answers.map_or(Samples::default(), |answers| answers.samples);
-            return FlowResult { samples, min_rtt_us: answers.map_or(u32::MAX, |answers| answers.least_us), sender, ..common };
+            let due = answers.map(|answers| answers.due(now));
+            return FlowResult {
+                due,
+                samples,
+                min_rtt_us: answers.map_or(u32::MAX, |answers| answers.least_us),
+                sender,
+                ..common
+            };
         };
         let Told { lost, probes, reductions, .. } = told;
         let closed = self.closed.and_then(|at| self.protocol.closed().map(|why| (why.to_owned(), at - self.started)));

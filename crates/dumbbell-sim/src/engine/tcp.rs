@@ -184,6 +184,10 @@ impl Ends for Tcp {
         (self.sender.stats().sent_all(), self.receiver.stats)
     }
 
+    fn finished(&self) -> Option<Time> {
+        self.sender.finished
+    }
+
     fn is_done(&self) -> bool {
         self.sender.phase == Phase::Done
     }

@@ -15,6 +15,7 @@ use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::tcp::{Ack, Block, Network};
 use dumbbell_core::units::Time;
+use dumbbell_measure::together::Arrived;
 use dumbbell_measure::trace::Trace;
 
 /// The way back from a receiver, at one instant.
@@ -62,6 +63,14 @@ pub trait Ends {
 
     /// Packets that the sender has sent, and what the receiver has counted.
     fn counted(&self) -> (u64, ReceiverStats);
+
+    /// When the last byte of what its application sends was acknowledged, if it was.
+    fn finished(&self) -> Option<Time>;
+
+    /// What has arrived since its start.
+    fn arrived(&self) -> Arrived {
+        Arrived { payload: self.payload(), frames: self.counted().1.frame_bytes, finished: self.finished() }
+    }
 
     /// Its sender has nothing more to do.
     fn is_done(&self) -> bool {
@@ -188,6 +197,10 @@ impl Ends for Transport {
 
     fn counted(&self) -> (u64, ReceiverStats) {
         of!(self, one => one.counted())
+    }
+
+    fn finished(&self) -> Option<Time> {
+        of!(self, one => one.finished())
     }
 
     fn is_done(&self) -> bool {

@@ -106,7 +106,10 @@ class Signals(OfQueue):
 
 @dataclass(frozen=True)
 class Shares(Fact):
-    """Goodput of the flows over the measured time of each, largest first; Jain's index of TCP, if there are several."""
+    """Goodput of the flows over the measured time of each, and their shares; Jain's index of TCP, if there are several.
+
+    Shares are of what the flows got in the time that they had in common. The largest comes first.
+    """
 
     rank: ClassVar[Rank] = Rank.RESULT
     names: tuple[str, ...]
@@ -118,6 +121,8 @@ class Shares(Fact):
     """Whether the flows were measured over unlike times."""
     ways: tuple[str, ...] = ()
     """Which way the data of each flow went, if not all went the same."""
+    common_s: float | None = None
+    """The time that flows had in common; None if that is the measured time of each, or they had none."""
 
     def said(self) -> str:
         """Say `BBRv3 got 70 % of the goodput (13.9 Mbit/s), CUBIC 30 % (5.96 Mbit/s)`."""
@@ -127,16 +132,24 @@ class Shares(Fact):
         if self.ways:
             each = zip(self.names, self.goodput_mbit, self.ways, strict=True)
             return f"goodputs were {listed([f'{rate(mbit)} {way} for {name}' for name, mbit, way in each])}{own}."
+        if self.own_time and self.common_s is None:
+            own = listed([f"{name} {rate(mbit)}" for name, mbit in zip(self.names, self.goodput_mbit, strict=True)])
+            return f"goodputs were {own}, each over its own time; the flows had no time in common."
         rows = list(zip(self.names, self.share, self.goodput_mbit, strict=True))
-        (name, share, mbit), *others = rows
+        (name, share, _), *others = rows
         shown = others if len(others) <= 5 else [*others[:2], others[-1]]
-        of = [f"{name} got {percent(share)} of the goodput ({rate(mbit)})"]
-        of += [f"{name} {percent(share)} ({rate(mbit)})" for name, share, mbit in shown]
+        ahead = "" if self.common_s is None else f"in the {lasting(self.common_s)} that all had in common "
+        rates = [f" ({rate(mbit)})" * (self.common_s is None) for _, _, mbit in [rows[0], *shown]]
+        of = [f"{ahead}{name} got {percent(share)} of the goodput{rates[0]}"]
+        of += [f"{name} {percent(share)}{own}" for (name, share, _), own in zip(shown, rates[1:], strict=True)]
         text = listed(of)
         if len(shown) < len(others):
             text = f"{text}, the least of {len(rows)}"
         fair = f" Jain's index is {self.jain:.3f}." if self.jain is not None else ""
-        return f"{text}{own}.{fair}"
+        if self.common_s is not None:
+            goodputs = listed([f"{name} {rate(mbit)}" for name, _, mbit in [rows[0], *shown]])
+            return f"{text}.{fair} Goodputs, each over its own time, were {goodputs}."
+        return f"{text}.{fair}"
 
 
 @dataclass(frozen=True)
@@ -194,18 +207,23 @@ class Even(Fact):
 
 @dataclass(frozen=True)
 class Converged(Fact):
-    """When the goodputs of one interval were first fair, from the start of the last flow; None if never."""
+    """When shares were fair and stayed so, from the start of the last flow; None if they did not."""
 
     rank: ClassVar[Rank] = Rank.RESULT
     after_s: float | None
-    interval_s: float
+    watched_s: float
+    """The time that all flows had in common, from the last start on."""
 
     def said(self) -> str:
-        """Say `Jain's index of 1 s first reached 0.95 …`."""
-        index = f"Jain's index of the goodput in {lasting(self.interval_s)}"
+        """Say `The flows converged 2.4 s after the last start: …`."""
+        fair = "Jain's index in windows of 1 s"
         if self.after_s is None:
-            return f"from the last start on, {index} stayed below 0.95: by that measure the flows did not converge."
-        return f"{lasting(self.after_s)} after the last start, {index} first reached 0.95."
+            return (
+                f"the flows did not converge in the {lasting(self.watched_s)} after the last start: {fair} was never "
+                "0.95 or more for 5 s on end."
+            )
+        after = f"{lasting(self.after_s)} after the last start" if self.after_s > 0 else "at the last start"
+        return f"the flows converged {after}: from then on, {fair} was 0.95 or more for at least 5 s."
 
 
 @dataclass(frozen=True)
