@@ -266,10 +266,13 @@ def queue(found: Measured, way: str, speed: float) -> Fact:
     if tcp and pings and max(tcp) > _FLOW_QUEUE_MS + _FLOW_QUEUE * max(pings):
         why = f"pings rose by {max(pings):.3g} ms and the RTT of TCP by {max(tcp):.3g}: they do not see TCP's queue"
         return assumed('"fq_codel"', f"{why}, so that each flow has its own; the file does not say which kind")
-    own = [flow.queue_ms for flow in senders if flow.direction == way and flow.queue_ms is not None]
+    own = [flow for flow in senders if flow.direction == way and flow.queue_ms is not None]
     if own:
-        why = f"the file does not say; one-way delays of this way rose by {max(own):.3g} ms{_FULL}"
-        return assumed(_fifo(_limit(max(own), speed)), why)
+        longest = max(own, key=lambda flow: flow.queue_ms or 0.0)
+        limit = longest.queue_packets or _limit(longest.queue_ms or 0.0, speed)
+        limit = min(max(limit, _LEAST_LIMIT), _MOST_LIMIT)
+        why = f"one-way delays of this way rose by {longest.queue_ms:.3g} ms, with so many packets ahead"
+        return assumed(_fifo(limit), f"the file does not say; {why}")
     rises = tcp if not both else [r for f in senders if f.direction == way and (r := _rise(f)) is not None]
     rises = rises or pings
     if not rises or max(rises) <= 0:

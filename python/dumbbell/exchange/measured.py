@@ -104,6 +104,8 @@ class Flow:
     """Of UDP: packets that did not arrive."""
     queue_ms: float | None = None
     """Of data: by how much their one-way delay rose at most; None if only round trips are known."""
+    queue_packets: int | None = None
+    """How many packets of all flows were ahead of data that waited longest; None if that is not known."""
     echo: Fact | None = None
     """Of TCP: how the receiver tells of marks, if not as the control expects it."""
     gap_s: float | None = None

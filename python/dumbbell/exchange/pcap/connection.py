@@ -32,6 +32,14 @@ Bools = npt.NDArray[np.bool_]
 
 
 @dataclass
+class Waits:
+    """Waits of data in queues: when the data were captured, s, and how long they waited, ms."""
+
+    at: Floats
+    ms: Floats
+
+
+@dataclass
 class Connection:
     """What a connection did in the direction of its data. Times are s from the start of the capture.
 
@@ -63,8 +71,10 @@ class Connection:
     back_at: Floats
     back_frames: Floats
     """Bytes of frames of what the receiver sent, each at its time."""
-    queue_ms: float | None
-    """By how much the one-way delay of its data rose, by timestamps; None without them."""
+    waits: Waits | None
+    """How long its data waited at most, by timestamps; None without them."""
+    data_packets: Floats
+    """How many packets data are behind the card, each at its time."""
     sent: int
     again_at: Floats
     """When data were sent again, once for each packet."""
@@ -177,7 +187,8 @@ class _Whole:
             passed_frames=passed,
             back_at=self.time[~self.forward],
             back_frames=self.packets.frame[self.order][~self.forward].astype(np.float64),
-            queue_ms=self._one_way(side),
+            waits=self._one_way(side),
+            data_packets=pieces,
             sent=int(pieces.sum()),
             again_at=np.repeat(self.data_time[again], pieces[again].astype(np.int64)),
             duplicates=duplicates,
@@ -299,8 +310,8 @@ class _Whole:
         good = (trips > 0) & (trips < _OLDEST_S) & ~(alone & (trips > _IDLE * shortest))
         return came[good], (came[good] - left[good]) * 1e3
 
-    def _one_way(self, side: Side | None) -> float | None:
-        """Return by how much the delay from the sender to the receiver rose at most (P99), ms; None if unknown.
+    def _one_way(self, side: Side | None) -> Waits | None:
+        """Return by how much the delay from the sender to the receiver rose at most; None if that is not known.
 
         The clock of the other end is in its timestamps (RFC 7323, section 3), which Linux counts in ms. Near the
         receiver, data have the clock of the sender. Near the sender, an ACK has the clock of the receiver at the
@@ -328,7 +339,8 @@ class _Whole:
         if not _TICKS[0] * lasts_ms < float(ticks[-1] - ticks[0]) < _TICKS[1] * lasts_ms:
             return None
         delays = times * 1e3 - ticks if side == "receiver" else ticks - times * 1e3
-        return float(np.percentile(delays, 99, method="inverted_cdf") - delays.min())
+        delays -= delays.min()
+        return Waits(times, delays)
 
     def _handshake(self) -> tuple[float | None, float | None]:
         """Return from the handshake the RTTs from here to the receiver and to the sender of data, ms."""

@@ -14,7 +14,7 @@ from dumbbell.exchange import infer, measured, setup
 from dumbbell.exchange.measured import Fact, Floats, Flow, Measured, assumed
 from dumbbell.exchange.pcap import packets as headers
 from dumbbell.exchange.pcap import pings, records
-from dumbbell.exchange.pcap.connection import Connection, of_packets
+from dumbbell.exchange.pcap.connection import Connection, Waits, of_packets
 from dumbbell.exchange.pcap.packets import CE, TCP, UDP, Packets
 from dumbbell.exchange.pcap.records import Int64s
 
@@ -44,6 +44,7 @@ class _Capture:
         self.widths_s[-1] += max(self.length_s - float(self.points[-1]), 0.0)
         self.notes = list(dict.fromkeys(found.notes))
         self.sides: set[str | None] = set()
+        self.connections: dict[int, Connection] = {}
         self.shortest_ms: dict[frozenset[str], float] = {}
         self.ecn: dict[str, bool | None] = {}
         self.marking: set[str] = set()
@@ -71,6 +72,7 @@ class _Capture:
             self.notes.append(f"left out: {left} flow{'s' * (left > 1)} with the least payload, {share} of it")
         _directions(flows, hosts)
         flows += self._pings()
+        self._count_waiting(flows)
         if not flows:
             raise Nothing(str(self.path), "", "no flow with data", "a capture of TCP or UDP with payload, or of pings")
         starts = sorted(flow.start_s for flow in flows)
@@ -94,6 +96,30 @@ class _Capture:
         )
         self._describe(result)
         return result
+
+    def _count_waiting(self, flows: list[Flow]) -> None:
+        """Add how long data waited, and for how many packets: those that came by in that time, data and ACKs alike.
+
+        Near the sender they went into the queue while a packet waited; near the receiver they came out ahead of it.
+        """
+        for way in ("down", "up"):
+            times, counts, waits = [np.zeros(0)], [np.zeros(0)], list[tuple[Flow, Waits]]()
+            for flow in flows:
+                if (one := self.connections.get(id(flow))) is None:
+                    continue
+                is_data = flow.direction == way
+                times.append(one.data_at if is_data else one.back_at)
+                counts.append(one.data_packets if is_data else np.ones(len(one.back_at)))
+                if is_data and one.waits is not None:
+                    waits.append((flow, one.waits))
+            at, number = np.concatenate(times), np.concatenate(counts)
+            order = np.argsort(at, kind="stable")
+            at, total = at[order], np.concatenate(([0.0], np.cumsum(number[order])))
+            for flow, waited in waits:
+                first = np.searchsorted(at, waited.at - waited.ms / 1e3, side="right")
+                ahead = total[np.searchsorted(at, waited.at, side="right")] - total[first]
+                flow.queue_ms, packets = (float(np.percentile(of, 99)) for of in (waited.ms, ahead))
+                flow.queue_packets = round(packets)
 
     def _describe(self, result: Measured) -> None:
         """Add what all connections together say: ECN, where the capture was taken, what passed it."""
@@ -237,7 +263,7 @@ class _Capture:
         flow.carried = self._carried(self._counted(one.passed_at, one.passed_frames))
         flow.answered = self._carried(self._counted(one.back_at, one.back_frames))
         flow.passed = _passed(one)
-        flow.queue_ms = one.queue_ms
+        self.connections[id(flow)] = one
         self._frames[id(flow)] = self._counted(one.data_at, one.data_frames)
         return flow
 
