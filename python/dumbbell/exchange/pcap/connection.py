@@ -74,7 +74,7 @@ class Connection:
     waits: Waits | None
     """How long its data waited at most, by timestamps; None without them."""
     data_packets: Floats
-    """How many packets data are behind the card, each at its time."""
+    """How many packets of data were in the queue, each at its time: near the sender, what was sent again was lost."""
     sent: int
     again_at: Floats
     """When data were sent again, once for each packet."""
@@ -188,7 +188,7 @@ class _Whole:
             back_at=self.time[~self.forward],
             back_frames=self.packets.frame[self.order][~self.forward].astype(np.float64),
             waits=self._one_way(side),
-            data_packets=pieces,
+            data_packets=pieces * (self._last_sent() if side == "sender" else 1.0),
             sent=int(pieces.sum()),
             again_at=np.repeat(self.data_time[again], pieces[again].astype(np.int64)),
             duplicates=duplicates,
@@ -309,6 +309,13 @@ class _Whole:
         shortest = trips[trips > 0].min(initial=np.inf)
         good = (trips > 0) & (trips < _OLDEST_S) & ~(alone & (trips > _IDLE * shortest))
         return came[good], (came[good] - left[good]) * 1e3
+
+    def _last_sent(self) -> Bools:
+        """Return which data were not sent again later."""
+        _, lasts = np.unique(self.begins[::-1], return_index=True)
+        found = np.zeros(len(self.begins), dtype=bool)
+        found[len(self.begins) - 1 - lasts] = True
+        return found
 
     def _one_way(self, side: Side | None) -> Waits | None:
         """Return by how much the delay from the sender to the receiver rose at most; None if that is not known.
