@@ -267,7 +267,7 @@ def queue(found: Measured, way: str, speed: float) -> Fact:
         why = f"pings rose by {max(pings):.3g} ms and the RTT of TCP by {max(tcp):.3g}: they do not see TCP's queue"
         return assumed('"fq_codel"', f"{why}, so that each flow has its own; the file does not say which kind")
     own = [flow for flow in senders if flow.direction == way and flow.queue_ms is not None]
-    if own:
+    if both and own:
         longest = max(own, key=lambda flow: flow.queue_ms or 0.0)
         limit = longest.queue_packets or _limit(longest.queue_ms or 0.0, speed)
         limit = min(max(limit, _LEAST_LIMIT), _MOST_LIMIT)
