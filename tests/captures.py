@@ -20,19 +20,19 @@ class Frame:
     length: int
 
 
-def ip(payload: bytes, source: str, target: str, protocol: int, ecn: int = 0, more: int = 0) -> bytes:
+def ip(payload: bytes, source: str, target: str, protocol: int, ecn: int = 0, more: int = 0, ttl: int = 64) -> bytes:
     """Return a packet of IPv4 or IPv6 around `payload`, which `more` bytes would follow."""
     a, b = ipaddress.ip_address(source), ipaddress.ip_address(target)
     if a.version == 4:
         total = 20 + len(payload) + more
         return (
-            struct.pack(">BBHHHBBH", 0x45, ecn, total if total < 65536 else 0, 1, 0, 64, protocol, 0)
+            struct.pack(">BBHHHBBH", 0x45, ecn, total if total < 65536 else 0, 1, 0, ttl, protocol, 0)
             + a.packed
             + b.packed
             + payload
         )
     return (
-        struct.pack(">IHBB", 0x60000000 | ecn << 20, len(payload) + more, protocol, 64) + a.packed + b.packed + payload
+        struct.pack(">IHBB", 0x60000000 | ecn << 20, len(payload) + more, protocol, ttl) + a.packed + b.packed + payload
     )
 
 
@@ -92,10 +92,10 @@ def udp(
     return Frame(time, ethernet(packet), len(ethernet(packet)) + payload - len(kept))
 
 
-def ping(time: float, number: int, *, back: bool = False) -> Frame:
+def ping(time: float, number: int, *, back: bool = False, ttl: int = 64, payload: int = 56) -> Frame:
     """Return an echo request, or its answer."""
     sides = (RECEIVER, SENDER) if back else (SENDER, RECEIVER)
-    packet = ip(struct.pack(">BBHHH", 0 if back else 8, 0, 0, 7, number) + bytes(56), *sides, 1)
+    packet = ip(struct.pack(">BBHHH", 0 if back else 8, 0, 0, 7, number) + bytes(payload), *sides, 1, ttl=ttl)
     return Frame(time, ethernet(packet), len(ethernet(packet)))
 
 

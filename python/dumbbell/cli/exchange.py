@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from dumbbell.exchange.keep import Imported
     from dumbbell.exchange.measured import Flow
 
-_MOST_SAID = 6  # flows and assumptions that are told of each file; its experiment has all of them
+_MOST_SAID, _MOST_VALUES = 6, 24  # flows and values that are told of each file; its experiment has all of them
+_WIDEST = 44  # of a value in the list
 Option = typer.Option
 
 
@@ -230,10 +231,19 @@ def _say(one: Imported) -> None:
     lines += [f"  flow {number}: {_in_words(flow)}" for number, flow in enumerate(one.measured.flows[:_MOST_SAID])]
     if (more := flows - _MOST_SAID) > 0:
         lines.append(f"  and {count(more, 'flow')} more")
-    lines += [f"  assumed: {text}" for text in one.assumed[:_MOST_SAID]]
-    if (more := len(one.assumed) - _MOST_SAID) > 0:
-        lines.append(f"  assumed: {count(more, 'key')} more, as the file of --propose says")
+    lines += _provenance(one)
     if one.assumed:
         lines.append("  what you know better: --set KEY=VALUE")
     lines += [f"  {note}" for note in one.measured.notes]
     print("\n".join(map(one_line, lines)), file=sys.stderr)
+
+
+def _provenance(one: Imported) -> list[str]:
+    """Return the proposed values, a line each, with where each is from: the file, derived, or ASSUMED."""
+    said = one.facts[:_MOST_VALUES]
+    texts = [f"{key} = {fact.text}" for key, fact in said]
+    width = min(max(map(len, texts), default=0), _WIDEST)
+    lines = [f"  {text:<{width}}  {fact.explanation}" for text, (_, fact) in zip(texts, said, strict=True)]
+    if (more := len(one.facts) - len(said)) > 0:
+        lines.append(f"  and {count(more, 'value')} more, as the file of --propose says")
+    return lines

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import polars as pl
 
 from dumbbell.errors import Nothing, Unreadable, shown
 from dumbbell.exchange import measured, setup
-from dumbbell.exchange.measured import Fact, Flow, Measured
+from dumbbell.exchange.measured import Fact, Flow, Measured, assumed, derived
 
 ALLOWED = "what iperf3 --json writes"
 _ALIGNED = 0.1  # of an interval
 _HEADERS = 52  # IPv4, TCP and timestamps: what an MTU has more than a segment
+_FRAMED = 42  # Ethernet, IPv4 and UDP: what a frame has more than a block
+_MOST_STREAMS = 200  # that are listed; iperf3 has 128 at most (MAX_STREAMS of iperf_api.h)
 
 
 def is_iperf3(value: Any) -> bool:
@@ -59,12 +62,26 @@ def of_document(path: Path, value: dict[str, Any]) -> Measured:
     return file.measured(flows)
 
 
+@dataclass
+class _Udp:
+    """What a file says of a stream of UDP. `figures` has what arrived only if the receiver told it."""
+
+    figures: dict[str, float | int] = field(default_factory=dict)
+    sent_mbit: float = 0.0
+    is_received: bool = False
+    lost: int = 0
+
+
 class _File:
     def __init__(self, path: Path, value: dict[str, Any]) -> None:
         self.path = path
         self.start, self.end = self._table(value, "start"), self._table(value, "end")
         self.test = self._table(self.start, "test_start")
         self.intervals = self._list(value, "intervals")
+        self.notes: list[str] = []
+        self.connected = {
+            one["socket"]: one for one in self._list(self.start, "connected") if isinstance(one.get("socket"), int)
+        }
 
     def _table(self, of: Any, key: str) -> dict[str, Any]:
         found = of.get(key, {}) if isinstance(of, dict) else {}
@@ -88,16 +105,23 @@ class _File:
                 row = {key: _number(one) for key, one in stream.items()}
                 row |= {key: _number(one) for key, one in self._table(stream, "udp").items()}
                 if math.isfinite(row.get("end", math.nan)) and row.get("seconds", 0.0) > 0:
-                    sends = stream.get("sender", not self.test.get("reverse"))
-                    rows.setdefault((stream["socket"], bool(sends)), []).append(row)
+                    rows.setdefault((stream["socket"], self._sends(stream)), []).append(row)
         ends = {
-            (one["socket"], bool(side.get("sender", True))): (side, self._table(stream, "receiver"))
+            (side["socket"], self._sends(side)): (side, self._table(stream, "receiver"))
             for stream in self._list(self.end, "streams")
             for side in [self._table(stream, "sender"), self._table(stream, "udp")]
-            if isinstance((one := side).get("socket"), int)
+            if isinstance(side.get("socket"), int)
         }
+        if (more := len(rows) - _MOST_STREAMS) > 0:
+            self.notes.append(f"left out: {more} streams after the first {_MOST_STREAMS}")
+            rows = dict(list(rows.items())[:_MOST_STREAMS])
         self._align(list(rows.values()))
         return [self._flow(key, of_stream, *ends.get(key, ({}, {}))) for key, of_stream in rows.items()]
+
+    def _sends(self, stream: dict[str, Any]) -> bool:
+        """Return whether this host sends a stream; before iperf 3.6 only the direction of the test says it."""
+        is_client = "accepted_connection" not in self.start
+        return bool(stream.get("sender", bool(self.test.get("reverse")) != is_client))
 
     def _align(self, streams: list[list[dict[str, float]]]) -> None:
         """Let intervals of all streams that ended together, but for some microseconds, end at one time."""
@@ -118,14 +142,18 @@ class _File:
         def of(name: str, by: float = 1.0) -> measured.Floats:
             return np.array([row.get(name, math.nan) for row in rows]) * by
 
-        columns = {"goodput_mbit": measured.column(of("bits_per_second", 1e-6))}
+        columns: dict[str, pl.Series] = {}
+        if not (is_udp and key[1]):  # of UDP that is sent, intervals have what was put on the net
+            columns["goodput_mbit"] = measured.column(of("bits_per_second", 1e-6))
         start, end = float((ends - spans).min()), float(ends.max())
         figures: dict[str, float | int] = {}
-        total = float(np.nansum(of("bytes")))
+        is_received = not key[1]
         if (got := _number(received.get("bits_per_second"))) > 0:
-            figures["goodput_mbit"] = got * 1e-6
+            figures["goodput_mbit"], is_received = got * 1e-6, True
         elif end > start and not is_udp:
-            figures["goodput_mbit"] = total * 8e-6 / (end - start)
+            figures["goodput_mbit"] = float(np.nansum(of("bytes"))) * 8e-6 / (end - start)
+            if key[1]:
+                self._note("the server did not answer: the goodput is what was given to the sockets, not what arrived")
         srtt = of("rtt", 1e-3)
         srtt[srtt <= 0] = np.nan
         if np.isfinite(srtt).any():
@@ -137,18 +165,22 @@ class _File:
             columns["cwnd"] = measured.column(window, whole=True)
             figures |= measured.of_window(ends, window, end)
         again = of("retransmits")
-        if np.isfinite(again).any() and not is_udp:
+        said = _number(sent.get("retransmits"))  # with --reverse only the server counts them, at the end
+        if not is_udp and np.isfinite(again).any():
             columns["retransmissions"] = measured.column(again, whole=True)
-            said = _number(sent.get("retransmits"))
+        if not is_udp and (math.isfinite(said) or np.isfinite(again).any()):
             figures["retransmissions"] = round(float(said if math.isfinite(said) else np.nansum(again)))
         rate = size = None
+        lost, factor = 0, measured.FRAME_BYTES / measured.PAYLOAD_BYTES
         if is_udp:
-            figures |= self._of_udp(key, rows, sent, end - start)
-            wanted, block = _number(self.test.get("target_bitrate")), _number(self.test.get("blksize"))
+            udp = self._of_udp(key, rows, sent, end - start)
+            figures |= udp.figures
+            is_received, lost = udp.is_received, udp.lost
+            block = _number(self.test.get("blksize"))
             if block > 0:
-                size = Fact(f"{round(block) + 42}B", "the block size, with headers")
-            if wanted > 0 and block > 0:
-                rate = Fact(setup.rate(wanted * (block + 42) / block), "the target bit rate, as frames")
+                factor = (block + _FRAMED) / block
+                size = Fact(f"{round(block) + _FRAMED}B", "the block size, with headers")
+            rate = self._rate_of_udp(factor, udp.sent_mbit)
         up = key[1]
         cc = None
         if not is_udp:
@@ -169,32 +201,72 @@ class _File:
             rate=rate,
             size=size,
             ends=self._ends(key),
+            is_received=is_received,
+            is_given=key[1],
+            lost=lost,
+            frames_per_payload=factor,
         )
         low = flow.rtt_min_ms
         if math.isfinite(low):
-            flow.base_rtt = Fact(
-                setup.milliseconds(low), "its smallest smoothed RTT; the path's may be less", known=False
+            flow.base_rtt = assumed(
+                setup.milliseconds(low), "its smallest smoothed RTT, read once per interval; the path's may be shorter"
             )
         return flow
 
+    def _rate_of_udp(self, factor: float, sent_mbit: float) -> Fact | None:
+        """Return the rate of a source of UDP as frames: what it was told to send, else what it sent."""
+        wanted = _number(self.test.get("target_bitrate"))
+        if wanted > 0:
+            return Fact(setup.rate(wanted * factor), "the target bit rate, as frames")
+        if sent_mbit > 0:
+            return derived(setup.rate(sent_mbit * factor * 1e6), "what was sent on average, as frames", "+-0.5 %")
+        return None
+
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
+
     def _of_udp(
         self, key: tuple[int, bool], rows: list[dict[str, float]], sent: dict[str, Any], seconds: float
-    ) -> dict[str, float | int]:
-        """Return what a receiver of UDP counted: iperf3 tells it at the end, or in each interval of the receiver."""
-        packets = _number(sent.get("packets"))
-        lost, jitter = _number(sent.get("lost_packets")), _number(sent.get("jitter_ms"))
-        found: dict[str, float | int] = {}
-        if packets > 0 and lost >= 0:
-            figure = _number(sent.get("bytes"))
-            arrived = packets - lost
-            if figure > 0 and seconds > 0:
-                found["goodput_mbit"] = figure * arrived / packets * 8e-6 / seconds
-            found["sent"] = round(packets)
+    ) -> _Udp:
+        """Return what is known of a stream of UDP: what was sent, and what its receiver counted if it answered."""
+        own = sum(row.get("bytes", 0.0) for row in rows if math.isfinite(row.get("bytes", 0.0)))
+        packets, lost, jitter, size = (
+            _number(sent.get(name)) for name in ("packets", "lost_packets", "jitter_ms", "bytes")
+        )
+        found = _Udp()
+        if seconds > 0:
+            sent_bytes = size if size > 0 else own if key[1] else math.nan
+            found.sent_mbit = sent_bytes * 8e-6 / seconds if sent_bytes > 0 else 0.0
+        if packets > 0:
+            found.figures["sent"] = round(packets)
+        if key[1] and not self._is_answered(lost, jitter):
+            self._note("the server did not answer: what arrived of UDP, its loss and its jitter are not known")
+            return found
+        found.is_received = True
+        if packets > 0 and lost >= 0 and size > 0 and seconds > 0:
+            found.figures["goodput_mbit"] = size * max(packets - lost, 0.0) / packets * 8e-6 / seconds
+            found.lost = round(lost)
         elif not key[1] and seconds > 0:
-            found["goodput_mbit"] = sum(row.get("bytes", 0.0) for row in rows) * 8e-6 / seconds
+            found.figures["goodput_mbit"] = own * 8e-6 / seconds
+            found.lost = round(sum(one for row in rows if (one := row.get("lost_packets", 0.0)) > 0))
+        else:
+            found.is_received = False
+        jitters = [(row["jitter_ms"], row.get("packets", 0.0)) for row in rows if "jitter_ms" in row and not key[1]]
+        jitters = [(value, count) for value, count in jitters if math.isfinite(value) and count > 0]
         if math.isfinite(jitter):
-            found["jitter_ms"] = jitter
+            found.figures["jitter_ms"] = jitter
+        if jitters:
+            found.figures["jitter_mean_ms"] = sum(v * n for v, n in jitters) / sum(n for _, n in jitters)
+        elif math.isfinite(jitter):
+            self._note("the jitter of UDP is that after its last packet: column jitter_ms has it, and jitter none")
         return found
+
+    def _is_answered(self, lost: float, jitter: float) -> bool:
+        """Return whether the server told what it received: without its answer, iperf3 writes zeros."""
+        counted = _number(self._table(self.end, "sum_received").get("bytes"))
+        remote = _number(self._table(self.end, "cpu_utilization_percent").get("remote_total"))
+        return jitter > 0 or lost > 0 or counted > 0 or remote > 0
 
     def _segment(self, rows: list[dict[str, float]]) -> float:
         """Return bytes of payload of a segment, in which windows are counted."""
@@ -202,15 +274,15 @@ class _File:
             if (size := _number(self.start.get(name))) > 0:
                 return size
         mtu = next((row["pmtu"] for row in rows if row.get("pmtu", 0.0) > _HEADERS), 0.0)
-        return mtu - _HEADERS if mtu else setup.PAYLOAD_BYTES
+        return mtu - _HEADERS if mtu else measured.PAYLOAD_BYTES
 
     def _ends(self, key: tuple[int, bool]) -> tuple[str, str] | None:
-        for one in self._list(self.start, "connected"):
-            if one.get("socket") == key[0]:
-                here = f"{one.get('local_host')}:{one.get('local_port')}"
-                there = f"{one.get('remote_host')}:{one.get('remote_port')}"
-                return (here, there) if key[1] else (there, here)
-        return None
+        one = self.connected.get(key[0])
+        if one is None:
+            return None
+        here = f"{one.get('local_host')}:{one.get('local_port')}"
+        there = f"{one.get('remote_host')}:{one.get('remote_port')}"
+        return (here, there) if key[1] else (there, here)
 
     def measured(self, flows: list[Flow]) -> Measured:
         """Return the whole test."""
@@ -223,17 +295,17 @@ class _File:
         for key in ("host",):
             if isinstance(host := self._table(self.start, "connecting_to").get(key), str):
                 source[key] = host[:80]
-        notes = []
-        if any(flow.kind == "flows" for flow in flows):
-            notes.append("the series are bytes given to the socket, and the goodput of a flow is what the receiver got")
+        if any(flow.kind == "flows" and flow.is_given for flow in flows):
+            self.notes.insert(
+                0, "the series are bytes given to the socket, and the goodput of a flow is what the receiver got"
+            )
         return Measured(
             flows,
             max(flow.end_s for flow in flows),
             max(step, 1e-3),
             title=f"iperf3, {len(flows)} stream{'s' * (len(flows) > 1)}",
             source={key: text for key, text in source.items() if text},
-            notes=notes,
-            filled=50.0,  # what is given to a socket fills its buffer first
+            notes=self.notes,
         )
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from dumbbell.errors import InputError, Unfit, count, listed
 from dumbbell.exchange import setup, tables
-from dumbbell.exchange.measured import Measured
+from dumbbell.exchange.measured import Fact, Measured
 from dumbbell.experiment import matrix
 from dumbbell.experiment.cell import Cell
 from dumbbell.results import dimensions
@@ -36,6 +36,8 @@ class Imported:
     text: str = ""
     """The proposed experiment file; empty where the user named one."""
     known: list[str] = field(default_factory=list)
+    facts: list[tuple[str, Fact]] = field(default_factory=list)
+    """Keys of the proposed file, each with where its value is from."""
     assumed: list[str] = field(default_factory=list)
 
 
@@ -58,7 +60,7 @@ def proposed(
         cell = dataclasses.replace(cell, experiment=name, title=found.exact["title"])
         if unlike := _unlike(made.cell, found.exact["config"]):
             found.notes.append(f"the experiment that is proposed is not that of the run, for {unlike}")
-    return Imported(path, name, found, cell, made.text, made.known, made.assumed)
+    return Imported(path, name, found, cell, made.text, made.known, made.facts, made.assumed)
 
 
 def described(path: Path, found: Measured, cell: Cell) -> Imported:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Literal
 
 import numpy as np
@@ -18,20 +19,51 @@ Floats = npt.NDArray[np.float64]
 Kind = Literal["flows", "udp", "ping"]
 SAME_S = 2e-6  # times of the calendar, s since 1970, are known to a quarter of a microsecond
 MOST_POINTS = 1_000_000  # of a series: a clock that is wrong would make one without end
+FRAME_BYTES, PAYLOAD_BYTES = 1514, 1448  # of a full segment with timestamps: Ethernet without FCS, and of it payload
 SAMPLE_S = 0.2  # between samples of window and smoothed RTT, as engines take them
 PERCENTILES = {"rtt_p50_ms": 50.0, "rtt_p95_ms": 95.0, "rtt_p99_ms": 99.0}
 
 
-@dataclass
-class Fact:
-    """A key of the set-up: its value as an experiment file has it, and where it is from.
+class Origin(Enum):
+    """Where a proposed value is from."""
 
-    `known` is false of what had to be assumed.
+    FILE = "from the file"
+    DERIVED = "derived"
+    ASSUMED = "ASSUMED"
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A proposed value of the set-up, as an experiment file has it, and where it is from.
+
+    `source` says where in the file it stands, how it was derived, or why it was assumed. `error` says how far a derived
+    value may be from the true one.
     """
 
     text: str
     source: str
-    known: bool = True
+    origin: Origin = Origin.FILE
+    error: str = ""
+
+    @property
+    def known(self) -> bool:
+        """Whether the file says the value, or enough to derive it."""
+        return self.origin is not Origin.ASSUMED
+
+    @property
+    def explanation(self) -> str:
+        """Where the value is from, in words."""
+        return f"{self.origin.value}: {self.source}{f'; {self.error}' if self.error else ''}"
+
+
+def derived(text: str, how: str, error: str) -> Fact:
+    """Return a value that follows from what the file says, with its error."""
+    return Fact(text, how, Origin.DERIVED, error)
+
+
+def assumed(text: str, why: str) -> Fact:
+    """Return a value that the file does not say."""
+    return Fact(text, why, Origin.ASSUMED)
 
 
 @dataclass
@@ -58,6 +90,22 @@ class Flow:
     """Of UDP: bytes of a frame."""
     carried: pl.DataFrame | None = None
     """What of it passed the link, as frames: `time_s` and `mbit`, Mbit/s in the interval before."""
+    answered: pl.DataFrame | None = None
+    """The same of its acknowledgements or answers, which go the other way; None if the file does not say."""
+    passed: tuple[float, float, float] | None = None
+    """Bytes of frames that passed the link, and from when until when, s; None if the file does not say."""
+    frames_per_payload: float = FRAME_BYTES / PAYLOAD_BYTES
+    """Bytes of frames for each byte of payload."""
+    is_received: bool = True
+    """Whether its goodput is what arrived; false of what was given to a socket or put on the net."""
+    is_given: bool = False
+    """Whether its series are bytes that were given to a socket, which fill its buffer first."""
+    lost: int = 0
+    """Of UDP: packets that did not arrive."""
+    queue_ms: float | None = None
+    """Of data: by how much their one-way delay rose at most; None if only round trips are known."""
+    queue_packets: int | None = None
+    """How many packets of all flows were ahead of data that waited longest; None if that is not known."""
     echo: Fact | None = None
     """Of TCP: how the receiver tells of marks, if not as the control expects it."""
     gap_s: float | None = None
@@ -106,8 +154,6 @@ class Measured:
     runs: dict[str, float | int] = field(default_factory=dict)
     source: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    filled: float = 95.0
-    """Percentile of the total throughput, over a second each, that is taken for the rate of a link that nobody says."""
     exact: dict[str, Any] | None = None
     """Of a file that dumbbell wrote: the run's configuration and its rows, as they were."""
 

@@ -14,7 +14,7 @@ import polars as pl
 
 from dumbbell.check import qlog_file
 from dumbbell.errors import Nothing
-from dumbbell.exchange import measured, setup
+from dumbbell.exchange import infer, measured, setup
 from dumbbell.exchange.measured import Fact, Flow, Measured
 from dumbbell.experiment.registry import registry
 
@@ -188,7 +188,7 @@ class _Connection:
             rtts_ms=rtts if len(rtts) else None,
         )
         if math.isfinite(flow.rtt_min_ms) and flow.rtt_min_ms > 0:
-            flow.base_rtt = Fact(setup.milliseconds(flow.rtt_min_ms), "its smallest RTT")
+            flow.base_rtt = infer.base_rtt(flow.rtt_min_ms, "its smallest RTT")
         return flow
 
     def _control(self) -> Fact | None:

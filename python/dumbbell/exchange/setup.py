@@ -14,40 +14,45 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from dumbbell.errors import InputError, WrongValue
-from dumbbell.exchange.measured import Fact, Flow, Measured
+from dumbbell.exchange import infer
+from dumbbell.exchange.measured import FRAME_BYTES, Fact, Flow, Measured, Origin, assumed, derived
+from dumbbell.exchange.spelt import milliseconds, milliseconds_of, rate, seconds, size
 from dumbbell.experiment import units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.registry import registry
 from dumbbell.experiment.settings import toml_text
 
-FRAME_BYTES, PAYLOAD_BYTES = 1514, 1448  # of a full segment with timestamps: Ethernet without FCS, and of it payload
-_WINDOW_S = 1.0
+__all__ = ["milliseconds", "rate", "seconds", "size"]
+
 _ALIKE = 0.2  # base RTTs, and spaces of pings, this close to the smallest of a group are one
 _ALIKE_MS, _TOGETHER_S = 1.0, 1.0
 _ALIKE_RATE = 1.5  # rates within this factor are alike: flows of unknown controls with others may have others
 _MOST_NAMED = 4  # flows of a table that are named
-_LEAST_RATE, _LEAST_LIMIT, _MOST_LIMIT = 8_000, 10, 1_000_000
 _LEAST_PING = 1_000  # bit/s
 _PING_BYTES = 98  # ICMP echo with 56 bytes of payload, as ping and fping send it
 _SIGNED = "# as dumbbell import wrote it:"
 _PLAIN_KEY = re.compile("[a-z_]+")
-_NO_RTT = Fact("20ms", "the file has no RTT", known=False)
+_NO_RTT = assumed("20ms", "the file has no RTT")
 # what Linux and other tools call congestion controls, where dumbbell says it otherwise
 _CONTROLS = {"bbr": "bbr1", "newreno": "reno", "bbr_v1": "bbr1", "bbrv1": "bbr1", "bbrv2": "bbr2", "bbrv3": "bbr3"}
 
 
 @dataclass
 class Proposal:
-    """An experiment file: its text, its only cell, the keys that are known, and what was assumed, one line each."""
+    """An experiment file: its text, its only cell, the keys that are known, and where each value is from."""
 
     text: str
     cell: Cell
     known: list[str]
-    assumed: list[str]
+    facts: list[tuple[str, Fact]]
+
+    @property
+    def assumed(self) -> list[str]:
+        """What was assumed, a line each."""
+        return [f"{key} = {fact.text}: {fact.source}" for key, fact in self.facts if fact.origin is Origin.ASSUMED]
 
 
 def control(name: str, source: str) -> Fact:
@@ -56,7 +61,7 @@ def control(name: str, source: str) -> Fact:
     plain = _CONTROLS.get(plain, plain)
     if plain in registry().cc:
         return Fact(plain, source)
-    return Fact("cubic", f"{name.strip()[:40] or 'nothing'} ({source}) is not in dumbbell", known=False)
+    return assumed("cubic", f"{name.strip()[:40] or 'nothing'} ({source}) is not in dumbbell")
 
 
 def proposal(found: Measured, file: str, name: str = "", settings: Sequence[tuple[str, Any]] = ()) -> Proposal:
@@ -64,13 +69,15 @@ def proposal(found: Measured, file: str, name: str = "", settings: Sequence[tupl
 
     `settings` are keys that the user knows better. Raises InputError if there is no such experiment.
     """
+    _turned(found)
+    complete = infer.complete(found)
     groups = ordered(found)
     for reduced in (False, True):
-        facts = dict(found.setup)
+        facts = dict(complete)
         if reduced:  # a queue discipline with parameters that are not allowed here
             for key in ("bottleneck.aqm", "reverse.aqm"):
                 if key in facts:
-                    facts[key] = Fact('"pfifo"', f"{facts[key].text} is not possible here", known=False)
+                    facts[key] = assumed('"pfifo"', f"{facts[key].text} is not possible here")
         writer = _Writer(settings)
         text = writer.written(found, groups, facts, file)
         try:
@@ -79,7 +86,7 @@ def proposal(found: Measured, file: str, name: str = "", settings: Sequence[tupl
             if reduced or settings:
                 raise
             continue
-        return Proposal(text, cell, writer.known, writer.assumed)
+        return Proposal(text, cell, writer.known, writer.facts)
     raise AssertionError
 
 
@@ -175,43 +182,7 @@ def _alike(first: Flow, flow: Flow) -> bool:
 
 
 def _ms(fact: Fact | None) -> float | None:
-    return None if fact is None else units.parse("time", fact.text) / 1e6
-
-
-def _number(value: float, digits: int) -> str:
-    """Return a number without an exponent, with at most so many digits after the point."""
-    text = f"{value:.{digits}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def _three(value: float) -> float:
-    """Return a positive number with three digits that count."""
-    return round(value, 2 - math.floor(math.log10(value)))
-
-
-def seconds(value: float) -> str:
-    """Return a time in seconds as an experiment file has it, to the millisecond."""
-    return f"{_number(value, 3)}s"
-
-
-def size(value: float) -> str:
-    """Return bytes as an experiment file has them, exactly."""
-    whole = round(value)
-    return f"{whole // 1000}kB" if whole % 1000 == 0 else f"{whole}B"
-
-
-def milliseconds(value: float) -> str:
-    """Return a time in ms as an experiment file has it, to three digits."""
-    return f"{_number(_three(max(value, 0.001)), 6)}ms"
-
-
-def rate(value: float) -> str:
-    """Return a rate in bit/s as an experiment file has it, to three digits."""
-    value = _three(max(value, 1.0))
-    for unit, size in (("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3)):
-        if value >= size:
-            return f"{_number(value / size, 3)}{unit}"
-    return f"{value:.0f}bit"
+    return None if fact is None else milliseconds_of(fact)
 
 
 class _Writer:
@@ -220,7 +191,7 @@ class _Writer:
     def __init__(self, settings: Sequence[tuple[str, Any]] = ()) -> None:
         self.lines: list[str] = []
         self.known: list[str] = []
-        self.assumed: list[str] = []
+        self.facts: list[tuple[str, Fact]] = []
         self._prefix = ""
         self._there: set[str] = set()
         """Keys of this section so far."""
@@ -231,18 +202,19 @@ class _Writer:
     def written(self, found: Measured, groups: list[list[Flow]], facts: dict[str, Fact], file: str) -> str:
         """Return the whole file."""
         about = ", ".join(f"{key} {value}" for key, value in found.source.items() if isinstance(value, str))
-        self._comment(f"The set-up of {file} ({about}), to be simulated. What the file does not say is marked ASSUMED.")
+        self._comment(f"The set-up of {file} ({about}), to be simulated. Values are said, derived or ASSUMED.")
         self._line("title", toml_text(found.title or file))
         duration = max(found.duration_s, found.interval_s, 0.01)
-        self._key("duration", Fact(f'"{seconds(math.ceil(duration * 1000) / 1000)}"', "the length of the measurement"))
+        text = f'"{seconds(math.ceil(duration * 1000) / 1000)}"'
+        self._key("duration", Fact(text, "the length of the measurement"))
         self._line("seeds", f"[{found.exact['seed'] if found.exact else 1}]")
         ways = ["down", "up"] if any(flow.direction == "up" for flow in found.flows) else ["down"]
         for way in ways:
             self._hop(way, found, facts)
         said = any(key.startswith("hosts.") for key in self._settings)
-        if said or "hosts.ecn" in facts or any(flow.kind == "flows" for flow in found.flows):
+        if said or "hosts.ecn" in found.setup or any(flow.kind == "flows" for flow in found.flows):
             self._section("[hosts]", "hosts.")
-            self._key("ecn", facts.get("hosts.ecn") or _ecn(found))
+            self._key("ecn", facts["hosts.ecn"])
         numbers = {"flows": 0, "udp": 0}
         for group in groups:
             section = "flows" if group[0].kind == "flows" else "udp"
@@ -305,13 +277,10 @@ class _Writer:
             self._line(key, "")
             return
         self._there.add(key)
-        why = _plain(fact.source)
         if fact.known:
             self.known.append(whole)
-        else:
-            self.assumed.append(f"{whole} = {fact.text}: {why}")
-            why = f"ASSUMED: {why}"
-        self.lines.append(self._commented(f"{key} = {fact.text}", why))
+        self.facts.append((whole, fact))
+        self.lines.append(self._commented(f"{key} = {fact.text}", _plain(fact.explanation)))
 
     def _with_parameters(self, whole: str, fact: Fact) -> Fact:
         """Return an algorithm with the parameters that the user sets, as `bottleneck.aqm.limit`."""
@@ -328,30 +297,28 @@ class _Writer:
     def _hop(self, way: str, found: Measured, facts: dict[str, Fact]) -> None:
         section = {"down": "bottleneck", "up": "reverse"}[way]
         self._section(f"[{section}]", f"{section}.")
-        speed = facts.get(f"{section}.rate") or _filled(found.flows, way, found.filled)
+        speed = facts[f"{section}.rate"]
         self._key("rate", replace(speed, text=f'"{speed.text}"'))
-        said = self._settings.get(f"{section}.rate")
-        with contextlib.suppress(InputError):
-            speed = Fact(str(said), "", known=bool(units.parse("rate", str(said))))
         if shaper := facts.get(f"{section}.shaper"):
             self._key("shaper", shaper)
-        aqm = facts.get(f"{section}.aqm")
-        other = facts.get(f"{'reverse' if way == 'down' else 'bottleneck'}.aqm")
-        if aqm is None and other is not None and other.known:
-            aqm = Fact(other.text, "the file does not say; as it is the other way", known=False)
-        self._key("aqm", aqm or _buffer(found.flows, way, units.parse("rate", speed.text)))
+        said, aqm = self._settings.get(f"{section}.rate"), facts[f"{section}.aqm"]
+        if said is not None and f"{section}.aqm" not in found.setup and aqm.text.startswith('{ name = "pfifo'):
+            with contextlib.suppress(InputError):  # a buffer as long as the RTT rose, at the rate that the user knows
+                aqm = infer.queue(found, way, float(units.parse("rate", str(said))))
+        self._key("aqm", aqm)
 
     def _whose(self, group: list[Flow]) -> None:
         """Say which flows of the file a table is."""
         for flow in group[:_MOST_NAMED]:
-            self._comment(f"{flow.name}: {flow.goodput_mbit:.3g} Mbit/s" if flow.kind != "ping" else flow.name)
+            known = f"{flow.goodput_mbit:.3g} Mbit/s" if "goodput_mbit" in flow.figures else "goodput not known"
+            self._comment(f"{flow.name}: {known}" if flow.kind != "ping" else flow.name)
         if (more := len(group) - _MOST_NAMED) > 0:
             self._comment(f"and {more} more")
 
     def _tcp(self, group: list[Flow], found: Measured) -> None:
         first = group[0]
         self._whose(group)
-        cc = first.cc or Fact("cubic", "the file does not say", known=False)
+        cc = first.cc or assumed("cubic", "the file does not say")
         self._key("cc", replace(cc, text=f'"{cc.text}"'))
         if first.echo:
             self._key("ecn_echo", first.echo)
@@ -370,14 +337,16 @@ class _Writer:
         self._whose(group)
         is_ping = first.kind == "ping"
         says = "the file does not say" + "; ping and fping send 84 bytes, and Ethernet adds 14" * is_ping
-        size = first.size or Fact(f"{_PING_BYTES if is_ping else FRAME_BYTES}B", says, known=False)
+        size = first.size or assumed(f"{_PING_BYTES if is_ping else FRAME_BYTES}B", says)
         speed = first.rate
         if speed is None and is_ping:
             gap = _gap(first, found.interval_s)
             text = rate(max(units.parse("size", size.text) * 8 / gap, _LEAST_PING))
-            speed = Fact(text, f"an answer every {gap:.3g} s, of this size", known=size.known)
+            how, error = f"an answer every {gap:.3g} s, of this size", "without those that were lost"
+            speed = derived(text, how, error) if size.known else assumed(text, f"{how}, {error}")
         elif speed is None:
-            speed = Fact(rate(first.goodput_mbit * 1e6), "what was received", known=False)
+            text = rate(max(first.goodput_mbit * first.frames_per_payload * 1e6, _LEAST_PING))
+            speed = assumed(text, "what arrived, as frames; the file does not say what was sent")
         self._key("rate", replace(speed, text=f'"{speed.text}"'))
         self._key("size", replace(size, text=f'"{size.text}"'))
         if is_ping:
@@ -437,72 +406,6 @@ def _gap(flow: Flow, otherwise: float) -> float:
         return (flow.end_s - flow.start_s) / max(1, int(sent) - 1)
     gaps = np.diff(times)
     return float(statistics.median(gaps)) if len(gaps) else max(otherwise, 0.01)
-
-
-def _carried(flow: Flow) -> pl.DataFrame:
-    """Return what of a flow passed the link, as frames: `time_s` and `mbit`."""
-    if flow.carried is not None:
-        return flow.carried
-    if "goodput_mbit" not in flow.series.columns:
-        return pl.DataFrame(schema={"time_s": pl.Float64, "mbit": pl.Float64})
-    return flow.series.select("time_s", (pl.col("goodput_mbit") * FRAME_BYTES / PAYLOAD_BYTES).alias("mbit"))
-
-
-def _filled(flows: list[Flow], way: str, percentile: float) -> Fact:
-    """Return an estimate of a link's rate: what it carried in its best intervals, as frames."""
-    rows = [_carried(flow) for flow in flows if flow.direction == way and flow.kind != "ping"]
-    totals: list[float] = []
-    if any(one.height for one in rows):
-        whole = pl.concat(rows).drop_nulls().group_by("time_s").agg(pl.col("mbit").sum()).sort("time_s")
-        gap = whole["time_s"].diff().median()
-        together = max(1, round(_WINDOW_S / gap)) if isinstance(gap, float) and gap > 0 else 1
-        totals = whole["mbit"].rolling_mean(min(together, max(1, whole.height // 4))).drop_nulls().to_list()
-        totals = [value for value in totals if value > 0]
-    if not totals:
-        total = sum(flow.goodput_mbit for flow in flows if flow.direction == way and flow.kind != "ping")
-        if total <= 0:
-            return Fact("100Mbit", "nothing was measured that fills the link", known=False)
-        totals = [total * FRAME_BYTES / PAYLOAD_BYTES]
-    best = float(np.percentile(totals, percentile))
-    return Fact(
-        rate(max(best * 1e6, _LEAST_RATE)),
-        "what the flows together came to in their best intervals, as frames",
-        known=False,
-    )
-
-
-def _buffer(flows: list[Flow], way: str, speed: float) -> Fact:
-    """Return a FIFO queue of which the longest time in queue is what the RTT rose by."""
-    rises = []
-    for flow in flows:
-        low = _ms(flow.base_rtt)
-        high = flow.figures.get("rtt_p99_ms", flow.figures.get("rtt_max_ms"))
-        if low is not None and high is not None and (flow.direction == way or flow.kind == "ping"):
-            rises.append(max(0.0, float(high) - low))
-    if not rises or max(rises) <= 0:
-        return Fact('"pfifo"', "the file does not say which queue it was", known=False)
-    limit = round(max(rises) / 1e3 * speed / 8 / FRAME_BYTES)
-    text = f'{{ name = "pfifo", limit = {min(max(limit, _LEAST_LIMIT), _MOST_LIMIT)} }}'
-    return Fact(
-        text,
-        f"the file does not say; the RTT rose by {max(rises):.3g} ms, as this buffer gives when it is full",
-        known=False,
-    )
-
-
-def _ecn(found: Measured) -> Fact:
-    """Return whether hosts asked for ECN, where the file does not say: a queue marks only packets that allow it.
-
-    Linux's net.ipv4.tcp_ecn is 2 by default, by which a host answers ECN and does not ask for it
-    (Documentation/networking/ip-sysctl.rst).
-    """
-    if any((one["ce_marks"].sum() or 0) > 0 for one in _queues(found) if "ce_marks" in one.columns):
-        return Fact("true", "the queue marked packets")
-    return Fact("false", "the file does not say; by Linux's default, tcp_ecn = 2, no host asks for it", known=False)
-
-
-def _queues(found: Measured) -> list[pl.DataFrame]:
-    return [*found.hops.values(), *([] if found.queue is None else [found.queue])]
 
 
 def signed(text: str) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from dumbbell.errors import Missing, Nothing, Unreadable, shown
-from dumbbell.exchange import measured, setup
+from dumbbell.exchange import infer, measured, setup
 from dumbbell.exchange.measured import Fact, Flow, Measured
 
 ALLOWED = "the output of ss -ti, with times"
@@ -244,9 +244,7 @@ def _flow(ends: tuple[str, str], one: _Connection) -> Flow | None:
         ends=ends,
     )
     if (low := flow.rtt_min_ms) and math.isfinite(low):
-        flow.base_rtt = Fact(
-            setup.milliseconds(low), "minrtt" if "rtt_min_ms" in figures else "its smallest smoothed RTT"
-        )
+        flow.base_rtt = infer.base_rtt(low, "minrtt" if "rtt_min_ms" in figures else "its smallest smoothed RTT")
     return flow
 
 

@@ -11,7 +11,7 @@ from dumbbell import _native
 from dumbbell.errors import InputError
 from dumbbell.exchange import setup
 from dumbbell.exchange.flent.file import Data
-from dumbbell.exchange.measured import Fact, Flow, Measured
+from dumbbell.exchange.measured import Fact, Flow, Measured, assumed
 from dumbbell.experiment import spelling, units
 from dumbbell.experiment.registry import registry
 from dumbbell.experiment.settings import toml_text
@@ -63,7 +63,7 @@ def control(data: Data, name: str, *, up: bool) -> Fact:
             if isinstance(name_of, str):
                 where = "this host" if up else host
                 return setup.control(name_of, f"sysctl tcp_congestion_control of {where}")
-    return Fact("cubic", "the file does not say; Linux has CUBIC by default", known=False)
+    return assumed("cubic", "the file does not say; Linux has CUBIC by default")
 
 
 def _parameter(data: Data, key: str, *, up: bool) -> str:
@@ -168,7 +168,7 @@ def aqm(name: str, params: dict[str, Any], source: str) -> Fact:
     if name == "pfifo_fast":
         return Fact('{ name = "pfifo", limit = 1000 }', f"{source}: pfifo_fast, whose length is that of the device")
     if name not in registry().aqm:
-        return Fact('"pfifo"', f"{source}: {name} is not in dumbbell", known=False)
+        return assumed('"pfifo"', f"{source}: {name} is not in dumbbell")
     table = [f"name = {toml_text(name)}"]
     words = {*params, *map(str, params.values())}  # of cake, words without a value are keys or values as they come
     for key, param in registry().aqm[name].params.items():

@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 
 from dumbbell.errors import Nothing, listed
-from dumbbell.exchange import measured, setup
+from dumbbell.exchange import infer, measured, setup
 from dumbbell.exchange.flent import file, metadata
 from dumbbell.exchange.flent.file import Data, Raw
-from dumbbell.exchange.measured import Fact, Floats, Flow, Measured
+from dumbbell.exchange.measured import Fact, Floats, Flow, Measured, assumed
 
 FORMAT = "Flent"
 _COMPUTED = re.compile(r"\b(avg|sum|totals|fairness|all)$", re.IGNORECASE)
@@ -286,17 +286,15 @@ def _base_rtts(found: Measured) -> None:
     if said is not None:
         whole = Fact(setup.milliseconds(said), "the title says so")
     elif pings:
-        whole = Fact(setup.milliseconds(min(p.rtt_min_ms for p in pings)), "the smallest round trip of the pings")
+        whole = infer.base_rtt(min(p.rtt_min_ms for p in pings), "the smallest round trip of the pings")
     hosts = {words[-1]: ping for ping in pings if len(words := ping.name.split()) > 3}
     for flow in found.flows:
         host = flow.name.split()[-1]
         if flow.kind == "ping":
-            flow.base_rtt = whole if said is not None else Fact(setup.milliseconds(flow.rtt_min_ms), "its smallest RTT")
+            flow.base_rtt = whole if said is not None else infer.base_rtt(flow.rtt_min_ms, "its smallest RTT")
         elif host in hosts and said is None:
-            flow.base_rtt = Fact(
-                setup.milliseconds(hosts[host].rtt_min_ms), f"the smallest RTT of the pings to {one(host)}"
-            )
+            flow.base_rtt = infer.base_rtt(hosts[host].rtt_min_ms, f"the smallest RTT of the pings to {one(host)}")
         elif whole is not None:
             flow.base_rtt = whole
         elif not math.isnan(flow.rtt_min_ms):
-            flow.base_rtt = Fact(setup.milliseconds(flow.rtt_min_ms), "its smallest smoothed RTT", known=False)
+            flow.base_rtt = assumed(setup.milliseconds(flow.rtt_min_ms), "its smallest smoothed RTT")

@@ -23,11 +23,20 @@ _NEAR_MS = 0.5  # and any round trip up to this within a machine
 _REORDERED = 0.3  # of the smallest RTT: a hole that is filled earlier was no loss
 _REORDERED_S = 0.003  # the same where no RTT is known
 _IDLE = 3.0  # smallest round trips without any ACK: the sender was idle
+_FEWEST_DELAYS, _TICKS = 20, (0.9, 1.1)  # of timestamps that say one-way delays; how many of them may be in a ms
 _ALL_FLAGS, _ACCURATE, _FIRST_COUNT = 7, (2, 3, 4, 6), 5  # of AccECN: what a SYN and its answers have; the counter
 _SILENT_S, _SILENT = 1.0, 10.0  # after which a sender without anything on its way is done: s, and smallest round trips
 _OLDEST_S = 10.0  # a part of a round trip that is held longer says nothing of now
 
 Bools = npt.NDArray[np.bool_]
+
+
+@dataclass
+class Waits:
+    """Waits of data in queues: when the data were captured, s, and how long they waited, ms."""
+
+    at: Floats
+    ms: Floats
 
 
 @dataclass
@@ -51,12 +60,21 @@ class Connection:
     shortest_ms: float | None
     is_whole: bool
     """Whether its handshake was captured."""
+    has_acks: bool
+    """Whether the receiver's acknowledgements were captured."""
     data_at: Floats
     data_frames: Floats
     """Bytes of frames of data, each at its time."""
     passed_at: Floats
     passed_frames: Floats
     """Bytes of frames that had passed the link by then: what reaches the receiver, or what ACKs and SACK say of it."""
+    back_at: Floats
+    back_frames: Floats
+    """Bytes of frames of what the receiver sent, each at its time."""
+    waits: Waits | None
+    """How long its data waited at most, by timestamps; None without them."""
+    data_packets: Floats
+    """How many packets of data were in the queue, each at its time: near the sender, what was sent again was lost."""
     sent: int
     again_at: Floats
     """When data were sent again, once for each packet."""
@@ -162,10 +180,15 @@ class _Whole:
             rtts_ms=rtts,
             shortest_ms=shortest,
             is_whole=shaken is not None,
+            has_acks=len(self.ack) > 0,
             data_at=self.data_time,
             data_frames=frame,
             passed_at=passed_at,
             passed_frames=passed,
+            back_at=self.time[~self.forward],
+            back_frames=self.packets.frame[self.order][~self.forward].astype(np.float64),
+            waits=self._one_way(side),
+            data_packets=pieces * (self._last_sent() if side == "sender" else 1.0),
             sent=int(pieces.sum()),
             again_at=np.repeat(self.data_time[again], pieces[again].astype(np.int64)),
             duplicates=duplicates,
@@ -286,6 +309,45 @@ class _Whole:
         shortest = trips[trips > 0].min(initial=np.inf)
         good = (trips > 0) & (trips < _OLDEST_S) & ~(alone & (trips > _IDLE * shortest))
         return came[good], (came[good] - left[good]) * 1e3
+
+    def _last_sent(self) -> Bools:
+        """Return which data were not sent again later."""
+        _, lasts = np.unique(self.begins[::-1], return_index=True)
+        found = np.zeros(len(self.begins), dtype=bool)
+        found[len(self.begins) - 1 - lasts] = True
+        return found
+
+    def _one_way(self, side: Side | None) -> Waits | None:
+        """Return by how much the delay from the sender to the receiver rose at most; None if that is not known.
+
+        The clock of the other end is in its timestamps (RFC 7323, section 3), which Linux counts in ms. Near the
+        receiver, data have the clock of the sender. Near the sender, an ACK has the clock of the receiver at the
+        arrival of the newest segment that it acknowledges.
+        """
+        stamps = self.packets.stamp[self.order]
+        if side == "receiver":
+            number = np.flatnonzero(self.data & (stamps >= 0))
+            times = self.time[number]
+        elif side == "sender" and len(self.ack):
+            first = ~self.again
+            ends, again = self.ends[first], np.sort(self.ends[self.again])
+            before = np.concatenate(([0], np.maximum.accumulate(self.ack)[:-1]))
+            place = np.minimum(np.searchsorted(ends, self.ack), len(ends) - 1)
+            repairs = np.searchsorted(again, self.ack, side="right") > np.searchsorted(again, before, side="right")
+            good = (ends[place] == self.ack) & (self.ack > before) & ~repairs & (stamps[self.ack_place] >= 0)
+            number, times = self.ack_place[good], self.data_time[first][place[good]]
+        else:
+            return None
+        if len(number) < _FEWEST_DELAYS:
+            return None
+        ticks = unwrapped(stamps[number], int(stamps[number[0]])).astype(np.float64)
+        seen = self.time[number]
+        lasts_ms = float(seen[-1] - seen[0]) * 1e3
+        if not _TICKS[0] * lasts_ms < float(ticks[-1] - ticks[0]) < _TICKS[1] * lasts_ms:
+            return None
+        delays = times * 1e3 - ticks if side == "receiver" else ticks - times * 1e3
+        delays -= delays.min()
+        return Waits(times, delays)
 
     def _handshake(self) -> tuple[float | None, float | None]:
         """Return from the handshake the RTTs from here to the receiver and to the sender of data, ms."""

@@ -43,6 +43,8 @@ class Packets:
     frame: Int64s
     payload: Int64s
     ecn: Int64s
+    hops_left: Int64s
+    """TTL of IPv4, hop limit of IPv6."""
     sequence: Int64s
     acknowledged: Int64s
     flags: Int64s
@@ -152,7 +154,7 @@ def read(records: Records, interface: int | None = None) -> Packets:
 def _none(notes: list[str]) -> Packets:
     empty = np.zeros(0, dtype=np.int64)
     return Packets(
-        empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty,
+        empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty, empty,
         np.zeros((0, 3), dtype=np.int64), empty, empty, [], notes,
     )  # fmt: skip
 
@@ -170,6 +172,7 @@ def _headers(
     total = np.where((total == np.where(is_4, 0, 40)) | (left > 65_600), left, np.minimum(total, left))
     service = np.where(is_4, bytes_.one(offset + 1), ((first & 15) << 4) | (bytes_.one(offset + 1) >> 4))
     protocol = np.where(is_4, bytes_.one(offset + 9), bytes_.one(offset + 6))
+    hops_left = np.where(is_4, bytes_.one(offset + 8), bytes_.one(offset + 7))
     is_first = np.where(is_4, (bytes_.two(offset + 6) & 0x1FFF) == 0, True)
     upper = offset + header
     for _ in range(3):
@@ -185,10 +188,10 @@ def _headers(
         notes.append(f"{said}: capture 128 bytes of each or more")
     sources, targets = _addresses(bytes_, offset, is_4)
     frame = records.length[keep] if is_ethernet else total + _ETHERNET_HEADER
-    columns = [keep, upper, protocol, service & 3, frame, offset + total, is_4, *sources, *targets]
-    keep, upper, protocol, ecn, frame, end, is_4, *addresses = (column[good] for column in columns)
+    columns = [keep, upper, protocol, service & 3, hops_left, frame, offset + total, is_4, *sources, *targets]
+    keep, upper, protocol, ecn, hops_left, frame, end, is_4, *addresses = (column[good] for column in columns)
     bytes_.kept(good)
-    return _transport(records, bytes_, keep, upper, protocol, ecn, frame, end, is_4, addresses, notes)
+    return _transport(records, bytes_, keep, upper, protocol, ecn, hops_left, frame, end, is_4, addresses, notes)
 
 
 def _header(bytes_: _Bytes, upper: Int64s) -> Int64s:
@@ -208,8 +211,8 @@ def _addresses(bytes_: _Bytes, offset: Int64s, is_4: Bools) -> tuple[list[Int64s
 
 
 def _transport(
-    records: Records, bytes_: _Bytes, keep: Int64s, upper: Int64s, protocol: Int64s, ecn: Int64s, frame: Int64s,
-    end: Int64s, is_4: Bools, addresses: list[Int64s], notes: list[str],
+    records: Records, bytes_: _Bytes, keep: Int64s, upper: Int64s, protocol: Int64s, ecn: Int64s,
+    hops_left: Int64s, frame: Int64s, end: Int64s, is_4: Bools, addresses: list[Int64s], notes: list[str],
 ) -> Packets:  # fmt: skip
     tcp, icmp = protocol == TCP, np.isin(protocol, (ICMP, ICMPV6))
     ports = [np.where(icmp, 0, bytes_.two(upper + place)) for place in (0, 2)]
@@ -224,7 +227,7 @@ def _transport(
     segment = np.where(flags & SYN > 0, options.segment, 0)
     ends, numbers = _ends(addresses, ports, is_4)
     return Packets(
-        records.time_ns[keep], protocol, numbers[0], numbers[1], frame, payload, ecn, sequence,
+        records.time_ns[keep], protocol, numbers[0], numbers[1], frame, payload, ecn, hops_left, sequence,
         np.where(tcp, bytes_.four(upper + 8), 0), flags, options.stamp, options.echo, segment, options.sacks,
         np.where(tcp, bytes_.two(upper + 14), 0), np.where(flags & SYN > 0, options.scale, -1), ends, notes,
         records.about,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,21 +10,18 @@ import numpy as np
 import polars as pl
 
 from dumbbell.errors import Nothing
-from dumbbell.exchange import measured, setup
-from dumbbell.exchange.measured import Fact, Floats, Flow, Measured
+from dumbbell.exchange import infer, measured, setup
+from dumbbell.exchange.measured import Fact, Floats, Flow, Measured, assumed
 from dumbbell.exchange.pcap import packets as headers
 from dumbbell.exchange.pcap import pings, records
-from dumbbell.exchange.pcap.connection import Connection, of_packets
-from dumbbell.exchange.pcap.packets import CE, ICMP, ICMPV6, TCP, UDP, Packets
+from dumbbell.exchange.pcap.connection import Connection, Waits, of_packets
+from dumbbell.exchange.pcap.packets import CE, TCP, UDP, Packets
 from dumbbell.exchange.pcap.records import Int64s
 
 MOST_FLOWS = 100  # that are listed
 _LEAST_SHARE = 0.01  # of the payload of the largest flow, of one that is listed
 _LONG_S = 600.0  # captures from which on a point per second is enough
 _STEPS_S = (0.2, 1.0)
-_ASKED, _ANSWERED = (8, 128), (0, 129)  # types of ICMP's echo
-_MOST_PINGS_S = 60.0
-_AT_ONCE_MS = 0.01  # answers so soon are seen where they are sent
 
 
 def read(path: Path, raw: bytes, interval_s: float | None = None) -> Measured:
@@ -44,8 +40,12 @@ class _Capture:
         self.length_s = max((end_ns - self.start_ns) / 1e9, 1e-3)
         self.step = measured.spaced(self.length_s, interval_s or _STEPS_S[self.length_s > _LONG_S])
         self.points = measured.grid(max(self.length_s, self.step), min(self.step, max(self.length_s, self.step)))
+        self.widths_s = np.diff(self.points, prepend=0.0)  # the last interval lasts until the capture ends
+        self.widths_s[-1] += max(self.length_s - float(self.points[-1]), 0.0)
         self.notes = list(dict.fromkeys(found.notes))
         self.sides: set[str | None] = set()
+        self.connections: dict[int, Connection] = {}
+        self.shortest_ms: dict[frozenset[str], float] = {}
         self.ecn: dict[str, bool | None] = {}
         self.marking: set[str] = set()
 
@@ -72,6 +72,7 @@ class _Capture:
             self.notes.append(f"left out: {left} flow{'s' * (left > 1)} with the least payload, {share} of it")
         _directions(flows, hosts)
         flows += self._pings()
+        self._count_waiting(flows)
         if not flows:
             raise Nothing(str(self.path), "", "no flow with data", "a capture of TCP or UDP with payload, or of pings")
         starts = sorted(flow.start_s for flow in flows)
@@ -79,7 +80,7 @@ class _Capture:
             late = flow.start_s > starts[0] + self.step and flow.kind == "flows"
             if late and flow.base_rtt is not None and flow.base_rtt.known:
                 why = "its smallest RTT; others were sending when it began, so the path's may be less"
-                flow.base_rtt = Fact(flow.base_rtt.text, why, known=False)
+                flow.base_rtt = assumed(flow.base_rtt.text, why)
         flows.sort(key=lambda flow: (flow.start_s, first.get(id(flow), len(self.packets))))
         result = Measured(
             flows,
@@ -96,6 +97,30 @@ class _Capture:
         self._describe(result)
         return result
 
+    def _count_waiting(self, flows: list[Flow]) -> None:
+        """Add how long data waited, and for how many packets: those that came by in that time, data and ACKs alike.
+
+        Near the sender they went into the queue while a packet waited; near the receiver they came out ahead of it.
+        """
+        for way in ("down", "up"):
+            times, counts, waits = [np.zeros(0)], [np.zeros(0)], list[tuple[Flow, Waits]]()
+            for flow in flows:
+                if (one := self.connections.get(id(flow))) is None:
+                    continue
+                is_data = flow.direction == way
+                times.append(one.data_at if is_data else one.back_at)
+                counts.append(one.data_packets if is_data else np.ones(len(one.back_at)))
+                if is_data and one.waits is not None:
+                    waits.append((flow, one.waits))
+            at, number = np.concatenate(times), np.concatenate(counts)
+            order = np.argsort(at, kind="stable")
+            at, total = at[order], np.concatenate(([0.0], np.cumsum(number[order])))
+            for flow, waited in waits:
+                first = np.searchsorted(at, waited.at - waited.ms / 1e3, side="right")
+                ahead = total[np.searchsorted(at, waited.at, side="right")] - total[first]
+                flow.queue_ms, packets = (float(np.percentile(of, 99)) for of in (waited.ms, ahead))
+                flow.queue_packets = round(packets)
+
     def _describe(self, result: Measured) -> None:
         """Add what all connections together say: ECN, where the capture was taken, what passed it."""
         known = [agreed for agreed in self.ecn.values() if agreed is not None]
@@ -110,7 +135,7 @@ class _Capture:
             of_way = [flow for flow in result.flows if flow.direction == way and flow.cc is not None]
             queue = '{ name = "dualpi2" }' if of_way else '{ name = "codel", ecn = true }'
             key = {"down": "bottleneck.aqm", "up": "reverse.aqm"}[way]
-            result.setup[key] = Fact(queue, "packets were marked; the file does not say by which queue", known=False)
+            result.setup[key] = assumed(queue, "packets were marked; the file does not say by which queue")
         sides = {side for side in self.sides if side}
         if len(sides) == 1 and None not in self.sides:
             result.source["taken"] = {"sender": "near the sender", "receiver": "near the receiver"}.get(
@@ -123,7 +148,7 @@ class _Capture:
             frames = np.zeros(len(self.points))
             for flow in downs:
                 frames += np.nan_to_num(self._frames[id(flow)])
-            mbit = frames * 8e-6 / self.step
+            mbit = frames * 8e-6 / self.widths_s
             result.queue = pl.DataFrame({"time_s": self.points, "throughput_mbit": mbit})
             result.runs["throughput_mbit"] = float(frames.sum() * 8e-6 / self.length_s)
 
@@ -175,7 +200,13 @@ class _Capture:
         got = np.nan_to_num(measured.held(one.got_at, one.got_bytes, self.points))
         goodput = np.where(lives, np.diff(got, prepend=0.0) * 8e-6 / self.step, np.nan)
         columns = {"goodput_mbit": measured.column(goodput)}
-        figures: dict[str, float | int] = {"goodput_mbit": float(one.got_bytes[-1]) * 8e-6 / seconds}
+        figures: dict[str, float | int] = {}
+        if one.has_acks:
+            figures["goodput_mbit"] = float(one.got_bytes[-1]) * 8e-6 / seconds
+        elif (span := float(one.data_at[-1] - one.data_at[0])) > 0:  # the first packet took its time before
+            figures["goodput_mbit"] = float(one.got_bytes[-1] - one.got_bytes[0]) * 8e-6 / span
+        else:
+            self.notes.append(f"{self.packets.ends[one.source]}: no ACK, and all data at one time: no rate shows")
         if len(one.rtts_ms):
             srtt = measured.smoothed(one.rtts_ms)
             columns["srtt_ms"] = measured.column(np.where(lives, measured.held(one.rtts_at, srtt, self.points), np.nan))
@@ -184,6 +215,8 @@ class _Capture:
             )
         if one.shortest_ms is not None:
             figures["rtt_min_ms"] = one.shortest_ms
+            between = frozenset(_address(self.packets.ends[end]) for end in (one.source, one.target))
+            self.shortest_ms[between] = min(one.shortest_ms, self.shortest_ms.get(between, np.inf))
         figures["retransmissions"] = len(one.again_at)
         again = self._counted(one.again_at, np.ones(len(one.again_at)))
         columns["retransmissions"] = measured.column(np.where(lives, again, np.nan), whole=True)
@@ -212,24 +245,30 @@ class _Capture:
             is_over=one.is_over,
         )
         if one.shortest_ms is not None:
-            why = "its smallest RTT" + "; no handshake shows that of an empty queue" * (not one.is_whole)
-            flow.base_rtt = Fact(setup.milliseconds(one.shortest_ms), why, known=one.is_whole)
+            if one.is_whole:
+                flow.base_rtt = infer.base_rtt(one.shortest_ms, "its smallest RTT")
+            else:
+                why = "its smallest RTT; no handshake shows that of an empty queue"
+                flow.base_rtt = assumed(setup.milliseconds(one.shortest_ms), why)
         marked = one.ect0 + one.ect1 + one.ce > 0
         self.ecn[flow.name] = marked if one.has_ecn is None else one.has_ecn
         if one.is_over and last - one.start_s < self.length_s / 2:
             flow.sends = Fact(setup.size(float(one.got_bytes[-1])), "all that it sent")
         if one.ect1 > one.ect0:
-            flow.cc = Fact("prague", "its packets are ECT(1), as those of L4S are", known=False)
+            flow.cc = assumed("prague", "its packets are ECT(1), as those of L4S are")
         elif one.is_accurate:
             flow.echo = Fact('"accecn"', "the handshake")
         if one.ce + one.told:
             self.marking.add(flow.name)
         flow.carried = self._carried(self._counted(one.passed_at, one.passed_frames))
+        flow.answered = self._carried(self._counted(one.back_at, one.back_frames))
+        flow.passed = _passed(one)
+        self.connections[id(flow)] = one
         self._frames[id(flow)] = self._counted(one.data_at, one.data_frames)
         return flow
 
     def _carried(self, frames: Floats) -> pl.DataFrame:
-        return pl.DataFrame({"time_s": self.points, "mbit": frames * 8e-6 / self.step})
+        return pl.DataFrame({"time_s": self.points, "mbit": frames * 8e-6 / self.widths_s})
 
     def _counted(self, times: Floats, amounts: Floats) -> Floats:
         """Return the sum in each interval."""
@@ -242,7 +281,9 @@ class _Capture:
     def _udp(self, group: Int64s) -> Flow | None:
         """Return pings, or a flow of UDP in the direction with more payload."""
         if (pairs := self._ping_pairs(group)) is not None:
-            return self._udp_ping(pairs)
+            first = pairs.asked[0]
+            source, target = (self.packets.ends[int(of[first])] for of in (self.packets.source, self.packets.target))
+            return self._ping(f"ping {source} > {target}", pairs)
         ours = self.packets.source[group] == self.packets.source[group[0]]
         payload = self.packets.payload[group]
         if int(payload[ours].sum()) < int(payload[~ours].sum()):
@@ -255,7 +296,7 @@ class _Capture:
         start, end = float(times[0]), float(times[-1])
         seconds = end - start + (end - start) / max(1, len(times) - 1)  # the last one takes as long as the others
         lives = (self.points > start) & (self.points - self.step < end)
-        goodput = self._counted(times, payload) * 8e-6 / self.step
+        goodput = self._counted(times, payload) * 8e-6 / self.widths_s
         series = pl.DataFrame(
             {"time_s": self.points, "goodput_mbit": measured.column(np.where(lives, goodput, np.nan))}
         )
@@ -263,9 +304,7 @@ class _Capture:
         rate = None
         if seconds > 0:
             figures["goodput_mbit"] = float(payload.sum()) * 8e-6 / seconds
-            rate = Fact(
-                setup.rate(max(float(frames.sum()) * 8 / seconds, 1000.0)), "what was captured of it", known=False
-            )
+            rate = assumed(setup.rate(max(float(frames.sum()) * 8 / seconds, 1000.0)), "what was captured of it")
         ends = (
             self.packets.ends[int(self.packets.source[group[0]])],
             self.packets.ends[int(self.packets.target[group[0]])],
@@ -285,63 +324,69 @@ class _Capture:
         figures |= {"ce_received": int((self.packets.ecn[group] == CE).sum())} if rate else {}
         self._frames[id(flow)] = self._counted(times, frames)
         flow.carried = self._carried(self._frames[id(flow)])
+        # nothing says whether what was captured had passed the link
+        flow.frames_per_payload = float(frames.sum() / payload.sum())
         return flow
 
-    def _udp_ping(self, pairs: pings.Pings) -> Flow:
-        """Return pings over UDP."""
+    def _ping(self, name: str, pairs: pings.Pings) -> Flow:
+        """Return pings. Where they were captured, their times may be no RTTs: then these are not known."""
         p, asked = self.packets, pairs.asked
+        if pairs.note != pings.ECHO:
+            self.notes += [pairs.note] * (pairs.note not in self.notes)
         ends = (p.ends[int(p.source[asked[0]])], p.ends[int(p.target[asked[0]])])
-        self.notes += [pairs.note] * (pairs.note not in self.notes)
-        times = (p.time_ns[pairs.answers] - self.start_ns) / 1e9
-        flow = self._ping(
-            f"ping {ends[0]} > {ends[1]}", ends, times, (p.time_ns[pairs.answers] - p.time_ns[pairs.requests]) / 1e6
-        )
-        size = int(np.median(p.frame[asked]))
+        hosts = frozenset(map(_address, ends))
+        if pairs.note == pings.ECHO:
+            ends = (_address(ends[0]), _address(ends[1]))
+        answered = (p.time_ns[pairs.answers] - self.start_ns) / 1e9
         asked_at = (p.time_ns[asked] - self.start_ns) / 1e9
-        flow.start_s, flow.end_s = float(asked_at[0]), max(float(asked_at[-1]), float(times[-1]))
-        if (gap := float(asked_at[-1] - asked_at[0]) / (len(asked) - 1)) > 0:
+        rtts = (p.time_ns[pairs.answers] - p.time_ns[pairs.requests]) / 1e6
+        size = int(np.median(p.frame[asked]))
+        flow = Flow(
+            name, "ping", "up", start_s=float(asked_at[0]), end_s=max(float(asked_at[-1]), float(answered[-1])),
+            figures={"answers": len(rtts)}, ends=ends, size=Fact(f"{max(64, min(size, 9000))}B", "its frames (median)"),
+        )  # fmt: skip
+        if len(asked) > 1 and (gap := float(asked_at[-1] - asked_at[0]) / (len(asked) - 1)) > 0:
             flow.gap_s = gap
             flow.rate = Fact(setup.rate(max(size * 8 / gap, 1000.0)), "its requests")
-        flow.size = Fact(f"{max(64, min(size, 9000))}B", "the median of its frames")
-        if flow.rtts_ms is not None and float(np.median(flow.rtts_ms)) < _AT_ONCE_MS:
-            self.notes.append(f"{flow.name}: taken near who answers, where no RTT shows")
-            flow.figures, flow.series = {"answers": len(times)}, flow.series.clear()
-            flow.rtts_ms = flow.base_rtt = None
+        if why := pings.why_no_rtt(p, pairs, self.shortest_ms.get(hosts, np.inf)):
+            self.notes.append(f"{name}: {why}")
+            return flow
+        order = np.argsort(answered, kind="stable")
+        flow.figures |= measured.of_samples(rtts)
+        flow.figures |= {"rtt_mean_ms": float(rtts.mean()), "rtt_max_ms": float(rtts.max())}
+        held = measured.column(measured.held(answered[order], rtts[order], self.points))
+        flow.series = pl.DataFrame({"time_s": self.points, "rtt_ms": held}).drop_nulls()
+        flow.rtts_ms = rtts[order]
+        flow.base_rtt = infer.base_rtt(float(rtts.min()), "its smallest RTT")
         return flow
 
-    def _ping(self, name: str, ends: tuple[str, str], times: Floats, rtts: Floats) -> Flow:
-        """Return pings that were answered at these times, after these RTTs, ms."""
-        figures = measured.of_samples(rtts)
-        figures |= {"rtt_mean_ms": float(rtts.mean()), "rtt_max_ms": float(rtts.max()), "answers": len(rtts)}
-        held = measured.column(measured.held(times, rtts, self.points))
-        return Flow(
-            name, "ping", "up", start_s=float(times[0]), end_s=float(times[-1]), figures=figures,
-            series=pl.DataFrame({"time_s": self.points, "rtt_ms": held}).drop_nulls(), rtts_ms=rtts,
-            base_rtt=Fact(setup.milliseconds(float(rtts.min())), "its smallest RTT"), ends=ends,
-        )  # fmt: skip
-
     def _pings(self) -> list[Flow]:
-        """Return pings of ICMP that were answered."""
-        echoes = np.flatnonzero(np.isin(self.packets.protocol, (ICMP, ICMPV6)))
-        asked: dict[tuple[int, int, int], int] = {}
-        found: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
-        p = self.packets
-        for place in echoes.tolist():
-            source, target, number = int(p.source[place]), int(p.target[place]), int(p.sequence[place])
-            if p.flags[place] in _ASKED:
-                asked.setdefault((source, target, number), int(p.time_ns[place]))
-            elif p.flags[place] in _ANSWERED and (left := asked.pop((target, source, number), None)) is not None:
-                took = (int(p.time_ns[place]) - left) / 1e6
-                if 0 <= took <= _MOST_PINGS_S * 1e3:
-                    found[target, source].append(((int(p.time_ns[place]) - self.start_ns) / 1e9, took))
-        flows = []
-        for (source, target), samples in found.items():
-            times, rtts = (np.array(column) for column in zip(*samples, strict=True))
-            if float(np.median(rtts)) < _AT_ONCE_MS and len(found) > 1:
-                continue  # the other end's view of the same pings
-            names = [p.ends[one].rpartition(":")[0].strip("[]") for one in (source, target)]
-            flows.append(self._ping(f"ping {names[1]}", (names[0], names[1]), times, rtts))
+        """Return pings of ICMP that were answered: of two views of the same, the one at who asks."""
+        p, flows = self.packets, []
+        for pairs in pings.of_icmp(p):
+            target = _address(p.ends[int(p.target[pairs.asked[0]])])
+            flows.append(self._ping(f"ping {target}", pairs))
         return flows
+
+
+def _address(end: str) -> str:
+    """Return an address without its port."""
+    return end.rpartition(":")[0].strip("[]")
+
+
+def _passed(one: Connection) -> tuple[float, float, float] | None:
+    """Return bytes of frames that passed the link for certain, and from when until when they did; None if unknown.
+
+    Behind the link, the first packet took its time before. Elsewhere ACKs say what had passed since the first was sent.
+    """
+    if not len(one.passed_at):
+        return None
+    if one.side == "receiver":
+        behind = float(one.passed_frames.sum() - one.passed_frames[0])
+        return behind, float(one.passed_at[0]), float(one.passed_at[-1])
+    if not one.has_acks:
+        return None
+    return float(one.passed_frames.sum()), float(one.data_at[0]), float(one.passed_at.max())
 
 
 def _directions(flows: list[Flow], hosts: list[tuple[str, str]]) -> None:

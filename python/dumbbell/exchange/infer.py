@@ -1,0 +1,311 @@
+"""What follows for the set-up from what a file measured: rate, queue, base RTT and ECN, each with its error.
+
+Bounds that a file implies hold for every reader, and are kept here alone: a link is at least as fast as what passed it
+on average, both ways with acknowledgements, and no base RTT is longer than the shortest RTT that was measured.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import polars as pl
+
+from dumbbell.exchange.measured import (
+    FRAME_BYTES,
+    PAYLOAD_BYTES,
+    Fact,
+    Floats,
+    Flow,
+    Measured,
+    Origin,
+    assumed,
+    derived,
+)
+from dumbbell.exchange.spelt import milliseconds, milliseconds_of, rate, rate_of
+
+WAYS = {"down": "bottleneck", "up": "reverse"}
+_WINDOW_S = 1.0
+_NEAR = 25.0  # percentile
+_RECEIVED, _GIVEN = 95.0, 50.0  # percentiles of windows: what is given to a socket fills its buffer first
+_LEAST_RATE, _LEAST_LIMIT, _MOST_LIMIT = 8_000, 10, 1_000_000
+_ACK_SHARE = 66 / (2 * PAYLOAD_BYTES)  # an ACK of 66 bytes for two segments, RFC 5681, section 4.2
+_COUNTED = 0.02  # of a rate: shapers count frames with or without 14 bytes of Ethernet
+_ROUNDED = 0.005  # of a rate or a time that is written with three digits
+_ROSE_MS, _ROSE = 2.0, 0.05  # an RTT that rose by less may have had no queue
+_FLOW_QUEUE_MS, _FLOW_QUEUE = 4.0, 3.0  # RTTs of TCP that rose by more, and this many times more than pings
+_PORT = re.compile(r"^\[.*\]:\d+$|^[^:]*:[^:]*$")
+FLOW_QUEUES = ("fq_codel", "fq_pie", "cake")
+
+
+def complete(found: Measured) -> dict[str, Fact]:
+    """Return the facts of the set-up: those of the file within their bounds, and what follows for the others."""
+    if not found.exact:
+        _bound_rtts(found)
+    facts = dict(found.setup)
+    ways = ["down", "up"] if any(flow.direction == "up" for flow in found.flows) else ["down"]
+    for way in ways:
+        section = WAYS[way]
+        facts[f"{section}.rate"] = _bound_rate(found, way, facts.get(f"{section}.rate"))
+    for way in ways:
+        section, other = WAYS[way], facts.get(f"{WAYS['up' if way == 'down' else 'down']}.aqm")
+        if f"{section}.aqm" not in facts:
+            if other is not None and other.known:
+                facts[f"{section}.aqm"] = assumed(other.text, "the file does not say; as it is the other way")
+            else:
+                facts[f"{section}.aqm"] = queue(found, way, rate_of(facts[f"{section}.rate"]))
+    facts.setdefault("hosts.ecn", _ecn(found))
+    return facts
+
+
+# base RTTs
+
+
+def _shortest(found: Measured, flow: Flow) -> Flow | None:
+    """Return the flow between the same hosts that has the shortest RTT; None if no RTT is known."""
+    hosts = _hosts(flow)
+    alike = [one for one in found.flows if one is flow or (hosts is not None and _hosts(one) == hosts)]
+    known = [one for one in alike if math.isfinite(one.rtt_min_ms) and one.rtt_min_ms > 0]
+    return min(known, key=lambda one: one.rtt_min_ms, default=None)
+
+
+def _hosts(flow: Flow) -> frozenset[str] | None:
+    """Return the addresses of both ends without ports."""
+    if flow.ends is None:
+        return None
+    # an address of IPv6 stands in brackets where a port follows it
+    return frozenset(one.rpartition(":")[0].strip("[]") if _PORT.search(one) else one for one in flow.ends)
+
+
+def _bound_rtts(found: Measured) -> None:
+    """Let no flow have a base RTT above the shortest RTT between its hosts."""
+    told = set()
+    bounds = [_shortest(found, flow) for flow in found.flows]
+    own = [flow.base_rtt for flow in found.flows]
+    by_flow = {id(flow): fact for flow, fact in zip(found.flows, own, strict=True)}
+    for flow, low, fact in zip(found.flows, bounds, own, strict=True):
+        if low is None or (fact is None and flow.kind == "udp"):
+            continue
+        if fact is not None and milliseconds_of(fact) <= low.rtt_min_ms * (1 + 1e-6):
+            continue
+        theirs = by_flow[id(low)]
+        is_known = theirs is None or theirs.known
+        how = "its smallest RTT" if low is flow else f"the smallest RTT between its hosts, of {low.name}"
+        if is_known:
+            flow.base_rtt = base_rtt(low.rtt_min_ms, how)
+        else:
+            flow.base_rtt = assumed(milliseconds(low.rtt_min_ms), f"{how}; the path's may be shorter")
+        if fact is not None and fact.origin is Origin.FILE and fact not in told:
+            told.add(fact)
+            short = f"RTTs of {low.rtt_min_ms:.3g} ms were measured"
+            found.notes.append(f"a base RTT of {fact.text} ({fact.source}) is not possible: {short}")
+
+
+def base_rtt(shortest_ms: float, how: str) -> Fact:
+    """Return a base RTT that is the shortest one measured."""
+    return derived(milliseconds(shortest_ms), how, "the path's is not longer; a queue that never emptied is in it")
+
+
+# rates
+
+
+def least_mbit(found: Measured, way: str, *, estimates: bool = True) -> float:
+    """Return the mean throughput of a direction as frames: data, acknowledgements of the other, pings.
+
+    Without `estimates`, acknowledgements that the file does not have are left out.
+    """
+    spans = [span for flow in found.flows for span in _spans(flow, way, found, estimates=estimates)]
+    spans = [(size, start, end) for size, start, end in spans if end > start and size > 0]
+    if not spans:
+        return 0.0
+    whole = sum(size for size, _, _ in spans) / (max(end for *_, end in spans) - min(start for _, start, _ in spans))
+    return max([whole, *(size / (end - start) for size, start, end in spans)]) * 8e-6
+
+
+def _spans(flow: Flow, way: str, found: Measured, *, estimates: bool) -> list[tuple[float, float, float]]:
+    """Return bytes of frames of a flow that passed one way, each with its time from and until."""
+    if flow.direction == way or flow.kind == "ping":
+        if flow.passed is not None:
+            return [flow.passed]
+        if flow.kind != "ping" and flow.is_received and flow.goodput_mbit > 0:
+            size = flow.goodput_mbit * 1e6 / 8 * (flow.end_s - flow.start_s) * flow.frames_per_payload
+            return [(size, flow.start_s, flow.end_s)]
+        return []
+    if flow.answered is not None and flow.answered.height:
+        size = float(flow.answered["mbit"].sum()) * 1e6 / 8 * found.interval_s
+        return [(size, flow.start_s, max(flow.end_s, flow.start_s + found.interval_s))]
+    if estimates and flow.kind == "flows" and flow.is_received and flow.goodput_mbit > 0:
+        size = flow.goodput_mbit * 1e6 / 8 * (flow.end_s - flow.start_s) * _ACK_SHARE
+        return [(size, flow.start_s, flow.end_s)]
+    return []
+
+
+def _series(flow: Flow, way: str) -> pl.DataFrame:
+    """Return what of a flow passed one way over time, as frames: `time_s` and `mbit`."""
+    nothing = pl.DataFrame(schema={"time_s": pl.Float64, "mbit": pl.Float64})
+    if flow.direction == way:
+        if flow.carried is not None:
+            return flow.carried
+        factor = flow.frames_per_payload
+    elif flow.answered is not None:
+        return flow.answered
+    else:
+        factor = _ACK_SHARE if flow.kind == "flows" else 0.0
+    if factor <= 0 or "goodput_mbit" not in flow.series.columns or flow.kind == "ping":
+        return nothing
+    return flow.series.select("time_s", (pl.col("goodput_mbit") * factor).alias("mbit"))
+
+
+def _windows(found: Measured, way: str) -> tuple[Floats, float, float]:
+    """Return what passed one way over windows of a second or less, Mbit/s, how long they are, s, and the most.
+
+    The most is that of the busiest interval of the file.
+    """
+    rows = [one for flow in found.flows if (one := _series(flow, way)).height]
+    if not rows:
+        return np.zeros(0), 0.0, 0.0
+    whole = pl.concat(rows).drop_nulls().group_by("time_s").agg(pl.col("mbit").sum()).sort("time_s")
+    gap = whole["time_s"].diff().median()
+    step = gap if isinstance(gap, float) and gap > 0 else found.interval_s
+    together = min(max(1, round(_WINDOW_S / step)), max(1, whole.height // 4))
+    found_ = whole["mbit"].rolling_mean(together).drop_nulls().to_numpy()
+    return found_[found_ > 0], together * step, float(whole["mbit"].max() or 0.0)  # type: ignore[arg-type]
+
+
+def _bound_rate(found: Measured, way: str, said: Fact | None) -> Fact:
+    """Return the rate of a link: what the file says if that is possible, else what passed the link at its best."""
+    least = least_mbit(found, way)
+    if said is not None:
+        least = least_mbit(found, way, estimates=False)
+        if rate_of(said) * (1 + _COUNTED) >= least * 1e6:
+            return said
+        found.notes.append(
+            f"a rate of {said.text} ({said.source}) is not possible: {least:.3g} Mbit/s passed on average, as frames"
+        )
+    windows, window_s, most = _windows(found, way)
+    if len(windows) < 2 and least <= 0:
+        return assumed("100Mbit", f"cannot tell: {_why_unknown(found, way)}")
+    is_given = any(flow.is_given for flow in found.flows if flow.direction == way)
+    best = float(np.percentile(windows, _GIVEN if is_given else _RECEIVED)) if len(windows) else least
+    value = max(best, least, _LEAST_RATE / 1e6)
+    text = rate(value * 1e6, least * 1e6)
+    if len(windows) < 2:
+        how = "the mean of what arrived, as frames"
+        if any(flow.lost > 0 for flow in found.flows if flow.direction == way):
+            return derived(text, how, "the link is not slower; it is faster if it was not full all the time")
+        return assumed(text, f"{how}; the link may be faster")
+    how = f"what passed in the best {_length(window_s)}, as frames with ACKs"
+    if is_given:
+        how = f"the median of what was given to the sockets over {_length(window_s)}, as frames with ACKs"
+    if best < least:
+        how = "the mean of what arrived, as frames with ACKs"
+    error = _error(windows, window_s, value, 0.0 if is_given else most)
+    if not _was_full(found, way):
+        return assumed(text, f"{how} ({error}); nothing shows that they filled the link, which may be faster")
+    return derived(text, how, f"{error}, and not below the mean of {rate(least * 1e6)}")
+
+
+def _error(windows: Floats, window_s: float, value: float, most: float) -> str:
+    """Return how far a rate may be off: less in the windows around it, more in the busiest of single intervals."""
+    least = 100 * max(_ROUNDED, FRAME_BYTES * 8e-6 / window_s / value)
+    near = np.percentile(windows, [_NEAR, 100 - _NEAR]) if most <= 0 else [np.percentile(windows, _RECEIVED - 20), most]
+    down, up = (math.ceil(max(100 * off / value, least)) for off in (value - near[0], near[1] - value))
+    return f"-{down} to +{up} %"
+
+
+def _length(window_s: float) -> str:
+    return "seconds" if abs(window_s - 1) < 0.15 else f"windows of {window_s:.2g} s"
+
+
+def _was_full(found: Measured, way: str) -> bool:
+    """Whether something shows that a link was full: an RTT that rose, losses, marks."""
+    for flow in found.flows:
+        if flow.direction != way and flow.kind != "ping":
+            continue
+        if any(flow.figures.get(name, 0) > 0 for name in ("retransmissions", "ce_received", "ecn_reductions")):
+            return True
+        if flow.kind == "udp" and flow.lost > 0:
+            return True
+        if (rise := _rise(flow)) is not None and rise > _ROSE_MS and rise > _ROSE * flow.rtt_min_ms:
+            return True
+    return any(one["drops"].sum() > 0 for one in _queues(found) if "drops" in one.columns)
+
+
+def _why_unknown(found: Measured, way: str) -> str:
+    """Return why no rate follows from a file."""
+    flows = [flow for flow in found.flows if flow.direction == way and flow.kind != "ping"]
+    if not flows:
+        return "nothing was sent that way but answers"
+    if any(not flow.is_received for flow in flows):
+        return "the file does not say what arrived"
+    return "too little was captured to have a rate"
+
+
+# queues
+
+
+def _rise(flow: Flow) -> float | None:
+    """Return by how much the RTT of a flow rose, ms."""
+    low = flow.rtt_min_ms
+    if flow.base_rtt is not None and flow.base_rtt.known:
+        low = min(low, milliseconds_of(flow.base_rtt)) if math.isfinite(low) else milliseconds_of(flow.base_rtt)
+    high = flow.figures.get("rtt_p99_ms", flow.figures.get("rtt_max_ms"))
+    return None if high is None or not math.isfinite(low) else max(0.0, float(high) - low)
+
+
+def queue(found: Measured, way: str, speed: float) -> Fact:
+    """Return the queue that fits what was measured: whose pings do not wait with TCP is one for each flow.
+
+    Round trips wait in the queues of both ways. Where one-way delays are known, each way has its own depth.
+    """
+    senders = [flow for flow in found.flows if flow.kind != "ping"]
+    both = len({flow.direction for flow in senders}) > 1
+    tcp = [rise for flow in senders if flow.kind == "flows" and (rise := _rise(flow)) is not None]
+    pings = [rise for flow in found.flows if flow.kind == "ping" and (rise := _rise(flow)) is not None]
+    if tcp and pings and max(tcp) > _FLOW_QUEUE_MS + _FLOW_QUEUE * max(pings):
+        why = f"pings rose by {max(pings):.3g} ms and the RTT of TCP by {max(tcp):.3g}: they do not see TCP's queue"
+        return assumed('"fq_codel"', f"{why}, so that each flow has its own; the file does not say which kind")
+    own = [flow for flow in senders if flow.direction == way and flow.queue_ms is not None]
+    if both and own:
+        longest = max(own, key=lambda flow: flow.queue_ms or 0.0)
+        limit = longest.queue_packets or _limit(longest.queue_ms or 0.0, speed)
+        limit = min(max(limit, _LEAST_LIMIT), _MOST_LIMIT)
+        why = f"one-way delays of this way rose by {longest.queue_ms:.3g} ms, with so many packets ahead"
+        return assumed(_fifo(limit), f"the file does not say; {why}")
+    rises = tcp if not both else [r for f in senders if f.direction == way and (r := _rise(f)) is not None]
+    rises = rises or pings
+    if not rises or max(rises) <= 0:
+        return assumed('"pfifo"', "the file does not say which queue it was")
+    rise = max(rises)
+    if both:
+        share = f"RTTs rose by {rise:.3g} ms in the queues of both ways together, half of it in each"
+        return assumed(_fifo(_limit(rise / 2, speed)), f"the file does not say; {share}{_FULL}")
+    return assumed(_fifo(_limit(rise, speed)), f"the file does not say; the RTT rose by {rise:.3g} ms{_FULL}")
+
+
+_FULL = ", as this buffer gives when it is full"
+
+
+def _limit(rise_ms: float, speed: float) -> int:
+    """Return the packets of a buffer that takes so long to empty."""
+    return min(max(round(rise_ms / 1e3 * speed / 8 / FRAME_BYTES), _LEAST_LIMIT), _MOST_LIMIT)
+
+
+def _fifo(limit: int) -> str:
+    return f'{{ name = "pfifo", limit = {limit} }}'
+
+
+def _ecn(found: Measured) -> Fact:
+    """Return whether hosts asked for ECN, where the file does not say: a queue marks only packets that allow it.
+
+    Linux's net.ipv4.tcp_ecn is 2 by default, by which a host answers ECN and does not ask for it
+    (Documentation/networking/ip-sysctl.rst).
+    """
+    if any((one["ce_marks"].sum() or 0) > 0 for one in _queues(found) if "ce_marks" in one.columns):
+        return derived("true", "the queue marked packets", "flows without marks may have had none")
+    return assumed("false", "the file does not say; by Linux's default, tcp_ecn = 2, no host asks for it")
+
+
+def _queues(found: Measured) -> list[pl.DataFrame]:
+    return [*found.hops.values(), *([] if found.queue is None else [found.queue])]
