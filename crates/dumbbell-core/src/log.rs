@@ -7,7 +7,7 @@ use crate::aqm::FlowKey;
 use crate::cc::exit::ControlEvent;
 use crate::packet::{Ecn, Packet};
 use crate::tcp::sender::Sender;
-use crate::tcp::{Ack, Block};
+use crate::tcp::{Ack, BackEcn, Block};
 use crate::units::Time;
 
 /// Why a packet was dropped.
@@ -170,8 +170,8 @@ pub struct Beginning {
     pub key: FlowKey,
     /// Its data go up, from the right to the left.
     pub up: bool,
-    /// Codepoint of what its receiver sends.
-    pub back_ecn: Ecn,
+    /// Codepoints of what its receiver sends.
+    pub back_ecn: BackEcn,
     /// What its ends speak.
     pub speaks: Speech,
 }

@@ -47,9 +47,9 @@ impl Trace {
         let state = State {
             name: known.state,
             ca: sender.conn.state(),
-            full_bw_now: known.full_bw_now,
-            full_bw_reached: known.full_bw_reached,
-            idle_restart: known.idle_restart,
+            full_bw_now: known.full_bw_now == Some(true),
+            full_bw_reached: known.full_bw_reached == Some(true),
+            idle_restart: known.idle_restart == Some(true),
         };
         if !self.is_due(number, state, now) {
             return;

@@ -5,7 +5,7 @@ use dumbbell_core::log::{Beginning, Speech};
 use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
 use dumbbell_core::tcp::host::{HostParams, Opener};
 use dumbbell_core::tcp::window::{first, scale};
-use dumbbell_core::tcp::{ack_flag, Ack, Block};
+use dumbbell_core::tcp::{ack_flag, Ack, BackEcn, Block};
 use dumbbell_core::units::Time;
 use std::collections::VecDeque;
 
@@ -74,14 +74,16 @@ pub struct Connection {
     pub speaks: Speech,
     pub ends: Ends,
     hosts: Hosts,
-    /// Codepoint of what its receiver sends.
-    pub back_ecn: Ecn,
+    /// Codepoints of what its receiver sends.
+    pub back_ecn: BackEcn,
     rows: Vec<Row>,
     /// Number of the next new segment, and bytes ahead of it.
     next: (u64, u64),
     /// Both ends count CE: the receiver says so, and the sender has heard it.
     receiver_counts: bool,
     sender_counts: bool,
+    /// Codepoint with which the sender left its part of the handshake: a receiver that opens has sent its SYN with the same.
+    first_ecn: Ecn,
     /// ECN fields of the SYN and of the SYN-ACK, as they arrived.
     syn_ecn: Ecn,
     syn_ack_ecn: Ecn,
@@ -173,6 +175,7 @@ impl Connection {
             next: (0, 0),
             receiver_counts: false,
             sender_counts: false,
+            first_ecn: Ecn::NotEct,
             syn_ecn: Ecn::NotEct,
             syn_ack_ecn: Ecn::NotEct,
             received: [0; 2],
@@ -213,6 +216,9 @@ impl Connection {
     pub fn send(&mut self, packet: &Packet) -> Start {
         // that of a SYN-ACK, as of its receiver's
         let answers = packet.has(flag::SYN) && self.hosts.receiver_opens();
+        if packet.has(flag::SYN) {
+            self.first_ecn = packet.ecn;
+        }
         let id = if answers { 0 } else { self.ids[0].wrapping_add(self.sent) };
         self.sent = self.sent.wrapping_add(1);
         if self.is_tcp() && !packet.has(flag::NO_DATA) && packet.seq >= self.next.0 {
@@ -248,6 +254,7 @@ impl Connection {
     pub fn answer(&mut self, ack: &Ack, blocks: &[Block]) -> Answered {
         if ack.has(ack_flag::SYN_ACK) {
             self.receiver_counts = ack.has(ack_flag::ACCECN_SETUP);
+            self.back_ecn.negotiate(ack);
         }
         if self.receiver_counts && ack.has(ack_flag::ACCECN_OPTION) {
             self.counted.push_back(Counted { id: ack.id, counts: self.received });
@@ -277,7 +284,7 @@ impl Connection {
 
     /// The same somewhere on its way, with these counts.
     pub fn answered(&self, ack: &Ack, blocks: &[Block], counts: [u32; 2]) -> Answered {
-        let ecn = if ack.has(ack_flag::ECHO) { Ecn::from_bits(ack.flags) } else { self.back_ecn };
+        let ecn = self.back_ecn.of(ack);
         let blocks = (!blocks.is_empty()).then(|| blocks.into());
         Answered { ack: *ack, blocks, ecn, counts, syn_ecn: self.syn_ecn }
     }
@@ -343,9 +350,9 @@ impl Connection {
         if packet.has(flag::SYN) {
             let of_all = Segment { window: unscaled(offered), opening: self.opening(), ..of_all };
             if self.hosts.receiver_opens() {
-                // it answers a SYN that came without ECT
+                // it answers a SYN that no queue has marked
                 let agrees = match self.speaks {
-                    Speech::Tcp { ecn: true, accurate: true } => tcp_flag::ace(ace_of(Ecn::NotEct)),
+                    Speech::Tcp { ecn: true, accurate: true } => tcp_flag::ace(ace_of(self.first_ecn)),
                     Speech::Tcp { ecn: true, .. } => tcp_flag::ECE,
                     _ => 0,
                 };

@@ -6,7 +6,7 @@ use crate::fate::Fate;
 use crate::frame::{Headers, Segment, Wire};
 use crate::pcapng::Pcapng;
 use dumbbell_core::log::Speech;
-use dumbbell_core::packet::{Ecn, Packet, SYN_FRAME, UDP_HEADERS};
+use dumbbell_core::packet::{Packet, SYN_FRAME, UDP_HEADERS};
 use dumbbell_core::units::Time;
 use std::io;
 
@@ -79,7 +79,7 @@ impl Writer {
                 (segment, Wire { len, ecn: *ecn, id: connection.id_of(ack) })
             }
             What::Opening(answer) => {
-                (Some(connection.syn_of_receiver(answer)), Wire { len: SYN_FRAME, ecn: Ecn::NotEct, id: connection.id_of_syn() })
+                (Some(connection.syn_of_receiver(answer)), Wire { len: SYN_FRAME, ecn: answer.ecn, id: connection.id_of_syn() })
             }
         };
         let headers = segment.as_ref().map_or(UDP_HEADERS, Segment::headers);

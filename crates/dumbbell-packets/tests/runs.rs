@@ -534,3 +534,35 @@ fn hosts_have_their_addresses_whichever_way_data_go() {
     assert!(answered.len() < asked.len() - 5 && answered.len() > 100, "{} of {}", answered.len(), asked.len());
     assert!(answered.windows(2).all(|two| two[0] < two[1]));
 }
+
+#[test]
+fn codepoints_are_those_that_linux_sends() {
+    const NONE: [u8; 2] = [0, 0];
+    // ECN fields of SYN and SYN-ACK, of the first data, and of acknowledgements, the last of the handshake among them: Linux tcp_ecn_send_syn,
+    // tcp_ecn_send_synack and tcp_ecn_send; with AccECN all that is sent once the connection is established
+    for (cc, echo, handshake, data, acks) in [
+        ("cubic", "classic", NONE, 2, 0),
+        ("cubic", "accecn", NONE, 2, 2),
+        ("reno", "accecn", NONE, 2, 2),
+        ("bbr3", "auto", NONE, 2, 2),
+        ("dctcp", "auto", [2, 2], 2, 2),
+        ("prague", "auto", [1, 1], 1, 1),
+    ] {
+        for opener in ["sender", "receiver"] {
+            let own = if cc == "bbr3" { json!({"name": cc, "ecn": true}) } else { json!({"name": cc}) };
+            let config = json!({"duration": 500_000_000, "bottleneck": {"rate": 20_000_000, "aqm": {"name": "codel"}},
+                "hosts": {"opener": opener, "ecn": true}, "flows": [{"cc": own, "ecn_echo": echo}]});
+            let memory = Memory::default();
+            run(&config, Asked { snap: Some(0), points: vec!["sender".to_owned()], ..all() }, Some(memory.clone()));
+            let found = frames(&memory);
+            let ecn = |frame: &Frame| frame.bytes[15] & 3;
+            let is_from_receiver = |frame: &Frame| frame.bytes[34..36] == [0, 9];
+            // what stands for the SYN of a receiver that opens is no packet of the run, and has its codepoint all the same
+            assert_eq!([ecn(&found[0]), ecn(&found[1])], handshake, "{cc} {echo} {opener}");
+            assert_eq!(ecn(&found[2]), acks, "last of the handshake: {cc} {echo} {opener}");
+            let (back, there): (Vec<&Frame>, Vec<&Frame>) = found[3..].iter().partition(|frame| is_from_receiver(frame));
+            assert!(back.len() > 100 && back.iter().all(|frame| ecn(frame) == acks), "{cc} {echo} {opener}");
+            assert_eq!(there.first().map(|frame| ecn(frame)), Some(data), "{cc} {echo} {opener}");
+        }
+    }
+}

@@ -1,5 +1,5 @@
-/* dumbbell.h: queue disciplines, congestion controls and stacks from a shared library, version 2 of the interface.
- * A plugin of version 1 has no `stack` at the end of its description; it is still loaded.
+/* dumbbell.h: queue disciplines, congestion controls and stacks from a shared library, version 3 of the interface.
+ * Older plugins are still loaded: a control of version 2 has no `model` at its end, a plugin of version 1 no `stack`.
  *
  * A plugin exports dumbbell_describe(), which returns a description that stays valid. All times are nanoseconds, all windows
  * segments. A function that is optional may be NULL. Functions are called by one thread at a time; `self` of one run is never
@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define DUMBBELL_ABI 2u
+#define DUMBBELL_ABI 3u
 
 /* --- parameters: keys of the plugin's table in an experiment file --------------------------------------------------- */
 
@@ -113,11 +113,12 @@ typedef struct {
   uint32_t cwnd_limited; /* the window was used, so that it may grow */
 } dumbbell_conn;
 
-/* What it steers. */
+/* What it steers. A window that is 0, or above 2^31 - 1 as after an underflow, ends the run. */
 typedef struct {
-  uint32_t cwnd;        /* 1 or more */
-  uint32_t ssthresh;    /* slow start below this; at first 2^31 - 1 */
-  uint64_t pacing_rate; /* bytes of payload per second, with DUMBBELL_BY_RATE and DUMBBELL_BY_BOTH */
+  uint32_t cwnd;        /* 1 to 2^31 - 1; above cwnd_max it is cut to that */
+  uint32_t ssthresh;    /* 1 to 2^31 - 1; slow start below this; at first 2^31 - 1 */
+  uint64_t pacing_rate; /* bytes of payload per second. Only with DUMBBELL_BY_RATE and DUMBBELL_BY_BOTH, 1 or more: the connection is paced
+                           from when it is set for the first time, whatever hosts.pacing says */
 } dumbbell_steer;
 
 typedef struct {
@@ -135,9 +136,30 @@ typedef struct {
   uint64_t prior_delivered;
 } dumbbell_sample;
 
-#define DUMBBELL_BY_WINDOW 0u /* grows the window; pacing follows from it */
-#define DUMBBELL_BY_RATE 1u   /* the same, and sets the pacing rate */
+#define DUMBBELL_BY_WINDOW 0u /* grows the window; its pacing rate follows from that, and counts only with hosts.pacing = "fq" */
+#define DUMBBELL_BY_RATE 1u   /* the same, and sets the pacing rate itself */
 #define DUMBBELL_BY_BOTH 2u   /* sets both in cong_control(), in every state */
+
+#define DUMBBELL_UNKNOWN UINT64_MAX
+
+/* What a control believes of its path, for traces and `dumbbell check bbr`. Names are those of draft-ietf-ccwg-bbr. Volumes are segments, rates
+ * bytes of payload per second. When
+ * model() is called, all is DUMBBELL_UNKNOWN, NaN, UINT32_MAX or NULL: what stays so is not known, or not set. */
+typedef struct {
+  const char *state; /* a name of letters, digits and _: of BBR startup, drain, probe_down, probe_cruise, probe_refill, probe_up or probe_rtt */
+  uint64_t round;    /* round trips so far */
+  uint64_t max_bw;   /* largest delivery rate of its filter */
+  uint64_t bw;       /* what pacing and window follow */
+  uint64_t bw_shortterm, inflight_shortterm, inflight_longterm; /* bounds */
+  uint64_t min_rtt_us;
+  uint64_t extra_acked;
+  uint64_t inflight;      /* BBRInflight(1.0) */
+  uint64_t probe_up_step; /* by how much inflight_longterm rises in a round while it is probed */
+  double pacing_gain, cwnd_gain;
+  double ecn_alpha;     /* average share of marked segments by which it answers ECN */
+  uint32_t full_bw_now; /* 0 or 1: the rate grows no more, in this search for bandwidth */
+  uint32_t full_bw_reached, idle_restart;
+} dumbbell_model;
 
 #define DUMBBELL_ECHO_UNTIL_CWR 0u  /* RFC 3168 */
 #define DUMBBELL_ECHO_ACCURATE 1u   /* RFC 9768 */
@@ -149,7 +171,7 @@ typedef struct {
 
 typedef struct {
   uint32_t by;           /* DUMBBELL_BY_WINDOW, _RATE or _BOTH */
-  uint32_t rate_samples; /* 1: cong_control() and on_ack() get rate samples */
+  uint32_t rate_samples; /* 1: cong_control() gets rate samples */
   uint32_t codepoint;    /* of its data: DUMBBELL_ECT0, DUMBBELL_ECT1, or DUMBBELL_NOT_ECT if it has no answer to CE */
   uint32_t ecn_required; /* 1: it asks for ECN whatever the host does, as DCTCP */
   uint32_t echo;         /* DUMBBELL_ECHO_... that it expects of the receiver */
@@ -171,6 +193,8 @@ typedef struct {
   void (*set_state)(void *self, const dumbbell_conn *, dumbbell_steer *, uint32_t state);
   /* Optional: a reduction was spurious; the window to go back to. Default: the larger of cwnd and prior_cwnd. */
   uint32_t (*undo_cwnd)(void *self, const dumbbell_conn *, const dumbbell_steer *);
+  /* Optional: tells state and model. It is asked often, and must change nothing. */
+  void (*model)(const void *self, const dumbbell_conn *, dumbbell_model *);
 } dumbbell_control;
 
 /* --- stacks: a transport of its own, as QUIC is ------------------------------------------------------------------- */

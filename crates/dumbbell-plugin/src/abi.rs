@@ -3,8 +3,10 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// Version of the interface.
-pub const ABI: u32 = 2;
-/// The one before, whose description is a [`Description`].
+pub const ABI: u32 = 3;
+/// The one before, whose controls are a [`Hooks`].
+pub const ABI_WITHOUT_MODELS: u32 = 2;
+/// The first, whose description is a [`Description`] and whose controls are a [`Hooks`].
 pub const ABI_WITHOUT_STACKS: u32 = 1;
 
 pub const FLOAT: u32 = 0;
@@ -117,8 +119,57 @@ pub struct Sample {
     pub prior_delivered: u64,
 }
 
+/// What a model has where nothing is known.
+pub const UNKNOWN: u64 = u64::MAX;
+/// The same of a flag.
+pub const NO_FLAG: u32 = u32::MAX;
+
 #[repr(C)]
-pub struct Control {
+pub struct Model {
+    pub state: *const c_char,
+    pub round: u64,
+    pub max_bw: u64,
+    pub bw: u64,
+    pub bw_shortterm: u64,
+    pub inflight_shortterm: u64,
+    pub inflight_longterm: u64,
+    pub min_rtt_us: u64,
+    pub extra_acked: u64,
+    pub inflight: u64,
+    pub probe_up_step: u64,
+    pub pacing_gain: f64,
+    pub cwnd_gain: f64,
+    pub ecn_alpha: f64,
+    pub full_bw_now: u32,
+    pub full_bw_reached: u32,
+    pub idle_restart: u32,
+}
+
+impl Model {
+    /// Nothing is known.
+    pub const NOTHING: Model = Model {
+        state: std::ptr::null(),
+        round: UNKNOWN,
+        max_bw: UNKNOWN,
+        bw: UNKNOWN,
+        bw_shortterm: UNKNOWN,
+        inflight_shortterm: UNKNOWN,
+        inflight_longterm: UNKNOWN,
+        min_rtt_us: UNKNOWN,
+        extra_acked: UNKNOWN,
+        inflight: UNKNOWN,
+        probe_up_step: UNKNOWN,
+        pacing_gain: f64::NAN,
+        cwnd_gain: f64::NAN,
+        ecn_alpha: f64::NAN,
+        full_bw_now: NO_FLAG,
+        full_bw_reached: NO_FLAG,
+        idle_restart: NO_FLAG,
+    };
+}
+
+#[repr(C)]
+pub struct Hooks {
     pub by: u32,
     pub rate_samples: u32,
     pub codepoint: u32,
@@ -134,6 +185,15 @@ pub struct Control {
     pub in_ack_event: Option<unsafe extern "C" fn(This, *const Conn, *mut Steer, u32, i64)>,
     pub set_state: Option<unsafe extern "C" fn(This, *const Conn, *mut Steer, u32)>,
     pub undo_cwnd: Option<unsafe extern "C" fn(This, *const Conn, *const Steer) -> u32>,
+}
+
+/// Tells state and model.
+pub type TellsModel = unsafe extern "C" fn(*const c_void, *const Conn, *mut Model);
+
+#[repr(C)]
+pub struct Control {
+    pub hooks: Hooks,
+    pub model: Option<TellsModel>,
 }
 
 pub const CLIENT: u32 = 0;
@@ -220,7 +280,7 @@ pub struct Description {
     pub source: *const c_char,
     pub param: *const Param,
     pub queue: *const Queue,
-    pub control: *const Control,
+    pub control: *const Hooks,
 }
 
 #[repr(C)]

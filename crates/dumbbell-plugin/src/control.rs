@@ -2,19 +2,33 @@
 #![allow(unsafe_code)]
 
 use crate::abi;
+use crate::steering::{self, is_window, state_name, WINDOWS};
 use dumbbell_core::cc::conn::{CaState, Congestion, Conn};
-use dumbbell_core::cc::{AckEvent, CcContext, CongestionControl, Control, Echo, EcnUse, RateSample};
+use dumbbell_core::cc::{AckEvent, CcContext, CongestionControl, Control, Echo, EcnUse, Model, RateSample};
 use dumbbell_core::packet::Ecn;
 use dumbbell_sim::additions::Fault;
-use std::ffi::c_void;
+use std::cell::Cell;
+use std::ffi::{c_void, CStr};
 use std::sync::Arc;
+
+/// The functions of a control: those of every version of the interface, and what came later.
+#[derive(Clone, Copy)]
+pub struct Functions {
+    /// Those of every version.
+    pub hooks: &'static abi::Hooks,
+    /// Since version 3.
+    pub model: Option<abi::TellsModel>,
+}
 
 /// The control of one connection. The functions that the interface requires are there: [`load`](crate::Plugin::load) has looked.
 pub struct Plugged {
-    functions: &'static abi::Control,
+    functions: &'static abi::Hooks,
+    model: Option<abi::TellsModel>,
     this: *mut c_void,
     name: Arc<str>,
     fault: Fault,
+    /// The state that it told last.
+    state: Cell<&'static str>,
 }
 
 // SAFETY: `this` is used only through `&mut Plugged` or `&Plugged`, and `Plugged` is not `Sync`: by one thread at a time, as the
@@ -51,10 +65,6 @@ impl abi::Conn {
     }
 }
 
-fn steers(conn: &Conn) -> abi::Steer {
-    abi::Steer { cwnd: conn.cwnd, ssthresh: conn.ssthresh, pacing_rate: conn.pacing_rate }
-}
-
 fn number(state: CaState) -> u32 {
     match state {
         CaState::Open => 0,
@@ -71,13 +81,14 @@ fn or_none<T: Into<i64>>(value: Option<T>) -> i64 {
 
 impl Plugged {
     /// The control of the connection of `context`, with the values of its parameters.
-    pub fn new(functions: &'static abi::Control, name: &Arc<str>, values: &[f64], context: &CcContext, fault: &Fault) -> Plugged {
+    pub fn new(functions: Functions, name: &Arc<str>, values: &[f64], context: &CcContext, fault: &Fault) -> Plugged {
+        let Functions { hooks: functions, model } = functions;
         // SAFETY: there are as many values as the library declared parameters
         let create = |create: unsafe extern "C" fn(u64, u64, *const f64) -> *mut c_void| unsafe {
             create(context.seed, context.flow, values.as_ptr())
         };
         let this = functions.create.map_or(std::ptr::null_mut(), create);
-        let plugged = Plugged { functions, this, name: Arc::clone(name), fault: fault.clone() };
+        let plugged = Plugged { functions, model, this, name: Arc::clone(name), fault: fault.clone(), state: Cell::new("") };
         if this.is_null() {
             plugged.wrong(|| "create() returned NULL".to_owned());
         }
@@ -93,19 +104,11 @@ impl Plugged {
         if self.this.is_null() {
             return;
         }
-        let (seen, before) = (abi::Conn::of(conn), steers(conn));
+        let (seen, before) = (abi::Conn::of(conn), abi::Steer::of(conn));
         let mut steer = before;
         act(self.this, &seen, &mut steer);
-        if steer == before {
-            return;
-        }
-        if steer.cwnd == 0 || steer.ssthresh == 0 {
-            self.wrong(|| format!("cwnd {}, ssthresh {}; allowed: 1 or more", steer.cwnd, steer.ssthresh));
-        }
-        conn.cwnd = steer.cwnd.clamp(1, conn.cwnd_clamp().max(1));
-        conn.ssthresh = steer.ssthresh.max(1);
-        if self.functions.by != 0 {
-            conn.pacing_rate = steer.pacing_rate;
+        if let Some(wrong) = steer.apply(&before, self.control(), conn) {
+            self.wrong(|| wrong);
         }
     }
 
@@ -118,8 +121,8 @@ impl Plugged {
 
     /// A window that the library names, 1 or more.
     fn window(&self, what: &str, segments: u32) -> u32 {
-        if segments == 0 {
-            self.wrong(|| format!("{what}() returned 0; allowed: 1 or more"));
+        if !is_window(segments) {
+            self.wrong(|| format!("{what}() returned {segments}; {WINDOWS}"));
         }
         segments.max(1)
     }
@@ -183,7 +186,7 @@ impl CongestionControl for Plugged {
         };
         let Some(ssthresh) = self.functions.ssthresh.filter(|_| !self.this.is_null()) else { return 2 };
         // SAFETY: `this` came from `create`; what is read is valid for the call
-        let segments = unsafe { ssthresh(self.this, &abi::Conn::of(conn), &steers(conn), by) };
+        let segments = unsafe { ssthresh(self.this, &abi::Conn::of(conn), &abi::Steer::of(conn), by) };
         self.window("ssthresh", segments)
     }
 
@@ -231,7 +234,29 @@ impl CongestionControl for Plugged {
             return conn.cwnd.max(conn.prior_cwnd());
         };
         // SAFETY: `this` came from `create`; what is read is valid for the call
-        let segments = unsafe { undo(self.this, &abi::Conn::of(conn), &steers(conn)) };
+        let segments = unsafe { undo(self.this, &abi::Conn::of(conn), &abi::Steer::of(conn)) };
         self.window("undo_cwnd", segments)
+    }
+
+    fn model(&self, conn: &Conn) -> Option<Model> {
+        let tell = self.model.filter(|_| !self.this.is_null())?;
+        let mut told = abi::Model::NOTHING;
+        // SAFETY: `this` came from `create`; what is read and told is valid for the call
+        unsafe { tell(self.this, &abi::Conn::of(conn), &raw mut told) }
+        if told.state.is_null() {
+            return None;
+        }
+        // SAFETY: the interface makes it a string of C, which is valid until the next call
+        let name = unsafe { CStr::from_ptr(told.state) };
+        if name.to_bytes() != self.state.get().as_bytes() {
+            match name.to_str().map_or_else(|_| state_name(""), state_name) {
+                Ok(state) => self.state.set(state),
+                Err(wrong) => {
+                    self.wrong(|| wrong);
+                    return None;
+                }
+            }
+        }
+        Some(steering::model(&told, self.state.get()))
     }
 }

@@ -11,6 +11,7 @@ mod load;
 mod queue;
 pub mod shelf;
 mod stack;
+pub mod steering;
 pub mod trial;
 
 pub use load::{BadPlugin, Declared, Make, Plugin};

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use crate::abi;
-use crate::control::Plugged;
+use crate::control::{Functions, Plugged};
 use crate::queue::Queue;
 use crate::stack::Stack;
 use dumbbell_core::aqm::{self, QueueContext};
@@ -40,6 +40,9 @@ pub struct Declared {
 /// Key of a stack's congestion control.
 const CONTROL: &str = "control";
 
+/// Keys of a plugin's table that are no parameters.
+const TAKEN: [&str; 3] = ["name", "plugin", CONTROL];
+
 /// Whole numbers up to this are exact.
 const EXACT: f64 = (1_u64 << 53) as f64;
 
@@ -61,8 +64,9 @@ impl Declared {
     /// A name, kind or number that cannot be.
     pub fn new(name: String, kind: u32, numbers: [f64; 3], unit: String, doc: String) -> Result<Declared, BadPlugin> {
         let [default, min, max] = numbers;
-        if !is_key(&name) || ["name", "plugin", CONTROL].contains(&name.as_str()) {
-            return Err(bad(format!("parameter {name:?}; allowed: letters, digits and _, but not name or plugin")));
+        if !is_key(&name) || TAKEN.contains(&name.as_str()) {
+            let taken = TAKEN.join(", ");
+            return Err(bad(format!("parameter {name:?}; allowed: letters, digits and _, a letter first, but none of {taken}")));
         }
         let is_whole = kind != abi::FLOAT;
         let fits = |value: f64| value.is_finite() && (!is_whole || (value.fract() == 0.0 && (0.0..=EXACT).contains(&value)));
@@ -70,7 +74,7 @@ impl Declared {
         let good = kind <= abi::SIZE && [default, min, max].into_iter().all(fits) && (min..=max).contains(&default);
         if !good || !is_binary {
             let found = format!("parameter {name}: kind {kind}, {default} from {min} to {max}");
-            return Err(bad(format!("{found}; allowed: kinds 0 to 5, min <= value <= max, whole numbers but for kind 0")));
+            return Err(bad(format!("{found}; allowed: kinds 0 to 5, min <= value <= max, whole numbers except for kind 0")));
         }
         Ok(Declared { name, kind, default, min, max, unit, doc })
     }
@@ -219,9 +223,16 @@ impl Plugin {
             None => Err(bad("dumbbell_describe() returned NULL")),
             // SAFETY: the interface makes it a valid description that stays
             Some(&abi::ABI_WITHOUT_STACKS) => unsafe { Plugin::read(&*described.cast(), None) },
-            // SAFETY: the same, and one of this version has a stack behind it, or null
-            Some(&abi::ABI) => unsafe { Plugin::read(&(*described).first, (*described).stack.as_ref()) },
-            Some(other) => Err(bad(format!("it has version {other} of the interface; this dumbbell has {}", abi::ABI))),
+            // SAFETY: the same, and one of these versions has a stack behind it, or null
+            Some(&(abi::ABI_WITHOUT_MODELS | abi::ABI)) => unsafe {
+                Plugin::read(&(*described).first, (*described).stack.as_ref())
+            },
+            Some(other) => {
+                let (first, last) = (abi::ABI_WITHOUT_STACKS, abi::ABI);
+                Err(bad(format!(
+                    "it has version {other} of the interface; this dumbbell has {last}, and reads {first} to {last}"
+                )))
+            }
         }
     }
 
@@ -259,8 +270,11 @@ impl Plugin {
                     let found = format!("by {}, codepoint {}, echo {}", control.by, control.codepoint, control.echo);
                     return Err(bad(format!("{found}; allowed: 0 to 2")));
                 }
+                // SAFETY: a control of this version has `model` behind its hooks, or null
+                let model = || unsafe { (*described.control.cast::<abi::Control>()).model };
+                let functions = Functions { hooks: control, model: if described.abi >= abi::ABI { model() } else { None } };
                 Make::Control(Arc::new(move |values, context, fault| {
-                    cc::Foreign(Box::new(Plugged::new(control, &own, values, context, &fault)))
+                    cc::Foreign(Box::new(Plugged::new(functions, &own, values, context, &fault)))
                 }))
             }
             (None, None, Some(stack)) => {

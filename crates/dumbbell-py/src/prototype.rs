@@ -1,8 +1,7 @@
 //! Queue disciplines and congestion controls that are classes in Python: for prototypes, many times slower than others.
 
 use dumbbell_core::aqm::{self, Aqm, Dequeue, FlowKey, QueueContext, STATES};
-use dumbbell_core::cc::conn::{CaState, Congestion, Conn};
-use dumbbell_core::cc::{self, AckEvent, CcContext, CongestionControl, Control, Echo, EcnUse, RateSample};
+use dumbbell_core::cc::{self, CcContext, Control, Echo, EcnUse};
 use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::{Rate, Time};
@@ -15,6 +14,10 @@ use pyo3::types::{PyDict, PyTuple};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+mod control;
+
+use control::{PyControl, Traits};
 
 /// A packet in the queue: its number, when the queue took it in (ns), flow, bytes of the frame, ECN field (0 to 3), and whether it is
 /// an acknowledgement on its way back.
@@ -162,7 +165,8 @@ impl Instance {
 
     fn wrong(&self, error: &PyErr) {
         let text = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
-        self.fault.report(|| format!("{}: {text}", self.of));
+        let line = line_of(error).map_or(String::new(), |line| format!(" (line {line})"));
+        self.fault.report(|| format!("{}: {text}{line}", self.of));
     }
 
     fn has(&self, method: &str) -> bool {
@@ -182,6 +186,17 @@ impl Instance {
     }
 }
 
+/// The line of the class's program in which an exception was raised.
+fn line_of(error: &PyErr) -> Option<u32> {
+    Python::attach(|py| {
+        let mut place = error.traceback(py)?.into_any();
+        while let Some(next) = place.getattr("tb_next").ok().filter(|next| !next.is_none()) {
+            place = next;
+        }
+        place.getattr("tb_lineno").ok()?.extract().ok()
+    })
+}
+
 fn table<'py>(py: Python<'py>, params: &[Declared], values: &[f64]) -> PyResult<Bound<'py, PyDict>> {
     let table = PyDict::new(py);
     for (param, &value) in params.iter().zip(values) {
@@ -198,9 +213,26 @@ struct PyQueue {
     instance: Instance,
     host: Py<PyHost>,
     kept: Arc<Mutex<Kept>>,
+    /// What timer_at() said after the last call: the engine looks at it several times a packet.
+    next: Time,
 }
 
 impl PyQueue {
+    fn new(instance: Instance, host: Py<PyHost>, kept: Arc<Mutex<Kept>>) -> PyQueue {
+        let mut queue = PyQueue { instance, host, kept, next: Time::NEVER };
+        queue.ask();
+        queue
+    }
+
+    /// Asks when the timer is called next, after a call that may have changed it.
+    fn ask(&mut self) {
+        if self.instance.has("timer_at") {
+            let read = |answer: Bound<'_, PyAny>| answer.extract::<Option<u64>>();
+            let at = self.instance.call("timer_at", |py| Ok(PyTuple::empty(py)), read);
+            self.next = at.flatten().map_or(Time::NEVER, Time);
+        }
+    }
+
     fn kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -222,6 +254,7 @@ impl Aqm for PyQueue {
         if self.instance.has("flow_starts") {
             let FlowKey { src_host, dst_host, ports, dscp } = *key;
             self.instance.call("flow_starts", |py| (flow, src_host, dst_host, ports, dscp).into_pyobject(py), |_| Ok(()));
+            self.ask();
         }
     }
 
@@ -234,6 +267,7 @@ impl Aqm for PyQueue {
         };
         let host = &self.host;
         self.instance.call("enqueue", |py| (host.clone_ref(py), seen, now.0).into_pyobject(py), |_| Ok(()));
+        self.ask();
         self.tell(log);
         self.kept().shelf.settle(now, log);
     }
@@ -246,6 +280,7 @@ impl Aqm for PyQueue {
             |py| (host.clone_ref(py), now.0).into_pyobject(py),
             |answer| answer.extract::<Option<u64>>(),
         );
+        self.ask();
         self.tell(log);
         self.kept().shelf.leave(id.flatten().unwrap_or(0), now, log)
     }
@@ -259,25 +294,22 @@ impl Aqm for PyQueue {
     }
 
     fn next_timer(&self) -> Time {
-        if !self.instance.has("timer_at") {
-            return Time::NEVER;
-        }
-        let at = self.instance.call("timer_at", |py| Ok(PyTuple::empty(py)), |answer| answer.extract::<Option<u64>>());
-        at.flatten().map_or(Time::NEVER, Time)
+        self.next
     }
 
     fn on_timer<L: Log>(&mut self, now: Time, log: &mut L) {
         self.kept().now = now;
         let host = &self.host;
         self.instance.call("timer", |py| (host.clone_ref(py), now.0).into_pyobject(py), |_| Ok(()));
+        self.ask();
         self.tell(log);
-        let next = self.next_timer();
-        self.kept().shelf.ticked(next, now);
+        self.kept().shelf.ticked(self.next, now);
     }
 
     fn set_rate(&mut self, rate: Rate, now: Time) {
         if self.instance.has("rate") {
             self.instance.call("rate", |py| (rate.bits(), now.0).into_pyobject(py), |_| Ok(()));
+            self.ask();
         }
     }
 
@@ -292,227 +324,8 @@ impl Aqm for PyQueue {
     }
 }
 
-/// What a control reads of its connection, as `dumbbell_conn` of the C interface.
-#[pyclass(frozen, get_all, name = "Conn")]
-struct PyConn {
-    now: u64,
-    delivered: u64,
-    delivered_ce: u64,
-    sent: u64,
-    acked: u64,
-    min_rtt_us: u64,
-    srtt_us: u32,
-    mdev_us: u32,
-    in_flight: u32,
-    lost: u32,
-    sacked: u32,
-    retransmitted: u32,
-    prior_cwnd: u32,
-    cwnd_max: u32,
-    mss: u32,
-    state: u32,
-    cwnd_limited: bool,
-}
-
-impl PyConn {
-    fn of(conn: &Conn) -> PyConn {
-        let abi::Conn { now, delivered, delivered_ce, sent, acked, min_rtt_us, srtt_us, mdev_us, .. } = abi::Conn::of(conn);
-        let abi::Conn { in_flight, lost, sacked, retransmitted, prior_cwnd, cwnd_max, mss, state, .. } = abi::Conn::of(conn);
-        let cwnd_limited = conn.cwnd_limited();
-        PyConn {
-            now,
-            delivered,
-            delivered_ce,
-            sent,
-            acked,
-            min_rtt_us,
-            srtt_us,
-            mdev_us,
-            in_flight,
-            lost,
-            sacked,
-            retransmitted,
-            prior_cwnd,
-            cwnd_max,
-            mss,
-            state,
-            cwnd_limited,
-        }
-    }
-}
-
-/// What it steers, as `dumbbell_steer`.
-#[pyclass(get_all, set_all, name = "Steer")]
-struct PySteer {
-    cwnd: u32,
-    ssthresh: u32,
-    pacing_rate: u64,
-}
-
-impl PySteer {
-    fn of(conn: &Conn) -> PySteer {
-        PySteer { cwnd: conn.cwnd, ssthresh: conn.ssthresh, pacing_rate: conn.pacing_rate }
-    }
-}
-
-/// What an ACK brought, as `dumbbell_sample`; None where there is nothing.
-#[pyclass(frozen, get_all, name = "Sample")]
-struct PySample {
-    delivered: u32,
-    lost: u32,
-    marked: u32,
-    ece: bool,
-    rtt_us: Option<u32>,
-    interval_us: Option<u64>,
-    sample_delivered: u32,
-    sample_lost: u32,
-    sample_marked: u32,
-    app_limited: bool,
-    prior_in_flight: u32,
-    tx_in_flight: u32,
-    prior_delivered: u64,
-}
-
-/// What the class says of itself once.
-#[derive(Clone, Copy)]
-struct Traits {
-    control: Control,
-    rate_samples: bool,
-    ecn: EcnUse,
-}
-
-struct PyControl {
-    instance: Instance,
-    traits: Traits,
-}
-
-impl PyControl {
-    /// Lets a method steer; what it must not do is reported and put right.
-    fn steer(
-        &self,
-        conn: &mut Conn,
-        method: &str,
-        arguments: impl for<'py> FnOnce(Python<'py>, PyConn, Py<PySteer>) -> PyResult<Bound<'py, PyTuple>>,
-    ) {
-        let (seen, before) = (PyConn::of(conn), PySteer::of(conn));
-        let mut after = None;
-        let heard = &mut after;
-        self.instance.call(
-            method,
-            |py| {
-                let steer = Py::new(py, before)?;
-                *heard = Some(steer.clone_ref(py));
-                arguments(py, seen, steer)
-            },
-            |_| Ok(()),
-        );
-        let Some(after) = after else { return };
-        let (cwnd, ssthresh, pacing_rate) = Python::attach(|py| {
-            let steer = after.bind(py).borrow();
-            (steer.cwnd, steer.ssthresh, steer.pacing_rate)
-        });
-        if cwnd == 0 || ssthresh == 0 {
-            self.instance.wrong(&PyValueError::new_err(format!("cwnd {cwnd}, ssthresh {ssthresh}; allowed: 1 or more")));
-        }
-        conn.cwnd = cwnd.clamp(1, conn.cwnd_clamp().max(1));
-        conn.ssthresh = ssthresh.max(1);
-        if self.traits.control != Control::Window {
-            conn.pacing_rate = pacing_rate;
-        }
-    }
-
-    fn window(&self, method: &str, segments: Option<u32>) -> u32 {
-        if segments == Some(0) {
-            self.instance.wrong(&PyValueError::new_err(format!("{method}() returned 0; allowed: 1 or more")));
-        }
-        segments.unwrap_or(2).max(1)
-    }
-}
-
-impl CongestionControl for PyControl {
-    fn control(&self) -> Control {
-        self.traits.control
-    }
-
-    fn rate_samples(&self) -> bool {
-        self.traits.rate_samples
-    }
-
-    fn ecn(&self) -> EcnUse {
-        self.traits.ecn
-    }
-
-    fn init(&mut self, conn: &mut Conn) {
-        if self.instance.has("init") {
-            self.steer(conn, "init", |py, seen, steer| (seen, steer).into_pyobject(py));
-        }
-    }
-
-    fn in_ack_event(&mut self, conn: &mut Conn, ack: &AckEvent) {
-        if self.instance.has("in_ack_event") {
-            let (ece, marked) = (ack.ece, ack.new_ce);
-            self.steer(conn, "in_ack_event", move |py, seen, steer| (seen, steer, ece, marked).into_pyobject(py));
-        }
-    }
-
-    fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
-        let by = match cause {
-            Congestion::Ecn => "ecn",
-            Congestion::Loss => "loss",
-            Congestion::Timeout => "timeout",
-        };
-        let (seen, steer) = (PyConn::of(conn), PySteer::of(conn));
-        let segments = self.instance.call("ssthresh", |py| (seen, steer, by).into_pyobject(py), |answer| answer.extract());
-        self.window("ssthresh", segments)
-    }
-
-    fn cong_avoid(&mut self, conn: &mut Conn, acked: u32) {
-        self.steer(conn, "cong_avoid", move |py, seen, steer| (seen, steer, acked).into_pyobject(py));
-    }
-
-    fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
-        let sample = PySample {
-            delivered: sample.newly_delivered,
-            lost: sample.newly_lost,
-            marked: sample.newly_marked,
-            ece: sample.ece,
-            rtt_us: sample.rtt_us,
-            interval_us: sample.interval_us.filter(|_| sample.delivered.is_some()),
-            sample_delivered: sample.delivered.unwrap_or(0),
-            sample_lost: sample.lost,
-            sample_marked: sample.delivered_ce,
-            app_limited: sample.is_app_limited,
-            prior_in_flight: sample.prior_in_flight,
-            tx_in_flight: sample.tx_in_flight,
-            prior_delivered: sample.prior_delivered,
-        };
-        self.steer(conn, "cong_control", move |py, seen, steer| (seen, steer, sample).into_pyobject(py));
-    }
-
-    fn pkts_acked(&mut self, conn: &mut Conn, pkts: u32, rtt_us: Option<u32>) {
-        if self.instance.has("pkts_acked") {
-            self.steer(conn, "pkts_acked", move |py, seen, steer| (seen, steer, pkts, rtt_us).into_pyobject(py));
-        }
-    }
-
-    fn set_state(&mut self, conn: &mut Conn, state: CaState) {
-        if self.instance.has("set_state") {
-            self.steer(conn, "set_state", move |py, seen, steer| (seen, steer, state.name()).into_pyobject(py));
-        }
-    }
-
-    fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
-        if !self.instance.has("undo_cwnd") {
-            return conn.cwnd.max(conn.prior_cwnd());
-        }
-        let (seen, steer) = (PyConn::of(conn), PySteer::of(conn));
-        let segments = self.instance.call("undo_cwnd", |py| (seen, steer).into_pyobject(py), |answer| answer.extract());
-        self.window("undo_cwnd", segments)
-    }
-}
-
 const QUEUE: [&str; 5] = ["flow_starts", "rate", "timer_at", "timer", "state"];
-const CONTROL: [&str; 5] = ["init", "in_ack_event", "pkts_acked", "set_state", "undo_cwnd"];
+const CONTROL: [&str; 6] = ["init", "in_ack_event", "pkts_acked", "set_state", "undo_cwnd", "model"];
 
 /// One of some words that an attribute may be; the first if it is not there.
 fn word<T: Copy>(class: &Bound<'_, PyAny>, name: &str, words: &[(&str, T)]) -> PyResult<T> {
@@ -612,7 +425,7 @@ pub fn plugin(class: &Bound<'_, PyAny>) -> PyResult<Plugin> {
             let kept = Arc::new(Mutex::new(kept));
             let instance = Instance::new(&of, &QUEUE, format!("queue {own}"), fault, arguments);
             let host = Python::attach(|py| Py::new(py, PyHost { kept: Arc::clone(&kept) }));
-            aqm::Foreign::new(PyQueue { instance, host: host.expect("memory for an object"), kept })
+            aqm::Foreign::new(PyQueue::new(instance, host.expect("memory for an object"), kept))
         }))
     } else {
         Make::Control(Arc::new(move |values, context: &CcContext, fault| {

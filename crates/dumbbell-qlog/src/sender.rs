@@ -440,9 +440,11 @@ fn metrics(belief: &Belief<'_>) -> Vec<(&'static str, Metric)> {
 }
 
 fn of_model(model: &Model, sender: &Sender) -> [(&'static str, Metric); 20] {
-    let bits = |rate: u64| Metric::Whole(rate.saturating_mul(8));
+    let bits = |rate: u64| if rate == u64::MAX { Metric::Unknown } else { Metric::Whole(rate.saturating_mul(8)) };
     let set = |segments: Option<u32>| segments.map_or(Metric::Unset, |count| Metric::Whole(u64::from(count)));
-    let flag = |is_so: bool| Metric::Whole(u64::from(is_so));
+    let flag = |is_so: Option<bool>| is_so.map_or(Metric::Unknown, |is_so| Metric::Whole(u64::from(is_so)));
+    let count = |segments: u32| if segments == u32::MAX { Metric::Unknown } else { Metric::Whole(u64::from(segments)) };
+    let gain = |gain: f64| if gain.is_nan() { Metric::Unknown } else { Metric::Real(gain) };
     let (conn, stats) = (&sender.conn, sender.stats());
     [
         ("bbr_max_bw", bits(model.max_bw)),
@@ -450,12 +452,12 @@ fn of_model(model: &Model, sender: &Sender) -> [(&'static str, Metric); 20] {
         ("bbr_bw_shortterm", model.bw_shortterm.map_or(Metric::Unset, bits)),
         ("bbr_inflight_shortterm", set(model.inflight_shortterm)),
         ("bbr_inflight_longterm", set(model.inflight_longterm)),
-        ("bbr_inflight", set(Some(model.inflight))),
+        ("bbr_inflight", count(model.inflight)),
         ("bbr_probe_up_step", set(model.probe_up_step)),
-        ("bbr_pacing_gain", Metric::Real(model.pacing_gain)),
-        ("bbr_cwnd_gain", Metric::Real(model.cwnd_gain)),
-        ("bbr_round_count", Metric::Whole(model.round)),
-        ("bbr_extra_acked", set(Some(model.extra_acked))),
+        ("bbr_pacing_gain", gain(model.pacing_gain)),
+        ("bbr_cwnd_gain", gain(model.cwnd_gain)),
+        ("bbr_round_count", if model.round == u64::MAX { Metric::Unknown } else { Metric::Whole(model.round) }),
+        ("bbr_extra_acked", count(model.extra_acked)),
         ("bbr_full_bw_now", flag(model.full_bw_now)),
         ("bbr_full_bw_reached", flag(model.full_bw_reached)),
         ("bbr_idle_restart", flag(model.idle_restart)),
@@ -464,6 +466,6 @@ fn of_model(model: &Model, sender: &Sender) -> [(&'static str, Metric); 20] {
         ("sent", Metric::Whole(stats.sent)),
         ("timeouts", Metric::Whole(stats.timeouts)),
         ("undone", Metric::Whole(stats.undone)),
-        ("app_limited", flag(sender.is_app_limited())),
+        ("app_limited", flag(Some(sender.is_app_limited()))),
     ]
 }

@@ -36,11 +36,12 @@ use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::cc::exit::Said;
 use dumbbell_core::cc::{AnyCc, CcContext};
 use dumbbell_core::log::{Beginning, Hears, Log};
-use dumbbell_core::packet::{Ecn, HEADERS, UDP_HEADERS};
+use dumbbell_core::packet::{HEADERS, UDP_HEADERS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::sender::Application;
+use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
 use endpoint::{Arena, Endpoint, Origin, UnderWay};
 use hops::Hops;
@@ -316,11 +317,11 @@ impl<N: Net> Engine<N> {
         let Endpoint { transport, stages, start, stop, number, .. } = endpoint;
         if !transport.has_begun() && *start <= now && origin == Origin::Listed {
             let index = *number as usize;
-            let (route, ecn) = match self.config.flows.get(index) {
-                Some(flow) => (&flow.route, flow.params.ecn.unwrap_or(self.host.ecn)),
-                None => (&self.config.udp[index - self.config.flows.len()].route, false),
+            let route = match self.config.flows.get(index) {
+                Some(flow) => &flow.route,
+                None => &self.config.udp[index - self.config.flows.len()].route,
             };
-            let (back, key) = (transport.back_ecn(ecn), listed_key(&self.config, *number));
+            let (back, key) = (transport.back_ecn(), listed_key(&self.config, *number));
             self.net.flow_starts(slot, route, line, &key, back, class);
             tell_beginning(&mut self.net, slot, (*number, line), key, back, transport);
         }
@@ -439,7 +440,7 @@ impl<N: Net> Engine<N> {
         };
         arena.get_mut(slot).stages = stages;
         let transport = &arena.get(slot).transport;
-        let (back, key) = (transport.back_ecn(ecn), process.key(number));
+        let (back, key) = (transport.back_ecn(), process.key(number));
         net.flow_starts(slot, &web.route, line, &key, back, class);
         tell_beginning(net, slot, (number, line), key, back, transport);
         self.join(slot);
@@ -639,7 +640,7 @@ impl<N: Net> Run for Engine<N> {
 
 /// Whoever listens to frames hears that the slot belongs to this flow of this line.
 #[inline]
-fn tell_beginning<N: Net>(net: &mut N, slot: u32, (number, line): (u32, u32), key: FlowKey, back_ecn: Ecn, ends: &Transport) {
+fn tell_beginning<N: Net>(net: &mut N, slot: u32, (number, line): (u32, u32), key: FlowKey, back_ecn: BackEcn, ends: &Transport) {
     if net.listener().hears() < Hears::Frames {
         return;
     }

@@ -3,6 +3,7 @@
 use dumbbell_config::RunConfig;
 use dumbbell_core::cc::Chosen;
 use dumbbell_core::tcp::host::{self, HostParams};
+use dumbbell_measure::table::Column;
 use dumbbell_sim::{registry, Sim};
 use serde_json::{json, Map, Value};
 
@@ -112,4 +113,26 @@ fn a_run_with_a_profile_is_that_of_its_values() {
     let old = hash(json!({"profile": "linux-5.4"}), json!({"name": "cubic"}));
     assert_eq!(old, hash(json!({"profile": "linux-5.4"}), json!({"name": "cubic", "hystart": "5.5"})));
     assert_ne!(old, hash(json!({"profile": "linux-5.4"}), json!({"name": "cubic", "hystart": "5.6"})));
+}
+
+#[test]
+fn queues_mark_the_acknowledgements_of_a_receiver_that_counts_ce() {
+    // 300 kbit/s are too little for the ACKs of 20 Mbit/s: CoDel drops what has no codepoint, and marks the rest
+    let run = |cc: &str, echo: &str| {
+        let config = json!({"duration": 5_000_000_000_u64, "bottleneck": {"rate": 20_000_000, "aqm": {"name": "fq_codel"}},
+            "reverse": {"rate": 300_000, "aqm": {"name": "fq_codel"}}, "hosts": {"ecn": true},
+            "flows": [{"cc": {"name": cc}, "base_rtt": 40_000_000, "ecn_echo": echo}]});
+        let hops = Sim::new(&config).expect("a configuration").finish().expect("a run").tables.hops;
+        let of = |name: &str| match &hops.columns.iter().find(|(found, _)| found == name).expect("a column").1 {
+            Column::U64(values) => values[1],
+            _ => panic!("{name} is no count"),
+        };
+        (of("ce_marks"), of("ack_drops"))
+    };
+    for (cc, echo) in [("cubic", "accecn"), ("reno", "accecn"), ("prague", "auto"), ("dctcp", "auto")] {
+        let (marks, drops) = run(cc, echo);
+        assert!(marks > 100 && drops == 0, "{cc}: {marks} marks, {drops} drops");
+    }
+    let (marks, drops) = run("cubic", "classic");
+    assert!(marks == 0 && drops > 100, "{marks} marks, {drops} drops");
 }

@@ -12,6 +12,9 @@ trait Boxed: Send {
     fn enqueue(&mut self, packet: Packet, now: Time, log: &mut dyn Log);
     fn has_nothing_before(&self, now: Time) -> Option<Time>;
     fn dequeue(&mut self, now: Time, log: &mut dyn Log) -> Dequeue;
+    fn coming(&self) -> Option<u32>;
+    fn prefetch(&self, flow: u32, near: bool);
+    fn passes(&self) -> u16;
     fn packets(&self) -> usize;
     fn bytes(&self) -> u64;
     fn next_timer(&self) -> Time;
@@ -39,6 +42,15 @@ impl<A: Aqm + Send> Boxed for A {
     }
     fn dequeue(&mut self, now: Time, mut log: &mut dyn Log) -> Dequeue {
         Aqm::dequeue(self, now, &mut log)
+    }
+    fn coming(&self) -> Option<u32> {
+        Aqm::coming(self)
+    }
+    fn prefetch(&self, flow: u32, near: bool) {
+        Aqm::prefetch(self, flow, near);
+    }
+    fn passes(&self) -> u16 {
+        Aqm::passes(self)
     }
     fn packets(&self) -> usize {
         Aqm::packets(self)
@@ -98,6 +110,15 @@ impl Aqm for Foreign {
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         self.0.dequeue(now, log)
     }
+    fn coming(&self) -> Option<u32> {
+        self.0.coming()
+    }
+    fn prefetch(&self, flow: u32, near: bool) {
+        self.0.prefetch(flow, near);
+    }
+    fn passes(&self) -> u16 {
+        self.0.passes()
+    }
     fn packets(&self) -> usize {
         self.0.packets()
     }
@@ -127,5 +148,30 @@ impl Aqm for Foreign {
     }
     fn reads_acks(&self) -> bool {
         self.0.reads_acks()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    /// Names of the functions in the part of `text` that begins with `from`.
+    fn functions(text: &str, from: &str) -> BTreeSet<String> {
+        let start = text.find(from).expect("the trait");
+        let body = text[start..].split("\n}\n").next().expect("its end");
+        let lines = body.lines().filter_map(|line| line.strip_prefix("    fn "));
+        lines.filter_map(|line| line.split(['(', '<']).next()).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_box_passes_every_method_on() {
+        // a default of the trait would stand in for one that is missing here, and no compiler says so
+        let (all, own) = (include_str!("mod.rs"), include_str!("foreign.rs"));
+        let wanted = functions(all, "pub trait Aqm");
+        assert!(wanted.len() > 15 && wanted.contains("passes"), "{wanted:?}");
+        for part in ["trait Boxed", "impl<A: Aqm + Send> Boxed for A", "impl Aqm for Foreign"] {
+            assert_eq!(functions(own, part), wanted, "{part}");
+        }
+        assert_eq!(functions(all, "impl Aqm for AnyAqm"), wanted);
     }
 }

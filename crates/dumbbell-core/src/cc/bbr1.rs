@@ -632,9 +632,9 @@ impl CongestionControl for State {
             inflight: self.inflight(conn, self.bw(), UNIT),
             pacing_gain: share(self.pacing_gain),
             cwnd_gain: share(self.cwnd_gain),
-            full_bw_now: self.full_bw_reached,
-            full_bw_reached: self.full_bw_reached,
-            idle_restart: self.idle_restart,
+            full_bw_now: Some(self.full_bw_reached),
+            full_bw_reached: Some(self.full_bw_reached),
+            idle_restart: Some(self.idle_restart),
             ..Model::default()
         })
     }

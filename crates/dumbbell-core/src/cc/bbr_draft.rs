@@ -448,9 +448,9 @@ impl CongestionControl for State {
             probe_up_step: (self.state == Phase::Up).then(|| 1 << self.bw_probe_up_rounds.saturating_sub(1)),
             pacing_gain: self.pacing_gain(),
             cwnd_gain: self.cwnd_gain(),
-            full_bw_now: self.full_bw_now,
-            full_bw_reached: self.full_bw_reached,
-            idle_restart: self.idle_restart,
+            full_bw_now: Some(self.full_bw_now),
+            full_bw_reached: Some(self.full_bw_reached),
+            idle_restart: Some(self.idle_restart),
             ecn_alpha: None,
         })
     }

@@ -137,14 +137,14 @@ pub struct LossEvent {
 /// not set, or this control has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Model {
-    /// State: `startup`, `drain`, `probe_down`, `probe_cruise`, `probe_refill`, `probe_up` or `probe_rtt`. BBRv1, which has no such names, is said to go up at a pacing
+    /// State; of a plugin any name. Of BBR: `startup`, `drain`, `probe_down`, `probe_cruise`, `probe_refill`, `probe_up` or `probe_rtt`. BBRv1, which has no such names, is said to go up at a pacing
     /// gain above one, down below one, and to cruise at one.
     pub state: &'static str,
-    /// Round trips so far, as the control counts them.
+    /// Round trips so far, as the control counts them; the largest number if a plugin does not tell it.
     pub round: u64,
-    /// Largest delivery rate of its filter.
+    /// Largest delivery rate of its filter; the largest number if a plugin does not tell it.
     pub max_bw: u64,
-    /// What pacing and window follow: `max_bw` within its bounds.
+    /// What pacing and window follow: `max_bw` within its bounds; likewise.
     pub bw: u64,
     /// Short-term bound of the rate.
     pub bw_shortterm: Option<u64>,
@@ -154,22 +154,22 @@ pub struct Model {
     pub inflight_longterm: Option<u32>,
     /// Smallest RTT of its filter, us; `None` before the first.
     pub min_rtt_us: Option<u32>,
-    /// Aggregation of ACKs that the window allows for.
+    /// Aggregation of ACKs that the window allows for; the largest number if a plugin does not tell it.
     pub extra_acked: u32,
-    /// `bw` times `min_rtt`, with what is added to it for bursts and as a floor: `BBRInflight(1.0)`.
+    /// `bw` times `min_rtt`, with what is added to it for bursts and as a floor: `BBRInflight(1.0)`; the largest number if a plugin does not tell it.
     pub inflight: u32,
     /// By how much the long-term bound rises in a round while it is probed.
     pub probe_up_step: Option<u32>,
-    /// Pacing gain.
+    /// Pacing gain; NaN if a plugin does not tell it.
     pub pacing_gain: f64,
-    /// Window gain.
+    /// Window gain; likewise.
     pub cwnd_gain: f64,
     /// The rate grows no more, in this search for bandwidth.
-    pub full_bw_now: bool,
+    pub full_bw_now: Option<bool>,
     /// It was so once: startup is over.
-    pub full_bw_reached: bool,
+    pub full_bw_reached: Option<bool>,
     /// The connection restarts after idleness.
-    pub idle_restart: bool,
+    pub idle_restart: Option<bool>,
     /// Average share of marked segments by which it answers ECN.
     pub ecn_alpha: Option<f64>,
 }

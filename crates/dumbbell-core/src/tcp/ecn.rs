@@ -38,6 +38,38 @@ pub(super) struct SenderEcn {
     average: u32,
 }
 
+/// Codepoints of what a receiver sends, if ECN is agreed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackEcn {
+    /// The SYN-ACK: not ECN-capable, unless the congestion control requires ECN. Linux `tcp_ecn_send_synack`.
+    pub syn_ack: Ecn,
+    /// Acknowledgements: as what is not new data of a sender. Linux `tcp_ecn_send`.
+    pub acks: Ecn,
+}
+
+impl BackEcn {
+    /// Nothing is ECN-capable.
+    pub const NOT_ECT: BackEcn = BackEcn { syn_ack: Ecn::NotEct, acks: Ecn::NotEct };
+
+    /// The receiver sends its SYN-ACK: if that does not agree to ECN, nothing of it is ECN-capable.
+    #[inline]
+    pub fn negotiate(&mut self, ack: &Ack) {
+        if ack.has(ack_flag::SYN_ACK) && !ack.has(ack_flag::ECN_SETUP) {
+            *self = BackEcn::NOT_ECT;
+        }
+    }
+
+    /// Codepoint of `ack`. An answer to UDP says itself which one it has.
+    #[inline]
+    pub fn of(&self, ack: &Ack) -> Ecn {
+        match ack.flags & (ack_flag::ECHO | ack_flag::SYN_ACK) {
+            0 => self.acks,
+            ack_flag::SYN_ACK => self.syn_ack,
+            _ => Ecn::from_bits(ack.flags),
+        }
+    }
+}
+
 /// What an ACK echoes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EcnEcho {
@@ -189,11 +221,30 @@ impl SenderEcn {
     /// congestion control wants it otherwise or the receiver counts. Linux `tcp_ecn_send`.
     #[inline]
     pub fn of_other(&self) -> Ecn {
-        if self.accurate || (self.agreed && (self.asked.required || self.asked.every_packet)) {
-            self.asked.codepoint
+        if self.agreed {
+            of_other(&self.asked, self.accurate)
         } else {
             Ecn::NotEct
         }
+    }
+
+    /// The codepoints of the receiver, which has the same congestion control and counts CE if `counts`.
+    pub fn back(&self, counts: bool) -> BackEcn {
+        if self.wanted {
+            BackEcn { syn_ack: self.of_syn(), acks: of_other(&self.asked, counts) }
+        } else {
+            BackEcn::NOT_ECT
+        }
+    }
+}
+
+/// Codepoint of retransmissions and pure ACKs once ECN is agreed; `accurate` if the receiver counts CE.
+#[inline]
+fn of_other(asked: &EcnUse, accurate: bool) -> Ecn {
+    if accurate || asked.required || asked.every_packet {
+        asked.codepoint
+    } else {
+        Ecn::NotEct
     }
 }
 
@@ -230,6 +281,35 @@ mod tests {
         assert_eq!((scalable.of_syn(), scalable.of_other()), (Ecn::Ect1, Ecn::NotEct));
         scalable.negotiate(&Ack { flags: ack_flag::ECN_SETUP, ..Ack::default() });
         assert_eq!((scalable.stamp(), scalable.of_other()), ((Ecn::Ect1, 0), Ecn::Ect1));
+    }
+
+    #[test]
+    fn acknowledgements_of_who_counts_are_ecn_capable_and_syn_acks_of_who_requires_ecn() {
+        let (ect0, ect1, none) = (Ecn::Ect0, Ecn::Ect1, Ecn::NotEct);
+        let classic = EcnUse::default();
+        let required = EcnUse { required: true, ..classic };
+        let every = EcnUse { every_packet: true, ..classic };
+        let scalable = EcnUse { required: true, codepoint: Ecn::Ect1, echo: Echo::Accurate, ..classic };
+        let unable = EcnUse { codepoint: Ecn::NotEct, ..classic };
+        for (wanted, asked, counts, syn_ack, acks) in [
+            (true, classic, false, none, none),
+            (true, classic, true, none, ect0),
+            (false, classic, true, none, none),
+            (true, every, false, none, ect0),
+            (false, required, false, ect0, ect0),
+            (false, scalable, true, ect1, ect1),
+            (true, unable, true, none, none),
+        ] {
+            let mut back = SenderEcn::new(wanted, asked).back(counts);
+            assert_eq!(back, BackEcn { syn_ack, acks }, "{wanted} {asked:?} {counts}");
+            let of = |flags| Ack { flags, ..Ack::default() };
+            back.negotiate(&of(ack_flag::SYN_ACK | ack_flag::ECN_SETUP));
+            assert_eq!((back.of(&of(ack_flag::SYN_ACK)), back.of(&of(0))), (syn_ack, acks));
+            assert_eq!(back.of(&of(ack_flag::ECHO | 3)), Ecn::Ce);
+            // a SYN that was sent again does not ask for ECN
+            back.negotiate(&of(ack_flag::SYN_ACK));
+            assert_eq!(back, BackEcn::NOT_ECT);
+        }
     }
 
     /// An ACK with this ACE field and, with the option, so many CE bytes.

@@ -1,5 +1,7 @@
 //! What a trace shows of a sender, in addition to its [`Conn`](crate::cc::conn::Conn) and its counters.
 
+use super::ecn::BackEcn;
+use super::host::Opener;
 use super::scoreboard::seg;
 use super::sender::Sender;
 use crate::cc::{CongestionControl, Model, RateSample};
@@ -18,6 +20,16 @@ impl Sender {
     /// Its SYN asks for ECN.
     pub fn asks_for_ecn(&self) -> bool {
         self.ecn.wants()
+    }
+
+    /// Codepoints of what its receiver sends, which counts CE if `counts`.
+    pub fn back_ecn(&self, counts: bool) -> BackEcn {
+        let back = self.ecn.back(counts);
+        match self.host.opener {
+            Opener::Sender => back,
+            // it does not answer the handshake with a SYN-ACK, but with an acknowledgement
+            Opener::Receiver => BackEcn { syn_ack: back.acks, ..back },
+        }
     }
 
     /// Segments that were ever marked lost; one whose retransmission was lost again counts again.

@@ -30,6 +30,7 @@ mod write_queue;
 
 use crate::cc::Echo;
 use crate::packet::{Packet, HEADERS, SYN_FRAME};
+pub use ecn::BackEcn;
 
 /// What both ends of one flow need to know, in addition to what their hosts do.
 #[derive(Clone, Copy, Debug)]

@@ -51,6 +51,11 @@ impl TraceRow {
         self.model.as_ref().map_or(f64::NAN, of)
     }
 
+    /// A count or a flag; 0 if it is not told.
+    fn count<T: Into<u64>>(&self, of: impl Fn(&Model) -> Option<T>) -> u64 {
+        self.model.as_ref().and_then(of).map_or(0, Into::into)
+    }
+
     fn set<T: Into<f64>>(&self, of: impl Fn(&Model) -> Option<T>) -> f64 {
         self.real(|model| of(model).map_or(f64::NAN, Into::into))
     }
@@ -61,6 +66,14 @@ fn mbit(bytes: u64) -> f64 {
     bytes as f64 * 8e-6
 }
 
+/// The same of a rate that is the largest number while it is not known.
+fn known_mbit(bytes: u64) -> f64 {
+    match bytes {
+        u64::MAX => f64::NAN,
+        known => mbit(known),
+    }
+}
+
 columns! {
     /// What congestion controls believed.
     pub table Trace of TraceRow {
@@ -68,17 +81,17 @@ columns! {
         time_s: f64 = |row| row.time.as_secs_f64(), unit "s", label "time";
         /// Number of the flow, as in table flows.
         flow: u64 = |row| u64::from(row.flow);
-        /// State of the congestion control: startup, drain, probe_down, probe_cruise, probe_refill, probe_up or probe_rtt. BBRv1 goes up at a
+        /// State of the congestion control; of a plugin the names that it tells. Of BBR: startup, drain, probe_down, probe_cruise, probe_refill, probe_up or probe_rtt. BBRv1 goes up at a
         /// pacing gain above one, down below one, and cruises at one. Empty for a control without a model of its path.
         state: str = |row| row.known().state;
         /// State of the loss and congestion machine of the transport: open, disorder, cwr, recovery or loss. Of a stack always open.
         ca_state: str = |row| row.ca_state.name(), label "state of loss recovery";
         /// Largest delivery rate of the control's filter; payload.
         #[doc = NO_MODEL]
-        max_bw_mbit: f64 = |row| row.real(|model| mbit(model.max_bw)), unit "Mbit/s", label "bandwidth, maximum";
+        max_bw_mbit: f64 = |row| row.real(|model| known_mbit(model.max_bw)), unit "Mbit/s", label "bandwidth, maximum";
         /// Rate that pacing and window follow: the maximum within its bounds; payload.
         #[doc = NO_MODEL]
-        bw_mbit: f64 = |row| row.real(|model| mbit(model.bw)), unit "Mbit/s", label "bandwidth";
+        bw_mbit: f64 = |row| row.real(|model| known_mbit(model.bw)), unit "Mbit/s", label "bandwidth";
         /// Short-term bound of the rate; payload. NaN while it is not set.
         bw_shortterm_mbit: f64 = |row| row.set(|model| model.bw_shortterm.map(mbit)), unit "Mbit/s", label "bandwidth, short-term bound";
         /// Short-term bound of what is in flight. NaN while it is not set.
@@ -89,7 +102,7 @@ columns! {
             label "segments in flight, long-term bound";
         /// bw times min_rtt, with what the control adds for bursts and as a floor.
         #[doc = NO_MODEL]
-        inflight_bdp: f64 = |row| row.real(|model| f64::from(model.inflight)), unit "segments", label "segments in flight, estimated BDP";
+        inflight_bdp: f64 = |row| row.set(|model| Some(model.inflight).filter(|&known| known != u32::MAX)), unit "segments", label "segments in flight, estimated BDP";
         /// Smallest RTT of the control's filter.
         #[doc = NO_MODEL]
         min_rtt_ms: f64 = |row| row.set(|model| model.min_rtt_us.map(|us| f64::from(us) / 1e3)), unit "ms", label "RTT, minimum";
@@ -105,10 +118,7 @@ columns! {
         #[doc = NO_MODEL]
         ecn_alpha: f64 = |row| row.set(|model| model.ecn_alpha), label "share of CE marks, average";
         /// Pacing rate; payload. NaN before it is set.
-        pacing_rate_mbit: f64 = |row| match row.pacing_rate {
-            u64::MAX => f64::NAN,
-            paced => mbit(paced),
-        }, unit "Mbit/s", label "pacing rate";
+        pacing_rate_mbit: f64 = |row| known_mbit(row.pacing_rate), unit "Mbit/s", label "pacing rate";
         /// Smoothed RTT. NaN before the first sample.
         srtt_ms: f64 = |row| match row.srtt_us {
             0 => f64::NAN,
@@ -116,19 +126,19 @@ columns! {
         }, unit "ms", label "smoothed RTT";
         /// Round trips so far, as the control counts them.
         #[doc = ZERO]
-        round: u64 = |row| row.known().round;
+        round: u64 = |row| row.count(|model| Some(model.round).filter(|&known| known != u64::MAX));
         /// Aggregation that the window allows for.
         #[doc = ZERO]
-        extra_acked: u64 = |row| u64::from(row.known().extra_acked), unit "segments", label "aggregation of ACKs";
+        extra_acked: u64 = |row| row.count(|model| Some(model.extra_acked).filter(|&known| known != u32::MAX)), unit "segments", label "aggregation of ACKs";
         /// 1 if the rate grows no more in this search.
         #[doc = ZERO]
-        full_bw_now: u64 = |row| u64::from(row.known().full_bw_now), label "bandwidth is full now";
+        full_bw_now: u64 = |row| row.count(|model| model.full_bw_now), label "bandwidth is full now";
         /// 1 if it was so once: startup is over.
         #[doc = ZERO]
-        full_bw_reached: u64 = |row| u64::from(row.known().full_bw_reached), label "bandwidth was full";
+        full_bw_reached: u64 = |row| row.count(|model| model.full_bw_reached), label "bandwidth was full";
         /// 1 while the connection restarts after idleness.
         #[doc = ZERO]
-        idle_restart: u64 = |row| u64::from(row.known().idle_restart), label "restart from idleness";
+        idle_restart: u64 = |row| row.count(|model| model.idle_restart), label "restart from idleness";
         /// Congestion window.
         cwnd: u64 = |row| u64::from(row.cwnd), unit "segments", label "congestion window";
         /// What the sender takes to be in flight.

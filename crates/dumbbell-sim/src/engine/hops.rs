@@ -22,11 +22,11 @@ use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::log::{DropReason, Hears, Log};
-use dumbbell_core::packet::{flag, Ecn, Packet};
+use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::{End, Path};
 use dumbbell_core::record::{Counters, FlowCounters};
-use dumbbell_core::tcp::Ack;
+use dumbbell_core::tcp::{Ack, BackEcn};
 use dumbbell_core::units::Time;
 use hop::{agree, Hop, Out, END};
 use std::collections::VecDeque;
@@ -44,7 +44,7 @@ struct Member {
     first: u16,
     /// The first hop of its acknowledgements.
     back: u16,
-    ack_ecn: Ecn,
+    back_ecn: BackEcn,
     /// Acknowledgements in hops.
     acks: u32,
 }
@@ -440,15 +440,16 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
         &mut self.lines
     }
 
-    fn flow_starts(&mut self, slot: u32, route: &Arc<Route>, line: u32, key: &FlowKey, ack_ecn: Ecn, class: u16) {
+    fn flow_starts(&mut self, slot: u32, route: &Arc<Route>, line: u32, key: &FlowKey, back_ecn: BackEcn, class: u16) {
         let index = slot as usize;
         if self.members.len() <= index {
-            let nobody = Member { route: Arc::default(), line: 0, first: 0, back: END, ack_ecn: Ecn::NotEct, acks: 0 };
+            let nobody = Member { route: Arc::default(), line: 0, first: 0, back: END, back_ecn: BackEcn::NOT_ECT, acks: 0 };
             self.members.resize(index + 1, nobody);
             self.hops.iter_mut().for_each(|hop| hop.next.resize(index + 1, END));
         }
         let first_back = route.acks.first().copied().unwrap_or(END);
-        self.members[index] = Member { route: Arc::clone(route), line, first: route.data[0], back: first_back, ack_ecn, acks: 0 };
+        self.members[index] =
+            Member { route: Arc::clone(route), line, first: route.data[0], back: first_back, back_ecn, acks: 0 };
         // data go from the source to the destination, up the other way round; their acknowledgements come back
         let turned = FlowKey { src_host: key.dst_host, dst_host: key.src_host, ..*key };
         let (data, back) = if route.up { (turned, *key) } else { (*key, turned) };

@@ -9,9 +9,10 @@ use crate::measure::Backlog;
 use crate::RunError;
 use dumbbell_core::aqm::FlowKey;
 use dumbbell_core::log::Log;
-use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::packet::Packet;
 use dumbbell_core::path::End;
 use dumbbell_core::record::{Counters, FlowCounters};
+use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
 use std::sync::Arc;
 
@@ -70,8 +71,8 @@ pub trait Net: Back + Send {
     /// The lines of acknowledgements.
     fn lines_mut(&mut self) -> &mut Lines;
 
-    /// From now on slot `slot` belongs to an endpoint of this route, line, identity and class, whose acknowledgements have the codepoint `ack_ecn`.
-    fn flow_starts(&mut self, slot: u32, route: &Arc<Route>, line: u32, key: &FlowKey, ack_ecn: Ecn, class: u16);
+    /// From now on slot `slot` belongs to an endpoint of this route, line, identity and class, whose receiver sends with the codepoints `back`.
+    fn flow_starts(&mut self, slot: u32, route: &Arc<Route>, line: u32, key: &FlowKey, back: BackEcn, class: u16);
 
     /// Nothing is left of the endpoint in `slot`.
     fn forget(&mut self, slot: u32);

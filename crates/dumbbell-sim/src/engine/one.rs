@@ -14,10 +14,11 @@ use crate::RunError;
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::hint::{likely, seldom, unlikely};
 use dumbbell_core::log::{Hears, Log};
-use dumbbell_core::packet::{flag, Ecn, Packet};
+use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Path;
 use dumbbell_core::record::{Counters, FlowCounters};
+use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
 use std::sync::Arc;
 
@@ -229,7 +230,7 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
         &mut self.lines
     }
 
-    fn flow_starts(&mut self, slot: u32, _: &Arc<Route>, _: u32, key: &FlowKey, _: Ecn, class: u16) {
+    fn flow_starts(&mut self, slot: u32, _: &Arc<Route>, _: u32, key: &FlowKey, _: BackEcn, class: u16) {
         self.entrance.bottleneck.flow_starts(slot, key, class);
     }
 

@@ -13,12 +13,12 @@ use dumbbell_core::cc::{AnyCc, CongestionControl, Echo};
 use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::log::{Belief, Hears, Log, Speech};
-use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::packet::Packet;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::receiver::Receiver;
 use dumbbell_core::tcp::sender::{Application, Phase, Sender};
 use dumbbell_core::tcp::stats::ReceiverStats;
-use dumbbell_core::tcp::{Ack, Block, FlowOptions, Network};
+use dumbbell_core::tcp::{Ack, BackEcn, Block, FlowOptions, Network};
 use dumbbell_core::units::Time;
 use dumbbell_measure::trace::Trace;
 use std::sync::Arc;
@@ -166,14 +166,8 @@ impl Ends for Tcp {
         self.sender.prefetch_behind();
     }
 
-    /// That of all its packets, if the congestion control, the same at both ends, wants it on every packet.
-    fn back_ecn(&self, ecn: bool) -> Ecn {
-        let asked = self.sender.cc.ecn();
-        if asked.required || (ecn && asked.every_packet) {
-            asked.codepoint
-        } else {
-            Ecn::NotEct
-        }
+    fn back_ecn(&self) -> BackEcn {
+        self.sender.back_ecn(self.receiver.is_accurate())
     }
 
     fn payload(&self) -> u64 {

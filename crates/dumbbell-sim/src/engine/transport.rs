@@ -11,9 +11,9 @@ use dumbbell_core::cc::exit::Said;
 use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
 use dumbbell_core::log::{Log, Speech};
-use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::packet::Packet;
 use dumbbell_core::tcp::stats::ReceiverStats;
-use dumbbell_core::tcp::{Ack, Block, Network};
+use dumbbell_core::tcp::{Ack, BackEcn, Block, Network};
 use dumbbell_core::units::Time;
 use dumbbell_measure::together::Arrived;
 use dumbbell_measure::trace::Trace;
@@ -53,9 +53,9 @@ pub trait Ends {
     /// The same of what that points to, some time later.
     fn prefetch_behind(&self) {}
 
-    /// Codepoint of what the receiver sends; the configuration of the flow says `ecn`.
-    fn back_ecn(&self, _ecn: bool) -> Ecn {
-        Ecn::NotEct
+    /// Codepoints of what the receiver sends.
+    fn back_ecn(&self) -> BackEcn {
+        BackEcn::NOT_ECT
     }
 
     /// Payload that has arrived, bytes: acknowledged for TCP, received for others.
@@ -187,8 +187,8 @@ impl Ends for Transport {
         of!(self, one => one.prefetch_behind());
     }
 
-    fn back_ecn(&self, ecn: bool) -> Ecn {
-        of!(self, one => one.back_ecn(ecn))
+    fn back_ecn(&self) -> BackEcn {
+        of!(self, one => one.back_ecn())
     }
 
     fn payload(&self) -> u64 {

@@ -9,7 +9,7 @@ use super::hop::END;
 use super::{Hops, STAGES};
 use dumbbell_core::hint::seldom;
 use dumbbell_core::log::{DropReason, Hears, Log};
-use dumbbell_core::packet::{flag, Ecn, Packet};
+use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::path::End;
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::Time;
@@ -45,8 +45,8 @@ impl<L: Log + Send + 'static> Hops<L> {
         let count = if blocks == NO_BLOCKS { 0 } else { self.lines.pool.get(blocks).len() };
         let member = &mut self.members[ack.flow as usize];
         member.acks += 1;
-        // an answer says itself which codepoint it has
-        let (hop, ecn) = (member.back, if ack.flags & ack_flag::ECHO == 0 { member.ack_ecn } else { Ecn::from_bits(ack.flags) });
+        member.back_ecn.negotiate(&ack);
+        let (hop, ecn) = (member.back, member.back_ecn.of(&ack));
         let place = self.free.pop().unwrap_or_else(|| {
             self.held.push(Held::default());
             self.held.len() as u64 - 1

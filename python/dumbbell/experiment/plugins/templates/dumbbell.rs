@@ -1,10 +1,15 @@
-//! `dumbbell.h` for Rust, version 1 of the interface: traits, and macros that export what implements them.
+//! Queues and controls of `dumbbell.h` for Rust, version 3 of the interface: traits, and macros that export what implements them.
 //!
 //! All times are nanoseconds, all windows segments. A panic ends the process that the plugin is in, and with it the run.
 //! Licence: MIT OR Apache-2.0.
 #![allow(dead_code)]
 
-use std::ffi::{c_char, c_int, c_void, CString};
+use std::ffi::{c_char, c_int, c_void, CStr, CString};
+
+/// The version of the interface.
+pub const ABI: u32 = 3;
+/// What is not known, or not set.
+pub const UNKNOWN: u64 = u64::MAX;
 
 /// A packet in the queue.
 #[repr(C)]
@@ -119,6 +124,8 @@ pub trait Queue: Sized {
         u64::MAX
     }
     fn timer(&mut self, _host: &mut Host, _now: u64) {}
+    /// Tells state by the names that record.queue takes, such as "p" or "count".
+    fn state(&self, _tell: &mut dyn FnMut(&str, f64)) {}
 }
 
 /// What a control reads of its connection.
@@ -143,12 +150,37 @@ pub struct Conn {
     pub cwnd_limited: u32,
 }
 
-/// What it steers.
+/// What it steers. A window that is 0, or above 2^31 - 1 as after an underflow, ends the run.
 #[repr(C)]
 pub struct Steer {
     pub cwnd: u32,
     pub ssthresh: u32,
+    /// Only with `BY` 1 and 2, 1 or more: the connection is paced from when it is set for the first time.
     pub pacing_rate: u64,
+}
+
+/// What a control believes of its path, under the names of draft-ietf-ccwg-bbr. Volumes are segments, rates bytes of payload per second;
+/// `UNKNOWN`, NaN and `u32::MAX`: not known, or not set.
+#[repr(C)]
+pub struct Model {
+    /// Set by what `Control::model` returns.
+    state: *const c_char,
+    pub round: u64,
+    pub max_bw: u64,
+    pub bw: u64,
+    pub bw_shortterm: u64,
+    pub inflight_shortterm: u64,
+    pub inflight_longterm: u64,
+    pub min_rtt_us: u64,
+    pub extra_acked: u64,
+    pub inflight: u64,
+    pub probe_up_step: u64,
+    pub pacing_gain: f64,
+    pub cwnd_gain: f64,
+    pub ecn_alpha: f64,
+    pub full_bw_now: u32,
+    pub full_bw_reached: u32,
+    pub idle_restart: u32,
 }
 
 /// What an ACK brought; -1: there is none.
@@ -195,9 +227,14 @@ pub trait Control: Sized {
     fn undo_cwnd(&mut self, conn: &Conn, steer: &Steer) -> u32 {
         steer.cwnd.max(conn.prior_cwnd)
     }
+    /// Tells the model, in which nothing is known at first. Returns the state, of BBR `c"startup"` and so on; `None` without a model.
+    fn model(&self, _conn: &Conn, _model: &mut Model) -> Option<&'static CStr> {
+        None
+    }
 }
 
 type This = *mut c_void;
+type Tell = extern "C" fn(*mut c_void, *const c_char, f64);
 
 #[repr(C)]
 pub struct CParam {
@@ -220,7 +257,7 @@ struct CQueue {
     rate: unsafe extern "C" fn(This, u64, u64),
     timer_at: unsafe extern "C" fn(*const c_void) -> u64,
     timer: unsafe extern "C" fn(This, *mut Host, u64),
-    state: *const c_void,
+    state: unsafe extern "C" fn(*const c_void, Tell, *mut c_void),
 }
 
 #[repr(C)]
@@ -240,6 +277,7 @@ struct CControl {
     in_ack_event: unsafe extern "C" fn(This, *const Conn, *mut Steer, u32, i64),
     set_state: unsafe extern "C" fn(This, *const Conn, *mut Steer, u32),
     undo_cwnd: unsafe extern "C" fn(This, *const Conn, *const Steer) -> u32,
+    model: unsafe extern "C" fn(*const c_void, *const Conn, *mut Model),
 }
 
 #[repr(C)]
@@ -252,6 +290,7 @@ pub struct Plugin {
     param: *const CParam,
     queue: *const CQueue,
     control: *const CControl,
+    stack: *const c_void,
 }
 
 fn text(text: &str) -> *const c_char {
@@ -271,8 +310,8 @@ fn described(texts: [&str; 3], params: &[Param]) -> Plugin {
     };
     let list: &'static [CParam] = params.iter().map(read).collect::<Vec<_>>().leak();
     let [name, title, source] = texts.map(text);
-    let (queue, control) = (std::ptr::null(), std::ptr::null());
-    Plugin { abi: 1, params: list.len() as u32, name, title, source, param: list.as_ptr(), queue, control }
+    let (queue, control, stack) = (std::ptr::null(), std::ptr::null(), std::ptr::null());
+    Plugin { abi: ABI, params: list.len() as u32, name, title, source, param: list.as_ptr(), queue, control, stack }
 }
 
 // SAFETY, here and below: `this` is the box of `create` until `destroy` takes it back, used by one thread at a time; all other
@@ -308,6 +347,12 @@ pub fn queue<Q: Queue>() -> *const Plugin {
     unsafe extern "C" fn timer<Q: Queue>(this: This, host: *mut Host, now: u64) {
         unsafe { of::<Q>(this).timer(&mut *host, now) }
     }
+    unsafe extern "C" fn state<Q: Queue>(this: *const c_void, tell: Tell, to: *mut c_void) {
+        unsafe { &*this.cast::<Q>() }.state(&mut |name, value| {
+            let name = CString::new(name).unwrap_or_default();
+            tell(to, name.as_ptr(), value);
+        });
+    }
     let queue = Box::leak(Box::new(CQueue {
         create: create::<Q>,
         destroy: destroy::<Q>,
@@ -317,7 +362,7 @@ pub fn queue<Q: Queue>() -> *const Plugin {
         rate: rate::<Q>,
         timer_at: timer_at::<Q>,
         timer: timer::<Q>,
-        state: std::ptr::null(),
+        state: state::<Q>,
     }));
     Box::leak(Box::new(Plugin { queue, ..described([Q::NAME, Q::TITLE, Q::SOURCE], Q::PARAMS) }))
 }
@@ -355,6 +400,10 @@ pub fn control<C: Control>() -> *const Plugin {
     unsafe extern "C" fn undo_cwnd<C: Control>(this: This, conn: *const Conn, steer: *const Steer) -> u32 {
         unsafe { of::<C>(this).undo_cwnd(&*conn, &*steer) }
     }
+    unsafe extern "C" fn model<C: Control>(this: *const c_void, conn: *const Conn, model: *mut Model) {
+        let model = unsafe { &mut *model };
+        model.state = unsafe { &*this.cast::<C>() }.model(unsafe { &*conn }, model).map_or(std::ptr::null(), CStr::as_ptr);
+    }
     let control = Box::leak(Box::new(CControl {
         by: C::BY,
         rate_samples: C::RATE_SAMPLES.into(),
@@ -371,6 +420,7 @@ pub fn control<C: Control>() -> *const Plugin {
         in_ack_event: in_ack_event::<C>,
         set_state: set_state::<C>,
         undo_cwnd: undo_cwnd::<C>,
+        model: model::<C>,
     }));
     Box::leak(Box::new(Plugin { control, ..described([C::NAME, C::TITLE, C::SOURCE], C::PARAMS) }))
 }

@@ -11,8 +11,8 @@
 #define MINUTE 60e9
 
 const dumbbell_param params[P_COUNT] = {
-    [P_MTU] = {"mtu", DUMBBELL_INT, PICOQUIC_PRACTICAL_MAX_MTU, PICOQUIC_ENFORCED_INITIAL_MTU, PICOQUIC_MAX_PACKET_SIZE, "bytes",
-               "UDP payload of a full packet, at most what the link takes; the stack's own start is 1252, and then a search"},
+    [P_MTU] = {"mtu", DUMBBELL_INT, PICOQUIC_PRACTICAL_MAX_MTU, PICOQUIC_ENFORCED_INITIAL_MTU, 1472, "bytes",
+               "UDP payload of a full packet, at most what the link takes (1500 bytes less the headers of IPv4 and UDP); the stack's own start is 1252, and then a search"},
     [P_MTU_DISCOVERY] = {"mtu_discovery", DUMBBELL_BOOL, 0, 0, 1, "", "start with 1252 bytes and search up to mtu"},
     [P_MAX_DATA] = {"max_data", DUMBBELL_SIZE, 0, 0, LARGEST, "", "flow control window of the connection; 0: it grows as it is used"},
     [P_INITIAL_MAX_DATA] = {"initial_max_data", DUMBBELL_SIZE, PICOQUIC_INITIAL_FLOW_CONTROL_MAX, 1e3, LARGEST, "",

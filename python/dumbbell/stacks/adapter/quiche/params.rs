@@ -21,7 +21,7 @@ const fn param(name: &'static str, kind: Kind, value: f64, range: (f64, f64), un
 /// What an experiment file can set, in the order in which the values come.
 #[rustfmt::skip]
 pub static PARAMS: [Param; COUNT] = [
-    param("mtu", Kind::Int, 1350.0, (1200.0, 65_527.0), "bytes", "UDP payload of a full packet, at most what the link takes"),
+    param("mtu", Kind::Int, 1350.0, (1200.0, 1472.0), "bytes", "UDP payload of a full packet, at most what the link takes: 1500 bytes less the headers of IPv4 and UDP"),
     param("initial_rtt", Kind::Time, 333.0 * MS, (MS, 60e3 * MS), "", "RTT before the first sample"),
     param("initial_window", Kind::Int, 10.0, (1.0, 1e6), "packets", "initial congestion window"),
     param("initial_max_data", Kind::Size, 1e7, (1e3, LARGEST), "", "flow control window of the connection at its begin"),

@@ -14,6 +14,7 @@ pub const COUNT: usize = 15;
 const MS: f64 = 1e6; // ns
 const LARGEST: f64 = 1_099_511_627_776.0; // 2^40 bytes; a variable-length integer has 62 bits
 const MIN_MTU: f64 = 1200.0; // RFC 9000 section 14
+const LINK_MTU: f64 = 1472.0; // an IP packet of 1500 bytes without the headers of IPv4 and UDP
 
 const fn param(name: &'static str, kind: Kind, value: f64, range: (f64, f64), unit: &'static str, doc: &'static str) -> Param {
     Param { name, kind, value, min: range.0, max: range.1, unit, doc }
@@ -26,7 +27,7 @@ pub static PARAMS: [Param; COUNT] = [
     param("receive_window", Kind::Size, 0.0, (0.0, LARGEST), "", "flow control window of the connection; 0: without limit"),
     param("send_window", Kind::Size, 1e7, (1e3, LARGEST), "", "bytes that the application may write before they are acknowledged"),
     param("initial_rtt", Kind::Time, 333.0 * MS, (MS, 60e3 * MS), "", "RTT before the first sample"),
-    param("mtu", Kind::Int, 1452.0, (MIN_MTU, 65_527.0), "bytes", "UDP payload of a full packet, at most what the link takes; the stack's own default is 1200, and then a search"),
+    param("mtu", Kind::Int, 1452.0, (MIN_MTU, LINK_MTU), "bytes", "UDP payload of a full packet, at most what the link takes; the stack's own default is 1200, and then a search"),
     param("mtu_discovery", Kind::Bool, 0.0, (0.0, 1.0), "", "search for a larger MTU"),
     param("packet_threshold", Kind::Int, 3.0, (1.0, 1e6), "packets", "reordering that is taken for a loss"),
     param("time_threshold", Kind::Float, 9.0 / 8.0, (1.0, 100.0), "RTT", "time after which a packet is taken for lost"),

@@ -669,9 +669,9 @@ impl<V: Version> CongestionControl for Machine<V> {
             probe_up_step: (self.mode == Mode::Up).then(|| conn.cwnd / self.up_cnt.max(1)),
             pacing_gain: share(self.pacing_gain),
             cwnd_gain: share(self.cwnd_gain),
-            full_bw_now: self.full.now,
-            full_bw_reached: self.full_bw_reached,
-            idle_restart: self.idle_restart,
+            full_bw_now: Some(self.full.now),
+            full_bw_reached: Some(self.full_bw_reached),
+            idle_restart: Some(self.idle_restart),
             ecn_alpha: self.set.ecn.then(|| share(self.ecn_alpha)),
         })
     }

@@ -194,7 +194,7 @@ fn startup_ends_on_a_plateau_and_drain_on_an_empty_queue() {
     story.reach("drain", 2.0);
     let looks = &story.looks;
     let (last, first) = (&looks[looks.len() - 2].model, &looks[looks.len() - 1].model);
-    assert!(!last.full_bw_reached && first.full_bw_reached && first.full_bw_now);
+    assert_eq!([last.full_bw_reached, first.full_bw_reached, first.full_bw_now], [Some(false), Some(true), Some(true)]);
     assert_eq!(story.state().full_bw_count, 3);
     assert_eq!(first.pacing_gain, 0.5);
     // within 2 % of the link
@@ -218,13 +218,13 @@ fn startup_ends_on_loss_before_the_plateau() {
     // one of four is lost, for an application of a tenth of the link: the rate never says that the pipe is full
     let mut slow = Story::new(json!({}), 100.0, Time::from_millis(40), 1_000, Application::Rate(1_250_000));
     slow.run_to(2.0);
-    assert_eq!((slow.model().state, slow.model().full_bw_reached), ("startup", false));
+    assert_eq!((slow.model().state, slow.model().full_bw_reached), ("startup", Some(false)));
     slow.path.fate =
         Box::new(|packet, _| if packet.seq % 4 == 0 && !packet.has(flag::RETRANSMISSION) { Fate::Lose } else { Fate::Pass });
     slow.run_to(4.0);
     // so little is in flight that Drain is over with the ACK that begins it
-    assert!(slow.model().full_bw_reached && slow.visits()[1].0 == "probe_cruise", "{:?}", slow.visits());
-    assert!(slow.looks.iter().all(|look| look.model.state != "startup" || !look.model.full_bw_reached));
+    assert!(slow.model().full_bw_reached == Some(true) && slow.visits()[1].0 == "probe_cruise", "{:?}", slow.visits());
+    assert!(slow.looks.iter().all(|look| look.model.state != "startup" || look.model.full_bw_reached == Some(false)));
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn an_application_that_pauses_is_its_own_probe_of_the_rtt() {
     let mut story = Story::new(json!({}), 10.0, Time::from_millis(20), 100, Application::Rate(1_448));
     story.run_to(20.0);
     assert_eq!(story.visits().len(), 1, "{:?}", story.visits());
-    assert!(story.looks.iter().filter(|look| look.at > Time::from_secs(2)).all(|look| !look.model.full_bw_reached));
+    assert!(story.looks.iter().filter(|look| look.at > Time::from_secs(2)).all(|look| look.model.full_bw_reached == Some(false)));
 }
 
 /// States from look `from` on.
@@ -339,11 +339,11 @@ fn startup_that_only_reordering_ended_goes_on() {
     assert_eq!(story.model().state, "startup");
     delay(&mut story, 2, 12, Time::from_millis(100));
     story.reach("drain", 1.0);
-    assert!(story.model().full_bw_reached && story.model().inflight_longterm.is_some());
+    assert!(story.model().full_bw_reached == Some(true) && story.model().inflight_longterm.is_some());
     let (from, cwnd) = (story.looks.len(), story.state().prior_cwnd);
     story.reach("startup", 1.0);
     assert_eq!(story.sender.stats.undone, 1);
-    assert!(!story.model().full_bw_reached && story.model().inflight_longterm.is_none());
+    assert!(story.model().full_bw_reached == Some(false) && story.model().inflight_longterm.is_none());
     assert!(story.sender.conn.cwnd >= cwnd, "{} of {cwnd}", story.sender.conn.cwnd);
     story.run_to(2.0);
     assert_eq!(states(&story, from)[..5], ["drain", "probe_down", "probe_cruise", "startup", "drain"]);

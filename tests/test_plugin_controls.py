@@ -1,0 +1,216 @@
+"""Controls as plugins do what the same control does that is registered: pacing, windows, and what they tell of their model."""
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dumbbell
+from conftest import Command
+from dumbbell import _native
+from dumbbell.experiment.plugins import project, trust
+
+C = """
+#include "dumbbell.h"
+#include <stdlib.h>
+typedef struct { double rate; } state;
+static void *create(uint64_t seed, uint64_t flow, const double *params) {
+  state *self = malloc(sizeof *self);
+  if (self) self->rate = params[0] / 8;
+  return self;
+}
+static void hold(void *this, dumbbell_steer *steer) {
+  steer->cwnd = 1u << 30;
+  @RATE@
+}
+static void init(void *this, const dumbbell_conn *conn, dumbbell_steer *steer) { hold(this, steer); }
+static void cong_avoid(void *this, const dumbbell_conn *conn, dumbbell_steer *steer, uint32_t acked) { hold(this, steer); }
+static void cong_control(void *this, const dumbbell_conn *conn, dumbbell_steer *steer, const dumbbell_sample *sample) { hold(this, steer); }
+static void set_state(void *this, const dumbbell_conn *conn, dumbbell_steer *steer, uint32_t state) { hold(this, steer); }
+static uint32_t ssthresh(void *this, const dumbbell_conn *conn, const dumbbell_steer *steer, uint32_t by) { return steer->ssthresh; }
+static void model(const void *this, const dumbbell_conn *conn, dumbbell_model *model) {
+  model->state = conn->delivered < 100 ? "startup" : "probe_cruise";
+  model->round = conn->delivered / 10;
+  model->max_bw = (uint64_t)((const state *)this)->rate;
+  model->pacing_gain = 1.25;
+  model->full_bw_reached = 1;
+}
+static const dumbbell_param params[] = {{"rate", DUMBBELL_RATE, 8e6, 1e3, 1e12, "", "Pacing rate."}};
+static const dumbbell_control control = {.by = @BY@, .codepoint = DUMBBELL_ECT0, .create = create, .destroy = free, .init = init,
+  .cong_avoid = cong_avoid, .ssthresh = ssthresh, .cong_control = @BY@ == 2 ? cong_control : NULL, .set_state = set_state, .model = model};
+static const dumbbell_plugin plugin = {DUMBBELL_ABI, 1, "held", "A rate", "a test", params, NULL, &control, NULL};
+const dumbbell_plugin *dumbbell_describe(void) { return &plugin; }
+"""
+RUST = """
+mod dumbbell;
+use dumbbell::{export_control, Conn, Control, Kind, Model, Param, Sample, Steer};
+use std::ffi::CStr;
+struct Held(u64);
+impl Held {
+    fn hold(&self, steer: &mut Steer) {
+        steer.cwnd = 1 << 30;
+        @RATE@
+    }
+}
+impl Control for Held {
+    const NAME: &'static str = "held";
+    const TITLE: &'static str = "A rate";
+    const SOURCE: &'static str = "a test";
+    const BY: u32 = @BY@;
+    const PARAMS: &'static [Param] =
+        &[Param { name: "rate", kind: Kind::Rate, value: 8e6, min: 1e3, max: 1e12, unit: "", doc: "Pacing rate." }];
+    fn new(_seed: u64, _flow: u64, params: &[f64]) -> Held { Held(params[0] as u64 / 8) }
+    fn init(&mut self, _: &Conn, steer: &mut Steer) { self.hold(steer) }
+    fn cong_avoid(&mut self, _: &Conn, steer: &mut Steer, _: u32) { self.hold(steer) }
+    fn cong_control(&mut self, _: &Conn, steer: &mut Steer, _: &Sample) { self.hold(steer) }
+    fn set_state(&mut self, _: &Conn, steer: &mut Steer, _: u32) { self.hold(steer) }
+    fn ssthresh(&mut self, _: &Conn, steer: &Steer, _: u32) -> u32 { steer.ssthresh }
+    fn model(&self, conn: &Conn, model: &mut Model) -> Option<&'static CStr> {
+        model.round = conn.delivered / 10;
+        model.max_bw = self.0;
+        model.pacing_gain = 1.25;
+        model.full_bw_reached = 1;
+        Some(if conn.delivered < 100 { c"startup" } else { c"probe_cruise" })
+    }
+}
+export_control!(Held);
+"""
+PYTHON = """
+class Held:
+    kind, name, title, source, by = "control", "held", "A rate", "a test", "@WORD@"
+    params = {"rate": {"kind": "rate", "default": 8_000_000, "min": 1000, "max": 10**12}}
+
+    def __init__(self, params, seed, flow):
+        self.rate = params["rate"] // 8
+
+    def hold(self, conn, steer, *rest):
+        steer.cwnd = 1 << 30
+        @RATE@
+
+    init = cong_avoid = cong_control = set_state = hold
+
+    def ssthresh(self, conn, steer, by):
+        return steer.ssthresh
+
+    def model(self, conn):
+        state = "startup" if conn.delivered < 100 else "probe_cruise"
+        return {"state": state, "round": conn.delivered // 10, "max_bw": self.rate, "pacing_gain": 1.25, "full_bw_reached": True}
+
+
+plugin = Held
+"""
+LANGUAGES = ("c", "rust", "python")
+SETS = {"c": "steer->pacing_rate = (uint64_t)((state *)this)->rate;", "rust": "steer.pacing_rate = self.0;", "python": "steer.pacing_rate = self.rate"}
+BY = ("window", "rate", "both")
+
+
+def control(folder: Path, language: str, by: str, sets: str | None = None) -> Path:
+    """Build a control that holds a pacing rate; `sets` stands in place of the line that sets it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = {"c": C, "rust": RUST, "python": PYTHON}[language]
+    text = text.replace("@RATE@", SETS[language] if sets is None else sets)
+    text = text.replace("@BY@", str(BY.index(by))).replace("@WORD@", by)
+    trust.trust(folder)
+    if language == "python":
+        (folder / "held.py").write_text(text)
+        return folder / "held.py"
+    compiler = "cc" if language == "c" else "rustc"
+    if shutil.which(compiler) is None:
+        pytest.skip(f"no {compiler}")
+    source, library = folder / ("held.c" if language == "c" else "held.rs"), folder / "libheld.so"
+    source.write_text(text)
+    if language == "c":
+        (folder / "dumbbell.h").write_text(_native.plugin_header())
+        flags = ["-std=c11", "-w", "-O1", "-shared", "-fPIC"]
+    else:
+        (folder / "dumbbell.rs").write_text(project.contents("control", "held", "rust")[0]["src/dumbbell.rs"])
+        flags = ["--edition", "2021", "--crate-type", "cdylib", "-C", "panic=abort"]
+    subprocess.run([compiler, *flags, str(source), "-o", str(library)], check=True)
+    return library
+
+
+def run(cc: Any, **more: Any) -> dumbbell.Results:
+    bottleneck = {"rate": "20Mbit", "aqm": "codel"}
+    return dumbbell.run({"duration": "10s", "bottleneck": bottleneck, "flows": [{"cc": cc, "base_rtt": "40ms"}], **more})
+
+
+def measured(found: dumbbell.Results) -> list[dict[str, Any]]:
+    """Return what table flows has, but for names."""
+    flows = found.flows.drop("key", "cc", "hash", "experiment", strict=False)
+    return flows.fill_nan(None).to_dicts()
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_rate_that_a_plugin_sets_is_paced_as_that_of_a_registered_control(language: str, tmp_path: Path) -> None:
+    wanted = measured(run({"name": "constant", "rate": "8Mbit"}))
+    # 8 Mbit/s of payload, and no queue: 40 ms, and the packets of a burst
+    assert abs(wanted[0]["goodput_mbit"] - 7.94) < 0.05 and 40 < wanted[0]["rtt_mean_ms"] < 42
+    for by in ("rate", "both"):
+        path = control(tmp_path / by, language, by)
+        assert measured(run({"plugin": str(path)})) == wanted, by
+        # another rate is another result: it is the plugin's that counts
+        half = measured(run({"plugin": str(path), "rate": "4Mbit"}))
+        assert half == measured(run({"name": "constant", "rate": "4Mbit"}))
+        # and pacing by the host changes nothing
+        assert measured(run({"plugin": str(path)}, hosts={"pacing": "fq"})) == wanted
+
+
+def test_who_sets_no_rate_is_not_paced(tmp_path: Path) -> None:
+    path = control(tmp_path, "python", "both", "pass")
+    assert measured(run({"plugin": str(path)}))[0]["goodput_mbit"] > 15
+
+
+FAULTS = [
+    ("window", None, "pacing_rate 1000000 by the window; allowed: a pacing rate with by rate or both"),
+    ("rate", "{rate} = 0", "pacing_rate 0; allowed: 1 byte per second or more"),
+    ("both", "{cwnd} = {five} - 10", "cwnd {minus}; allowed: 1 to 2147483647 segments"),
+    ("both", "{cwnd} = 0", "cwnd 0; allowed: 1 to 2147483647 segments"),
+    ("both", "{ssthresh} = 0", "ssthresh 0; allowed: 1 to 2147483647 segments"),
+]
+
+
+@pytest.mark.parametrize("language", ["c", "python"])
+@pytest.mark.parametrize(("by", "line", "said"), FAULTS)
+def test_what_a_control_must_not_set_ends_the_run_and_the_test_in_a_line(
+    language: str, by: str, line: str | None, said: str, tmp_path: Path, command: Command
+) -> None:
+    dot = "->" if language == "c" else "."
+    words = {name: f"steer{dot}{name}" for name in ("cwnd", "ssthresh")} | {"rate": f"steer{dot}pacing_rate"}
+    words |= {"five": "5u" if language == "c" else "5"}
+    sets = None if line is None else line.format(**words) + (";" if language == "c" else "")
+    path = control(tmp_path, language, by, sets)
+    said = said.replace("{minus}", "4294967291" if language == "c" else "-5")
+    with pytest.raises(RuntimeError) as caught:
+        run({"plugin": str(path)})
+    assert f"control held: {'ValueError: ' * (language == 'python')}{said}" in str(caught.value)
+    done = command("plugin", "test", path, "--runs", "2")
+    assert done.returncode == 2 and said in done.stderr and len(done.stderr.splitlines()) == 1, done.stderr
+
+
+def test_windows_that_functions_return_are_looked_at_too(tmp_path: Path) -> None:
+    path = control(tmp_path, "python", "window", "pass")
+    path.write_text(path.read_text().replace("return steer.ssthresh", "return steer.cwnd - 2**31").replace("1 << 30", "900"))
+    with pytest.raises(RuntimeError, match=r"ssthresh\(\) returned -\d+; allowed: 1 to 2147483647 segments"):
+        run({"plugin": str(path)})
+
+
+def test_what_a_class_raises_is_told_with_its_line(tmp_path: Path) -> None:
+    path = control(tmp_path, "python", "both", "raise OSError('no disk')")
+    line = next(number for number, text in enumerate(path.read_text().splitlines(), 1) if "no disk" in text)
+    with pytest.raises(RuntimeError, match=rf"control held: OSError: no disk \(line {line}\)"):
+        run({"plugin": str(path)})
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_model_is_traced_and_what_it_does_not_tell_is_not_known(language: str, tmp_path: Path) -> None:
+    path = control(tmp_path, language, "both")
+    trace = run({"plugin": str(path)}, record={"trace": "10ms"}).trace
+    states = [state for state in dict.fromkeys(trace["state"]) if state]
+    assert states == ["startup", "probe_cruise"]
+    told = trace.filter(trace["state"] != "")
+    assert (told["round"] == told["delivered"] // 10).all() and set(told["max_bw_mbit"]) == {8.0}
+    assert set(told["pacing_gain"]) == {1.25} and set(told["full_bw_reached"]) == {1}
+    for name in ("bw_mbit", "inflight_bdp", "cwnd_gain", "min_rtt_ms", "inflight_longterm", "ecn_alpha"):
+        assert told[name].is_nan().all(), name
