@@ -2,7 +2,7 @@
 # make sce    every table of the SCE draft: its 1220 tests, sce.md, sce.csv, maps of errors in sce/; then the study
 # make abe    Alternative Backoff with ECN: abe.md with tables, figures in abe/; then the study
 # make dualpi2-versions  DualPI2 as in its authors' reports: dualpi2-versions.md, figures in dualpi2-versions/; then the study
-# make coexistence  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop, for hours: coexistence.md, figures, claims; then the study.
+# make coexistence  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop, about two hours on two cores: coexistence.md, figures, claims; then the study.
 #             Simulations are all of it: make pgo first makes them faster
 # make home, dualpi2, l4s-classic, bbr, bbr-traces, scoreboard, stacks, validation  their studies; l4s-classic needs dumbbell linux build,
 #             stacks the stacks that its page names

@@ -434,20 +434,18 @@ def stability(found: Evidence) -> Picture:
 
 
 def phase_margins(found: Evidence) -> Picture:
-    """Draw the phase margins that the linear model has for the same links, negated: what is positive swings."""
-    shown = found["margins"].with_columns(
-        lacking=-pl.col("phase"), shown=named("flows", {10: "10 CUBIC", 100: "100 CUBIC"})
-    )
+    """Draw the phase margins that the linear model has for the same links; below 0 the loop is unstable."""
+    shown = found["margins"].with_columns(shown=named("flows", {10: "10 CUBIC", 100: "100 CUBIC"}))
     return figures.heat(
         _rates(shown),
         "rtt",
         "rate",
-        "lacking",
+        "phase",
         facet="shown",
         x_label="base RTT, ms",
         y_label="rate",
-        label="phase that lacks to stability, degrees",
-        title="Where the linear model swings\nabove 0: unstable; hatched: fair windows below 2 segments",
+        label="phase margin, degrees",
+        title="Phase margin of the linear model\nbelow 0: unstable; hatched: fair windows below 2 segments",
     )
 
 
