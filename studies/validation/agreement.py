@@ -6,7 +6,7 @@ sides. Bars: goodput within 2 % of the rate (two flows: 3 % each) and RTT within
 
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
@@ -37,10 +37,14 @@ def queue_of(qdisc: str) -> str:
 
 @dataclass(frozen=True)
 class Judged:
-    """A cell: (simulated, Linux) of every measure and flow; marks and drops are of flow 0, the queue."""
+    """A cell: (simulated, Linux) of every measure and flow; marks and drops are of flow 0, the queue.
+
+    `linux` has the value of each run on Linux.
+    """
 
     cell: Cell
     measures: dict[tuple[str, int], tuple[float, float]]
+    linux: dict[tuple[str, int], list[float]] = field(default_factory=dict)
 
     @property
     def flows(self) -> tuple[int, ...]:
@@ -106,7 +110,8 @@ def judged(results: str, reference: str, wanted: Callable[[Cell], bool]) -> list
         cell = dict(items)
         means = {m: (fmean(a for a, _ in values), fmean(b for _, b in values)) for m, values in measures.items()}
         if ("goodput_mbit", 1) in means:
-            cells.append(Judged(cell | {"queue": queue_of(cell["qdisc"])}, means))
+            linux = {m: [value for _, value in values] for m, values in measures.items()}
+            cells.append(Judged(cell | {"queue": queue_of(cell["qdisc"])}, means, linux))
     return cells
 
 

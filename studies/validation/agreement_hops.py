@@ -158,7 +158,8 @@ def here(run: list[Row], starts: int) -> Measured:
     )
 
 
-def _rates(row: Row) -> dict[str, float]:
+def rates_of(row: Row) -> dict[str, float]:
+    """Return the rate of the slowest hop of each route, Mbit/s."""
     first = float(row["rate_mbit"])
     second, reverse = (float(row[f"{name}_rate_mbit"] or "inf") for name in ("second", "reverse"))
     return {"down": first, "up": reverse, "first": first, "second": second, "long": min(first, second)}
@@ -167,7 +168,7 @@ def _rates(row: Row) -> dict[str, float]:
 def compare(scenario: str, runs: list[list[Row]], starts: int = 0) -> list[Compared]:
     """Compare a scenario: its first run with Linux's starts, or means over `starts` others with the mean of all."""
     linux, sim = on_linux(runs if starts else runs[:1]), here(runs[0], starts)
-    row, rates = runs[0][0], _rates(runs[0][0])
+    row, rates = runs[0][0], rates_of(runs[0][0])
     queues = [f"{row[f'{name}qdisc']} {row[f'{name}rate_mbit']} Mbit/s" for name in _PREFIXES if row[f"{name}qdisc"]]
     cell = f"{' and '.join(queues)}, {row['delay_ms']} ms, {row['ccs'].replace(';', '; ')}"
     found = []

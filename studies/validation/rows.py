@@ -1,11 +1,13 @@
 """Counts the cells that agree: simulator against Linux, against publications, against theory."""
 
+import csv
 import json
 import math
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from dumbbell.experiment import shipped
@@ -24,7 +26,38 @@ CLOSED_FORM = "Use of the link by a deterministic AIMD flow"
 PUBLISHED = "SCE draft"
 KERNELS = "Linux 6.1, 6.12"
 
-NARROW = {"goodput": 0.02, "RTT": 0.06}  # of the rate, of the reference
+# the bar that is the same for all cells: of the rate, of the goodput of all, of the reference
+UNIFORM = {"goodput": 0.02, "share": 0.02, "RTT": 0.06}
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The runs of the reference behind one cell: how many, and how far they lie apart.
+
+    `goodput` is the largest minus the smallest as a share of the rate, `rtt` the same of mean RTTs as a share of their
+    mean; None where there is one run.
+    """
+
+    runs: int = 1
+    goodput: float | None = None
+    rtt: float | None = None
+
+    @classmethod
+    def of_runs(cls, goodputs: Sequence[float], rtts: Sequence[float]) -> "Measured":
+        """Return the spread of runs: goodputs as shares of the rate, and mean RTTs."""
+        if len(goodputs) < 2:
+            return cls(len(goodputs))
+        return cls(len(goodputs), max(goodputs) - min(goodputs), (max(rtts) - min(rtts)) / fmean(rtts))
+
+    @classmethod
+    def widest(cls, found: "Iterable[Measured]") -> "Measured":
+        """Return the largest spread of several figures of the same runs."""
+        several = list(found)
+        spreads = [
+            [one for one in values if one is not None]
+            for values in zip(*((m.goodput, m.rtt) for m in several), strict=True)
+        ]
+        return cls(max(one.runs for one in several), *(max(values, default=None) for values in spreads))
 
 
 @dataclass
@@ -38,15 +71,24 @@ class Row:
     command: str
     why: str = ""  # what is known of the cells that are outside
     cells: int = 0
-    narrow: int = 0  # cells within the narrowest bars, NARROW
+    uniform: int = 0  # cells within UNIFORM
+    measured: list[tuple[str, Measured]] = field(default_factory=list)
     errors: dict[str, list[float]] = field(default_factory=dict)
     outside: list[tuple[str, float, str]] = field(default_factory=list)  # cell, size of the error, what is off
 
-    def add(self, name: str, errors: dict[str, list[float]], agrees: bool, more: str = "") -> None:
+    def add(
+        self,
+        name: str,
+        errors: dict[str, list[float]],
+        agrees: bool,
+        more: str = "",
+        measured: Measured = Measured(),
+    ) -> None:
         """Count a cell; errors are signed shares."""
         self.cells += 1
+        self.measured.append((name, measured))
         worst = {}
-        self.narrow += all(abs(error) <= NARROW.get(m, math.inf) for m, found in errors.items() for error in found)
+        self.uniform += all(abs(error) <= UNIFORM.get(m, math.inf) for m, found in errors.items() for error in found)
         for measure, values in errors.items():
             self.errors.setdefault(measure, []).extend(map(abs, values))
             worst[measure] = max(values, key=abs)
@@ -67,7 +109,12 @@ def linux_row(row: Row, cells: list[Judged]) -> Row:
     for one in cells:
         errors = {"goodput": list(map(one.goodput, one.flows)), "RTT": list(map(one.rtt, one.flows))}
         signals = "" if one.same else f", drops and marks {one.signals[0]:.0f} (Linux {one.signals[1]:.0f})"
-        row.add(place(one.cell), errors, one.good and one.same, signals)
+        rate = float(one.cell["rate_mbit"])
+        found = [
+            Measured.of_runs([value / rate for value in one.linux["goodput_mbit", flow]], one.linux["rtt_ms", flow])
+            for flow in one.flows
+        ]
+        row.add(place(one.cell), errors, one.good and one.same, signals, Measured.widest(found))
     return row
 
 
@@ -104,15 +151,70 @@ def of_linux(linux: str, two: str) -> list[Row]:
 def of_hops(starts: int = agreement_hops.STARTS) -> list[Row]:
     """Return the rows of traffic both ways and of two queues; makes their runs, and writes docs/validation-hops.md."""
     found, text = agreement_hops.page(HOPS, starts)
+    runs = agreement_hops.scenarios(HOPS)
     HOPS_PAGE.write_text(text, encoding="utf-8")
     rows = {name: Row(name, what, "Linux 6.12", "G", "make validation") for name, what in agreement_hops.SETS.items()}
-    owners: dict[tuple[str, str, str], list[agreement_hops.Compared]] = {}
+    scenarios: dict[tuple[str, str], list[agreement_hops.Compared]] = {}
     for one in found:
-        owners.setdefault((one.set, one.scenario, one.where), []).append(one)
-    for (name, _, where_), figures in owners.items():
-        errors = {one.what: [one.error] for one in figures}
-        rows[name].add(f"{figures[0].cell}: {where_}", errors, all(one.agrees for one in figures))
+        scenarios.setdefault((one.set, one.scenario), []).append(one)
+    for (name, scenario), figures in scenarios.items():
+        errors: dict[str, list[float]] = {}
+        for one in figures:
+            errors.setdefault(one.what, []).append(one.error)
+        agrees = all(one.agrees for one in figures)
+        rows[name].add(figures[0].cell, errors, agrees, measured=spread_of_scenario(runs[scenario]))
     return list(rows.values())
+
+
+def spread_of_scenario(runs: list[list[agreement_hops.Row]]) -> Measured:
+    """Return how far the runs of a scenario on Linux lie apart, in the class of flows that varies most."""
+    single = [agreement_hops.on_linux([run]) for run in runs]
+    rates = agreement_hops.rates_of(runs[0][0])
+    return Measured.widest(
+        Measured.of_runs(
+            [one.goodput[group] / rates[group.rpartition(", ")[2]] for one in single],
+            [one.rtt[group] for one in single],
+        )
+        for group in single[0].goodput
+    )
+
+
+def of_coexistence() -> list[Row]:
+    """Return the rows of BBRv2 and DCTCP over STEP at 1 Gbit/s, from the evidence of the study coexistence."""
+    study = shipped.place() / "coexistence"
+    with (study / "evidence" / "linux.csv").open(newline="", encoding="utf-8") as stream:
+        cells = [row for row in csv.DictReader(stream) if row["use_sim"]]
+    rows = {
+        "alone": Row("coexistence-alone", "BBRv2 or DCTCP alone, 1 Gbit/s: STEP", "Linux 5.4", "H", "make coexistence"),
+        "2": Row("coexistence-two", "BBRv2 next to DCTCP, 1 Gbit/s: STEP", "Linux 5.4", "H", "make coexistence"),
+        "10": Row("coexistence-ten", "five BBRv2 and five DCTCP, 1 Gbit/s: STEP", "Linux 5.4", "H", "make coexistence"),
+    }
+    bars = {"goodput": 0.03, "share": 0.08, "RTT": 0.10}
+    for row in cells:
+        use, share, rtt = (float(row[name]) for name in ("use", "share", "srtt"))
+        errors = {"goodput": [float(row["use_sim"]) - use], "RTT": [float(row["srtt_sim"]) / rtt - 1]}
+        mixed = "+" in row["mix"]
+        if mixed:
+            errors["share"] = [float(row["share_sim"]) - share]
+        agrees = all(abs(error) <= bars[measure] for measure, found in errors.items() for error in found)
+        limit = "no limit" if row["limit"] == "0" else f"limit {row['limit']} ms" if row["limit"] else "no BBR"
+        name = f"{row['n']} flows of {row['mix']}, {limit}, {row['rtt']} ms, K = {row['k']}"
+        place_ = row["n"] if mixed else "alone"
+        rows[place_].add(name, errors, agrees, measured=Measured(int(row["starts"])))
+    return list(rows.values())
+
+
+def of_cubic_beta() -> Row:
+    """Return the row of CUBIC with another beta, from the evidence of the study abe."""
+    row = Row("cubic-beta", "CUBIC with beta 0.7 to 0.85: CoDel with ECN", "Linux 6.12", "A", "make abe")
+    with (shipped.place() / "abe" / "evidence" / "linux.csv").open(newline="", encoding="utf-8") as stream:
+        for cell in csv.DictReader(stream):
+            here, there = float(cell["goodput"]), float(cell["linux"])
+            marks = float(cell["marks"]) / float(cell["linux_marks"]) - 1
+            errors = {"goodput": [(here - there) / float(cell["rate"])], "marks": [marks]}
+            name = f"beta {cell['beta']}, {float(cell['rate']):g} Mbit/s, {float(cell['rtt']):g} ms"
+            row.add(name, errors, abs(errors["goodput"][0]) <= 0.02 and abs(marks) <= 0.25)
+    return row
 
 
 def of_l4s(results: str) -> list[Row]:
@@ -155,7 +257,15 @@ def of_bbr(results: str) -> list[Row]:
         if one.share is not None and (kind == "two flows" or len(one.cell.classes) == 2):
             errors["share"] = [one.share]
         agrees = abs(one.use) <= goodput and all(abs(error) <= rtt for error in errors["RTT"])
-        row.add(one.cell.name, errors, agrees and all(abs(error) <= share for error in errors.get("share", [])))
+        agrees = agrees and all(abs(error) <= share for error in errors.get("share", []))
+        found = [
+            Measured.of_runs(
+                [run.goodput_mbit[flow] / one.cell.rate_mbit for run in one.runs[1]],
+                [run.rtt_ms[flow] for run in one.runs[1]],
+            )
+            for flow in range(len(one.cell.ccs))
+        ]
+        row.add(one.cell.name, errors, agrees, measured=Measured.widest(found))
     return [row for _, row in sorted(rows.items())]
 
 

@@ -28,7 +28,7 @@ def test_a_row_counts_cells_and_names_those_outside(program: ModuleType, validat
     row.add("first", {"goodput": [0.001, -0.02], "RTT": [0.004]}, True)
     row.add("second", {"goodput": [0.01, -0.06], "RTT": [0.1]}, False, ", drops and marks 3 (Linux 9)")
     found = Evidence(program.tables([row]))
-    assert found["rows"].select("cells", "agree", "narrow", "share").row(0) == (2, 1, 1, 0.5)
+    assert found["rows"].select("cells", "agree", "uniform", "share").row(0) == (2, 1, 1, 0.5)
     text = program.summary(found)
     cells = [cell.strip() for cell in text.splitlines()[2].strip("|").split("|")]
     assert cells[:5] == ["two flows", "Linux 6.12", "**1 of 2**", "A", "1"]
@@ -45,6 +45,32 @@ def test_the_home_page_names_the_worst_rows(program: ModuleType) -> None:
         assert name in shown
     worst = rows.filter(pl.col("reference").str.starts_with("Linux")).sort("share")["what"][0]
     assert worst in shown
+
+
+def test_readme_and_home_page_say_what_the_rows_come_to() -> None:
+    rows = study.find("validation").evidence()["rows"].filter(pl.col("reference").str.starts_with("Linux"))
+    counted = rows.filter(pl.col("uniform").is_not_null())
+    said = f"{counted['uniform'].sum()} of {counted['cells'].sum()} cells"
+    for page in (ROOT / "README.md", ROOT / "docs" / "index.md", ROOT / "studies" / "validation" / "README.md"):
+        part = page.read_text(encoding="utf-8")
+        assert said in part, page
+        assert "User-Mode Linux" in part and "a virtual clock" in part, page
+
+
+def test_a_scenario_is_one_cell(validation: ModuleType) -> None:
+    """Its flows, queues and pings are figures of one cell, which agrees if all of them do."""
+    rows = study.find("validation").evidence()["rows"]
+    hops = rows.filter(pl.col("bar") == "G")
+    scenarios = validation.agreement_hops.scenarios(validation.HOPS)
+    assert hops["cells"].sum() == len(scenarios)
+
+
+def test_spread_is_that_of_the_runs(validation: ModuleType) -> None:
+    one = validation.Measured.of_runs([0.5, 0.52, 0.49], [20.0, 21.0, 22.0])
+    assert (one.runs, one.goodput, one.rtt) == (3, pytest.approx(0.03), pytest.approx(2 / 21))
+    alone = validation.Measured.of_runs([0.5], [20.0])
+    assert alone == validation.Measured(1)
+    assert validation.Measured.widest([one, alone]) == one
 
 
 def test_engines_are_compared_on_a_page_of_their_own(

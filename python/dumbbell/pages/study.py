@@ -189,7 +189,10 @@ def validation(*names: str) -> str:
     lines = []
     for name in names:
         row = next(iter(found.rows("rows")(name=name)))
-        line = f"- {row['what']} ({row['reference']}): {row['agree']} of {row['cells']} cells agree"
+        uniform = "" if row["uniform"] is None else f", {row['uniform']} by the uniform bar"
+        line = (
+            f"- {row['what']} ({row['reference']}): {row['agree']} of {row['cells']} cells agree by their bar{uniform}"
+        )
         outside = found["outside"].filter(pl.col("name") == name).head(1).to_dicts()
         lines.append(line + "".join(f"; the worst, {one['cell']}: {one['off']}" for one in outside) + ".")
     return "\n".join(lines)
