@@ -9,6 +9,8 @@ from dumbbell.experiment.registry import Param, registry
 
 HEADERS = 66
 """Bytes of a full frame in addition to the payload: Ethernet, IPv4, and TCP with time stamps."""
+UDP_HEADERS = 42
+"""Bytes of a datagram's frame in addition to its payload: Ethernet, IPv4 and UDP."""
 _STAGES = ("path", "behind", "ack_path")
 
 
@@ -25,10 +27,15 @@ def settle(run: dict[str, Any], given: dict[str, Any]) -> None:
     most = full_frame(run)
     if run["hosts"]["mss"] != registry().sections["hosts"]["mss"].default:
         _fill_all(run, given, most)
+    full = f"a full frame of hosts.mss = {run['hosts']['mss']} B"
     for number, one in enumerate(run["udp"]):
         if one["size"] > most:
-            allowed = f"at most {most} B, a full frame of hosts.mss = {run['hosts']['mss']} B"
-            raise WrongValue("", f"udp[{number}].size", f"{one['size']} B", allowed)
+            raise WrongValue("", f"udp[{number}].size", f"{one['size']} B", f"at most {most} B, {full}")
+    for number, (one, own) in enumerate(zip(run["flows"], given["flows"], strict=True)):
+        payload = own["cc"].get("mtu", 0) if "plugin" in one["cc"] else 0  # of a QUIC stack
+        if payload > most - UDP_HEADERS:
+            allowed = f"at most {most - UDP_HEADERS} B, what {full} has room for"
+            raise WrongValue("", f"flows[{number}].stack.mtu", f"{payload} B", allowed)
 
 
 def _fill_all(run: dict[str, Any], given: dict[str, Any], most: int) -> None:
