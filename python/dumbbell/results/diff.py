@@ -38,7 +38,7 @@ class Diff:
 
     Columns: `a`, `b` (means), `difference` (b - a) and, of one cell, `half` of its 95 % interval; `change`
     (difference / a) with `change_low` and `change_high`; `n` (pairs of seeds, or seeds of the smaller side); `p`; and
-    `differs`: for sure, all comparisons together; `rises` and `falls`: in how many cells that is so. The interval of a
+    `differs`: significantly, all comparisons together (FDR 5 %); `rises` and `falls`: in how many cells that is so. The interval of a
     change is that of the difference, in units of the mean of A. `resolution` is the width of the histogram's bin from
     which values are read, null if they are exact: of one cell in the unit of the measure, over several its mean share
     of the value.
@@ -135,7 +135,7 @@ def _resolution(row: dict[str, Any]) -> float | None:
 
 
 def both_ways(row: dict[str, Any]) -> str:
-    """Return in words that cells change for sure in both directions, which no mean would tell; else nothing."""
+    """Return in words that cells change significantly in both directions, which no mean would tell; else nothing."""
     return f"rises in {count(row['rises'], 'cell')}, falls in {row['falls']}" if row["rises"] and row["falls"] else ""
 
 

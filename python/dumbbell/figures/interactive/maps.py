@@ -180,7 +180,7 @@ def forest(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequenc
             across["scale"]["domain"] = list(limits)
         up = names("y", words["y"] or None, texts, labelLimit=320)
         shown = [text_tip("y", "measure"), *tips(of, ("x", words["x"]), ("low", "from"), ("high", "to"))]
-        shown.append(text_tip("sure", "differs for sure"))
+        shown.append(text_tip("sure", "significant (FDR 5 %)"))
         filled = {"condition": {"test": "datum.sure", "value": 1}, "value": 0}
         arrows = [
             {"test": f"datum.beyond === '{side}'", "value": f"triangle-{way}"}
