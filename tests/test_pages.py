@@ -315,3 +315,72 @@ def test_results_that_contradict_a_headline_are_refused(
     with pytest.raises(ContradictedError) as caught:
         study.find(str(folder)).text()
     assert any(said in statement for _, statement, _ in caught.value.statements), caught.value
+
+
+C = pl.col
+# kind of guard, study, table, rows that are changed, column, its new value, words of the statement that is then false
+CHANGED: list[tuple[str, str, str, pl.Expr, str, pl.Expr, str]] = [
+    (
+        *("superlative", "scoreboard", "alone", (C("queue") == "Cake") & (C("cc") == "CUBIC"), "delay", pl.lit(1.0)),
+        "Prague over DualPI2 keeps the delay low",
+    ),
+    (
+        *("superlative", "stacks", "steps", C("step").str.starts_with("paced") & (C("queue") == "FIFO")),
+        *("drops", C("drops") * 9, "makes the largest difference in drops"),
+    ),
+    (
+        *("superlative", "home", "cells", (C("queue") == "PIE") & (C("traffic") == "4 up") & (C("link") == "50/10")),
+        *("ping_p99", pl.lit(99_999.0), "The FIFO is worst on every link"),
+    ),
+    ("most", "coexistence", "runs", C("aqm") == "STEP", "jain", pl.lit(1.0), "nearest to equal shares in most cells"),
+    (
+        *("most", "scoreboard", "measured", C("rate") == 50, "rtt_error", pl.lit(0.07)),
+        "Most cells agree with real Linux",
+    ),
+    (
+        *("most", "abe", "runs", (C("aqm") == "codel") & (C("rtt") == 20) & (C("beta") == 0.85), "rate_ratio"),
+        *(C("rate_ratio") * 4, "What standard TCP without ECN loses to ABE is mostly ECN"),
+    ),
+    (
+        *("every", "scoreboard", "two", (C("queue") == "FQ-CoDel") & (C("rate") == 10) & (C("rtt") == 80)),
+        *("share", pl.lit(0.7), "With flow queues the control hardly matters"),
+    ),
+    (
+        *("every", "home", "cells", (C("queue") == "Cake") & (C("traffic") == "4 down, 4 up") & (C("link") == "100/2")),
+        *("ping_p99", pl.lit(9_999.0), "Any queue that keeps flows apart beats a long FIFO"),
+    ),
+    (
+        *("range", "scoreboard", "two", (C("queue") == "CoDel") & (C("cc") == "BBRv1") & (C("other") == "Reno")),
+        *("share", pl.lit(0.4), "leave Reno and CUBIC little"),
+    ),
+    (
+        *("range", "abe", "runs", (C("cc") == "reno") & C("abe") & (C("rtt") == 160) & (C("experiment") == "gain")),
+        *("goodput_total_mbit", pl.lit(1.0), "ABE raises the goodput of one flow over both queues"),
+    ),
+    (
+        *("comparison", "stacks", "beside", C("sender") == "Linux BBRv3", "share", pl.lit(0.99)),
+        "where Linux's BBRv3 takes",
+    ),
+    (
+        *("comparison", "home", "cells", (C("queue") == "CoDel") & (C("traffic") == "1 down, 1 up"), "down"),
+        *(pl.lit(48.0), "Traffic both ways takes much of CoDel's effect away"),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "table", "rows", "column", "value", "said"), CHANGED, ids=[f"{one[0]}-{one[1]}" for one in CHANGED]
+)
+def test_each_kind_of_guard_names_the_statement_that_became_false(
+    kind: str, name: str, table: str, rows: pl.Expr, column: str, value: pl.Expr, said: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / name
+    shutil.copytree(shipped.place() / name, folder)
+    path = folder / study.EVIDENCE / f"{table}.csv"
+    frame = pl.read_csv(path, infer_schema_length=None)
+    changed = frame.with_columns(pl.when(rows).then(value).otherwise(pl.col(column)).alias(column))
+    assert not changed.equals(frame), f"{kind}: nothing was changed"
+    changed.write_csv(path)
+    with pytest.raises(ContradictedError) as caught:
+        study.find(str(folder)).text()
+    assert any(said in statement for _, statement, _ in caught.value.statements), caught.value
