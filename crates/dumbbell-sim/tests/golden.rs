@@ -362,22 +362,22 @@ onoff    pie      cubic 0.994   55.5     219     21      0
 onoff    pie      bbr1  0.977   60.0     217   2342    375
 onoff    dualpi2  cubic 0.582   42.2     179     23    569
 onoff    dualpi2  bbr1  0.955   45.8     144   1863   2056
-leo      codel    cubic 0.901   52.7      34     47      0
-leo      codel    bbr1  0.971   67.1     139   5433      0
-leo      fq_codel cubic 0.901   52.7      34     47      0
-leo      fq_codel bbr1  0.971   67.1     139   5433      0
-leo      pie      cubic 0.953   63.3      68     25     94
-leo      pie      bbr1  0.967   60.7     120    102    325
-leo      dualpi2  cubic 0.905   60.6      55     91     78
-leo      dualpi2  bbr1  0.965   60.2      79    266    288
-docsis   codel    cubic 0.506   46.5       6     34      0
-docsis   codel    bbr1  0.976   70.6      62  31111      0
-docsis   fq_codel cubic 0.506   46.5       6     34      0
-docsis   fq_codel bbr1  0.976   70.6      62  31111      0
-docsis   pie      cubic 0.989   56.1      32     15      0
-docsis   pie      bbr1  0.976   58.8      62   3109    289
-docsis   dualpi2  cubic 0.985   53.2      20     16      0
-docsis   dualpi2  bbr1  0.976   57.4      46  11473    354
+leo      codel    cubic 0.901   52.8      46     46      0
+leo      codel    bbr1  0.974   66.3     139   4056      0
+leo      fq_codel cubic 0.901   52.8      46     46      0
+leo      fq_codel bbr1  0.974   66.3     139   4056      0
+leo      pie      cubic 0.950   63.1      64     23     94
+leo      pie      bbr1  0.971   60.3     119    115    405
+leo      dualpi2  cubic 0.924   60.8      55     77     71
+leo      dualpi2  bbr1  0.970   58.9      81    257    332
+docsis   codel    cubic 0.912   47.6      27     24      0
+docsis   codel    bbr1  0.976   85.9      62  32040      0
+docsis   fq_codel cubic 0.912   47.6      27     24      0
+docsis   fq_codel bbr1  0.976   85.9      62  32040      0
+docsis   pie      cubic 0.879   56.3     132     18    369
+docsis   pie      bbr1  0.976   59.0      52   2637    867
+docsis   dualpi2  cubic 0.859   51.8      69    210    154
+docsis   dualpi2  bbr1  0.976   56.9      45  12498   1165
 ";
 
 /// At 10 Mbit/s, for `s` seconds; goodput in Mbit/s, base RTT and RTT in ms, marks (CE and SCE) and drops in packets. A queue of RED, PIE
