@@ -291,6 +291,11 @@ impl RunConfig {
         other.map_or((&self.bottleneck, self.link.as_ref()), |other| (&other.params, other.link.as_ref()))
     }
 
+    /// The keys of hop `hop`, 0 is the bottleneck.
+    pub fn hop_params(&self, hop: usize) -> &BottleneckParams {
+        self.hop(hop).0
+    }
+
     /// The name of hop `hop`, 0 is the bottleneck.
     pub fn hop_name(&self, hop: usize) -> &str {
         hop.checked_sub(1).map_or(BOTTLENECK, |other| &self.hops[other].name)
@@ -325,17 +330,20 @@ impl RunConfig {
             return (trace.bytes_until(until) - before) as f64 * 8.0;
         }
         let mut built = self.named_link(hop);
-        let mut open = |begin: Time, end: Time| match &mut built {
+        let open = |own: &mut Option<AnyLink>, begin: Time, end: Time| match own {
             None => (end - begin).as_secs_f64(),
             Some(own) => own.open(begin, end),
         };
         let (mut bits, mut since, mut rate) = (0.0, from, link.rate);
         for change in self.rate_changes.iter().filter(|change| usize::from(change.hop) == hop) {
             let at = change.at.clamp(from, until);
-            bits += open(since, at) * rate.bits() as f64;
+            bits += open(&mut built, since, at) * rate.bits() as f64;
             (since, rate) = (at, change.rate);
+            if let Some(own) = &mut built {
+                own.set_rate(rate, at);
+            }
         }
-        bits + open(since, until) * rate.bits() as f64
+        bits + open(&mut built, since, until) * rate.bits() as f64
     }
 
     /// What each hop's link carries, bit/s: its rate at the start, or what its trace or the link that it names carries in the measured time.

@@ -46,9 +46,10 @@ params! {
     pub struct BottleneckParams {
         /// Rate. It counts Ethernet frames without FCS. With `trace` it is the mean rate of the trace.
         rate: Rate = Rate::from_mbit(10), unit "", range Rate(1000), Rate(10_000_000_000_000), source "";
-        /// How packets leave the queue; not used by a queue that shapes by itself (cake).
+        /// How packets leave the queue. A queue that shapes by itself (cake) stands at a token bucket of one frame instead of `link`: the link
+        /// limits what the queue lets leave.
         shaper: Shaper = Shaper::Link, unit "", source "";
-        /// Bucket of the htb shaper.
+        /// Bucket of the htb shaper; only with it.
         burst: u32 = 1514, unit "bytes", range 1514_u32, 100_000_000_u32, source "one frame, the least that sch_htb works with";
         /// File with the link's opportunities to send, instead of `rate`, `shaper`, `burst` and `rate_changes`: a time in whole milliseconds per
         /// line, each for one full frame of 1514 B, and behind it perhaps a one-way delay in ms. A relative path starts at the folder of the
@@ -70,6 +71,9 @@ impl BottleneckParams {
         let default = BottleneckParams::default();
         if self.trace.is_some() && (self.shaper != default.shaper || self.burst != default.burst) {
             return Err(ParamError::new("trace", "shaper or burst beside it", "a trace without them"));
+        }
+        if self.burst != default.burst && self.shaper == Shaper::Link {
+            return Err(ParamError::new("burst", self.burst, format!("{} without shaper = \"htb\"", default.burst)));
         }
         Ok(())
     }

@@ -402,6 +402,12 @@ impl Opportunities {
         self.left = self.trace.bytes_of(self.index);
     }
 
+    /// Bytes of all opportunities that are used up or lost; of a trace that began at time 0.
+    pub fn used(&self) -> u64 {
+        let laps = self.lap.0 / self.trace.period().0 * u64::from(self.trace.lines());
+        (laps + u64::from(self.trace.moments[self.index].through)) * OPPORTUNITY - self.left
+    }
+
     /// Uses `bytes`, at least one; returns when the last of them leaves.
     pub fn take(&mut self, mut bytes: u64) -> Time {
         while bytes > self.left {

@@ -269,6 +269,12 @@ pub struct QueueCounters {
     pub packets: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Bytes that these took on the link beyond that, for headers and cells of the link layer; negative where its headers are shorter.
+    pub link_layer_bytes: i64,
+    /// Bytes that the link has carried, parts of packets included, when this was last settled.
+    pub carried_bytes: i64,
+    /// Bytes that the link could carry less than its rate says, when this was last settled.
+    pub lost_bytes: i64,
     /// CE marks, including those set on packets that were CE already, as Linux counts them.
     pub ce_marks: u64,
     /// SCE marks.
@@ -279,7 +285,14 @@ pub struct QueueCounters {
     pub drops_aqm: u64,
 }
 
-crate::counted_after!(QueueCounters: sent, sojourn_ns, packets, bytes, ce_marks, sce_marks, drops_overflow, drops_aqm);
+crate::counted_after!(QueueCounters: sent, sojourn_ns, packets, bytes, link_layer_bytes, carried_bytes, lost_bytes, ce_marks, sce_marks, drops_overflow, drops_aqm);
+
+impl QueueCounters {
+    /// Bytes that the packets that left took on the link.
+    pub fn line_bytes(&self) -> i64 {
+        self.bytes as i64 + self.link_layer_bytes
+    }
+}
 
 impl Log for QueueCounters {
     #[inline(always)]

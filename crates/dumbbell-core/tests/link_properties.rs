@@ -182,7 +182,7 @@ fn bounded(
     changes: u64,
 ) -> Result<(), TestCaseError> {
     let (rate, burst) = match chosen {
-        Chosen::Unshaped(_) => return Ok(()),
+        Chosen::Unshaped(_) => (fastest, (changes + 1) * 2 * 1_514),
         // the most in a millisecond, which the rest of a packet may follow
         Chosen::Trace(_) => (Rate(2 * 1_514 * 8 * 1_000), 4 * 1_514),
         // tokens are time: at another rate there may be as much as a burst of them again

@@ -15,6 +15,7 @@ use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::units::Time;
 use dumbbell_core::with_aqm;
+use dumbbell_measure::capacity;
 use dumbbell_measure::columns::Timing;
 use dumbbell_measure::from_live::{Counted, Flow, Hop, Recorder};
 use dumbbell_measure::together::LOOK;
@@ -225,10 +226,11 @@ fn counted<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Vec<Co
     (0..config.flows.len() as u32).map(of).collect()
 }
 
-/// What there is at each hop; `at_end` with the counters of the queue discipline itself.
-fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], at_end: bool) -> Vec<Hop<'_>> {
+/// What there is at each hop at `now`; `at_end` with the counters of the queue discipline itself.
+fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], now: Time, at_end: bool) -> Vec<Hop<'_>> {
     let queues = directions.iter_mut().filter_map(Direction::queue_mut);
     let found = queues.map(|queue| {
+        queue.settle(now);
         let Bottleneck { log: Listeners { counters, listener }, aqm, .. } = queue;
         let of_discipline = if at_end { Aqm::counters(aqm) } else { Vec::new() };
         Hop { packets: aqm.packets() as u64, bytes: aqm.bytes(), counters, acks: &listener.acks, of_discipline }
@@ -253,14 +255,14 @@ impl<A: Aqm> Watch<A> for Director {
                     queue.set_rate(change.rate, now);
                 }
             }
-            Act::Point => self.recorder.point(now, &hops(directions, false)),
+            Act::Point => self.recorder.point(now, &hops(directions, now, false)),
             Act::Look => self.recorder.look(now, &flows),
             Act::Begin => {
                 lateness.iter_mut().for_each(Lateness::forget);
-                self.recorder.begin(&mut hops(directions, false), flows);
+                self.recorder.begin(&mut hops(directions, now, false), flows);
             }
             Act::End => {
-                self.recorder.end(&hops(directions, true), flows);
+                self.recorder.end(&hops(directions, now, true), flows);
                 self.over.store(true, Ordering::Relaxed);
             }
         }
@@ -441,6 +443,11 @@ fn finish<A: Aqm, P: Port>(
 ) -> Result<Outcome, LiveError> {
     for direction in &forwarder.directions {
         direction.check_conservation().map_err(LiveError::Invariant)?;
+    }
+    // settled last when the run was over
+    for (number, queue) in forwarder.directions.iter().filter_map(Direction::queue).enumerate() {
+        let counted = &queue.log.counters.queue;
+        capacity::check(config, number, config.run.duration, counted, queue.given()).map_err(LiveError::Invariant)?;
     }
     let events: u64 = forwarder.directions.iter().map(|direction| direction.counts().arrived).sum();
     let mut outcome = recorder.finish(flows, events);

@@ -17,6 +17,7 @@ use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::with_aqm;
+use dumbbell_measure::capacity;
 use dumbbell_measure::from_frames::{self, Recorder};
 use dumbbell_measure::from_live::Counted;
 use dumbbell_sim::bottleneck::Bottleneck;
@@ -311,9 +312,13 @@ impl Shell {
     ) -> Result<[Outcome; 2], LiveError> {
         let mut outcomes = Vec::new();
         for (number, recorder) in observing.recorders.into_iter().enumerate() {
+            if let Some(queue) = forwarder.directions[number].queue_mut() {
+                queue.settle(duration);
+            }
             let (direction, config) = (&forwarder.directions[number], &self.configs[number]);
             direction.check_conservation().map_err(LiveError::Invariant)?;
             let Some(queue) = direction.queue() else { continue };
+            capacity::check(config, 0, duration, &queue.log.counters.queue, queue.given()).map_err(LiveError::Invariant)?;
             let mut outcome = recorder.finish(
                 duration,
                 flows(direction),
@@ -425,7 +430,7 @@ impl<'a> Observing<'a> {
         let mut shown = json!({"time_s": now.as_secs_f64()});
         for (number, name) in DIRECTIONS.into_iter().enumerate() {
             let Some(queue) = directions[number].queue() else { continue };
-            let QueueCounters { sent, sojourn_ns, packets, bytes, ce_marks, sce_marks, drops_overflow, drops_aqm } =
+            let QueueCounters { sent, sojourn_ns, packets, bytes, ce_marks, sce_marks, drops_overflow, drops_aqm, .. } =
                 queue.log.counters.queue;
             shown[name] = json!({
                 "rate": self.rates[number].bits(), "sent": sent, "sojourn_ns": sojourn_ns, "packets": packets, "bytes": bytes,
@@ -452,10 +457,14 @@ impl<A: Aqm> Watch<A> for Observing<'_> {
                     self.rates[number] = rate;
                 }
             }
-            if let (true, Some(interval), Some(queue)) = (self.points[number] <= now, self.intervals[number], direction.queue()) {
+            if let (true, Some(interval), Some(queue)) =
+                (self.points[number] <= now, self.intervals[number], direction.queue_mut())
+            {
+                queue.settle(now);
+                let counters = queue.log.counters.queue;
                 let queued = [queue.aqm.packets() as u64, queue.aqm.bytes()];
                 let payload = (0..direction.flows().count() as u32).map(|slot| (slot, direction.received(slot).bytes));
-                self.recorders[number].point(now, queue.log.counters.queue, queued, payload);
+                self.recorders[number].point(now, counters, queued, payload);
                 self.points[number] += interval;
             }
         }

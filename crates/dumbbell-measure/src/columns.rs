@@ -61,6 +61,7 @@ pub const REAL: &[Engine] = &[Engine::Live, Engine::Shell];
 /// Sentences of several columns.
 const IN_QUEUE: &str = "The time in queue is that from entering it until leaving it for the link.";
 const FRAMES: &str = "Ethernet frames without FCS are counted.";
+const LINE: &str = "Ethernet frames without FCS are counted, or what they take on the link with its link_layer.";
 const AT_QUEUE: &str =
     "Counted until the run ends at the queue, as totals of table runs are; what senders count ends on their own clocks. Of several hops: at all of the flow's route, where table runs has the bottleneck.";
 const MEASURED: &str = "A flow is measured from its start until it is complete, or else until the run ends.";

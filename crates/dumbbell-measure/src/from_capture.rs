@@ -10,6 +10,7 @@ mod records;
 use self::events::{events, Event};
 pub use self::records::{sampled, PACKET_BYTES, SAMPLE_BYTES};
 use self::records::{Frame, Sample, UNKNOWN};
+use crate::capacity::{self, Given};
 use crate::classes::Totals;
 use crate::columns::Engine;
 use crate::hop_log::{AckCounters, Counted, HopLog};
@@ -23,12 +24,14 @@ use crate::Outcome;
 use dumbbell_config::schedule::Schedule;
 use dumbbell_config::{Classes, Route, RunConfig, BOTTLENECK, SAMPLE_INTERVAL};
 use dumbbell_core::histogram::{CompactHistogram, Histogram};
+use dumbbell_core::link::{htb, Link, LinkContext};
+use dumbbell_core::link_layer::LinkLayer;
 use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
 use dumbbell_core::packet::{flag, Packet, UDP_HEADERS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::{Counters, FlowCounters, FlowLog};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
-use dumbbell_core::units::Time;
+use dumbbell_core::units::{Rate, Time};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -86,6 +89,60 @@ enum Due {
     QueueBegins,
 }
 
+/// The link of a hop, as far as captures show it: the token bucket that it stands at, or that stands in front of it.
+struct SeenLink<'a> {
+    layer: LinkLayer,
+    bucket: htb::State,
+    /// Most bytes that the bucket lends: it is asked for another burst of a sender while it has no debt.
+    most_debt: u64,
+    /// Bytes on the link that left the queue.
+    taken: u64,
+    /// The same, when it was last settled.
+    settled: u64,
+    /// Changes of its rate that are still to come.
+    changes: std::iter::Peekable<Box<dyn Iterator<Item = (Time, Rate)> + 'a>>,
+}
+
+/// The largest burst that a sender's segmentation offload makes, bytes.
+const LARGEST_BURST: u64 = 65_536;
+
+impl SeenLink<'_> {
+    fn new(config: &RunConfig, hop: usize) -> SeenLink<'_> {
+        let params = config.hop_params(hop);
+        let changes = config.rate_changes.iter().filter(move |change| usize::from(change.hop) == hop);
+        let changes: Box<dyn Iterator<Item = (Time, Rate)>> = Box::new(changes.map(|change| (change.at, change.rate)));
+        SeenLink {
+            layer: params.layer(),
+            bucket: htb::State::new(htb::Params { burst: params.burst }, &LinkContext { rate: params.rate, seed: 0 }),
+            most_debt: u64::from(params.burst) + 2 * LARGEST_BURST,
+            taken: 0,
+            settled: 0,
+            changes: changes.peekable(),
+        }
+    }
+
+    fn go_to(&mut self, now: Time) {
+        while let Some((at, rate)) = self.changes.next_if(|&(at, _)| at <= now) {
+            self.bucket.set_rate(rate, at);
+        }
+        self.bucket.debt(now);
+    }
+
+    fn take(&mut self, len: u16, now: Time) {
+        self.go_to(now);
+        let bytes = u64::from(self.layer.of(len));
+        self.bucket.take(bytes, now);
+        self.taken += bytes;
+    }
+
+    /// Bytes that it has carried.
+    fn carried(&mut self, now: Time) -> i64 {
+        self.go_to(now);
+        self.settled = self.taken;
+        self.taken as i64 - self.bucket.unsent(now).min(self.most_debt) as i64
+    }
+}
+
 /// A hop while its events are counted.
 struct Hop<'a> {
     name: &'a str,
@@ -97,6 +154,7 @@ struct Hop<'a> {
     delay: Time,
     /// Counters of the queue discipline itself.
     discipline: &'a BTreeMap<String, u64>,
+    link: SeenLink<'a>,
     /// What it had counted when counting began, and at the last point of the time series.
     begun: Counted,
     before: Counted,
@@ -126,9 +184,21 @@ impl Hop<'_> {
                 log.dropped(&packet, reason, Place::Queue, At::time(time));
             }
             Event::Marked(before) => log.marked(&packet, before, Mark::Ce, MarkReason::Aqm, At::time(time)),
-            Event::Sent(since) => log.sent(&Packet { enqueue_time: since, ..packet }, At::time(time)),
-            Event::Departed { .. } => log.departed(&packet, time),
+            Event::Sent(since) => {
+                log.sent(&Packet { enqueue_time: since, ..packet }, At::time(time));
+                self.link.take(frame.len, time);
+            }
+            Event::Departed { .. } => {
+                log.departed(&packet, time);
+                self.counters.queue.link_layer_bytes += i64::from(self.link.layer.of(frame.len)) - bytes as i64;
+            }
         }
+    }
+
+    /// Brings what the link has carried up to `now`.
+    fn settle(&mut self, now: Time) {
+        let queue = &mut self.counters.queue;
+        queue.carried_bytes = queue.carried_bytes.max(self.link.carried(now));
     }
 }
 
@@ -378,6 +448,7 @@ impl Replay<'_> {
                 }
             }
             Due::Point => {
+                self.hops.iter_mut().for_each(|hop| hop.settle(now));
                 let seen: Vec<Seen> = (0..listed).map(|number| self.seen(number, now)).collect();
                 let Hop { counters, held, .. } = &self.hops[0];
                 self.measures.point(now, seen.into_iter(), counters.queue, *held);
@@ -388,6 +459,7 @@ impl Replay<'_> {
                 }
             }
             Due::QueueOver => {
+                self.hops.iter_mut().for_each(|hop| hop.settle(now));
                 let flows = self.on_way();
                 let Hop { counters, discipline, .. } = &self.hops[0];
                 self.measures.finish_queue(counters, (*discipline).clone(), flows);
@@ -396,6 +468,7 @@ impl Replay<'_> {
                 }
             }
             Due::QueueBegins => {
+                self.hops.iter_mut().for_each(|hop| hop.settle(now));
                 let flows = self.on_way();
                 self.measures.begin_queue(&mut self.hops[0].counters, flows);
                 for hop in &mut self.hops {
@@ -491,7 +564,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         all.sort_by_key(|&(time, ..)| time);
     }
     let names = std::iter::once((BOTTLENECK, config.delay)).chain(config.hops.iter().map(|hop| (&hop.name[..], hop.delay)));
-    let hops = names.zip(&captured.hops).map(|((name, delay), captured)| Hop {
+    let hops = names.zip(&captured.hops).enumerate().map(|(number, ((name, delay), captured))| Hop {
         name,
         counters: Counters { flows: FlowLog::new(classes.list.len()), ..Counters::default() },
         acks: AckCounters::default(),
@@ -499,6 +572,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         limit: captured.limit,
         delay,
         discipline: &captured.counters,
+        link: SeenLink::new(&config, number),
         begun: Counted::default(),
         before: Counted::default(),
     });
@@ -528,6 +602,12 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
             replay.count(*time, *event, *hop, frame);
         }
         replay.happens(due, at);
+    }
+    for (number, hop) in replay.hops.iter().enumerate() {
+        // the kernel counts times of packets in whole nanoseconds, so that each may leave one too early (psched_l2t_ns, sch_generic.h)
+        let early = hop.link.bucket.bytes_in(Time(hop.counters.queue.packets)) + hop.link.bucket.most_unsent();
+        let given = Given { bytes: hop.link.settled, ahead: early };
+        capacity::check(&config, number, config.run.duration, &hop.counters.queue, given).map_err(CaptureError::Capture)?;
     }
     let mut found = outcome(replay.measures, &config, &classes, all.len() as u64);
     found.keep_columns_of(Engine::Linux);

@@ -108,7 +108,8 @@ impl HopLog {
     ) {
         let mut sojourn = Histogram::default();
         of_classes.iter().for_each(|of_class| sojourn.merge(of_class));
-        let bits = config.capacity_bits_of(number, config.measured_from(), config.run.duration);
+        let bits =
+            config.capacity_bits_of(number, config.measured_from(), config.run.duration) - counted.queue.lost_bytes as f64 * 8.0;
         let seconds = config.measured().as_secs_f64();
         self.rows.push(HopRow {
             name: name.to_owned(),
@@ -129,6 +130,11 @@ impl HopLog {
         self.sojourn = classes.iter().enumerate().map(of_class).collect();
     }
 
+    /// What was counted at hop `number`, if hops were.
+    pub fn counted(&self, number: usize) -> Option<&QueueCounters> {
+        self.rows.get(number).map(|row| &row.counted.queue)
+    }
+
     /// One row per hop.
     pub fn table(&self) -> Table {
         Hops::table(&self.rows)
@@ -140,7 +146,8 @@ impl HopLog {
         let hops = self.rows.len().max(1);
         for (index, row) in self.points.iter_mut().enumerate() {
             row.seconds = interval.as_secs_f64();
-            let bits = config.capacity_bits_of(index % hops, row.time.saturating_sub(interval), row.time);
+            let lost = row.since.queue.lost_bytes as f64 * 8.0;
+            let bits = config.capacity_bits_of(index % hops, row.time.saturating_sub(interval), row.time) - lost;
             row.capacity_mbit = bits * 1e-6 / row.seconds;
         }
         HopSeries::table(&self.points)

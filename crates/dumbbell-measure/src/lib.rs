@@ -1,5 +1,6 @@
 //! What runs measure: columns, each declared once, and the tables, figures and digests of simulations, captures and runs in real time.
 
+pub mod capacity;
 pub mod classes;
 pub mod columns;
 pub mod from_capture;

@@ -388,18 +388,19 @@ impl Measures {
             *before = Before { payload, retransmissions, answered };
         }
         let before = std::mem::replace(&mut self.queue_before, counts);
-        let since = |of: fn(&QueueCounters) -> u64| of(&counts) - of(&before);
-        let (sojourn_ns, sent) = (since(|queue| queue.sojourn_ns), since(|queue| queue.sent));
+        let queue = counts.after(&before);
+        let QueueCounters { sojourn_ns, sent, .. } = queue;
         self.queue_series.push(QueueSeriesRow {
             time_s,
             backlog_packets: backlog.packets,
             backlog_bytes: backlog.bytes,
             sojourn_mean_ms: if sent > 0 { sojourn_ns as f64 / sent as f64 / 1e6 } else { 0.0 },
-            throughput_mbit: since(|queue| queue.bytes) as f64 * 8e-6 / seconds,
-            capacity_mbit: f64::NAN, // of the whole run at its end
-            ce_marks: since(|queue| queue.ce_marks),
-            sce_marks: since(|queue| queue.sce_marks),
-            drops: since(|queue| queue.drops_overflow + queue.drops_aqm),
+            throughput_mbit: queue.line_bytes() as f64 * 8e-6 / seconds,
+            // what its rate says is added at the end of the run
+            capacity_mbit: queue.lost_bytes as f64 * -8e-6 / seconds,
+            ce_marks: queue.ce_marks,
+            sce_marks: queue.sce_marks,
+            drops: queue.drops_overflow + queue.drops_aqm,
         });
     }
 

@@ -2,6 +2,7 @@
 
 use crate::classes::{self, Totals};
 use crate::columns::{self, Bin, ColumnSpec, Engine, FlowRow, Punctuality, Run, Runs, SeenFlows, Timing};
+use crate::hop_log::HopLog;
 use crate::measure::{jain, ms, FlowResult, Measures};
 use crate::table::{Column, Table};
 use crate::together::Common;
@@ -9,6 +10,7 @@ use crate::trace::Trace;
 use crate::transit;
 use dumbbell_config::{cc_name, Classes, RunConfig};
 use dumbbell_core::histogram::{Histogram, BINS, LEAST_BIN};
+use dumbbell_core::record::QueueCounters;
 use dumbbell_core::rng::mix;
 use dumbbell_core::units::Time;
 use serde::{Deserialize, Serialize};
@@ -211,7 +213,7 @@ fn summary(
         of_discipline: &measures.queue.counters,
         sojourn,
         seconds: config.measured().as_secs_f64(),
-        capacity: config.capacity_bits(config.measured_from(), config.run.duration),
+        capacity: config.capacity_bits(config.measured_from(), config.run.duration) - measures.queue.all.lost_bytes as f64 * 8.0,
         goodput_mbit: measures.results.iter().map(FlowResult::goodput_mbit).sum::<f64>(),
         jain: common.map_or(f64::NAN, |common| jain(&common.payload[..config.flows.len()])),
         common_s: common.filter(|_| !config.flows.is_empty()).map(|common| common.seconds),
@@ -255,6 +257,17 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, co
     columns::Flows::table(&rows.collect::<Vec<_>>())
 }
 
+/// What the link of each hop can carry, bit/s of frames: without what its link layer adds to those that it carried, and what others took.
+fn link_rates(config: &RunConfig, first: &QueueCounters, hops: &HopLog) -> Vec<f64> {
+    let seconds = config.measured().as_secs_f64();
+    let of_frames = |(number, rate): (usize, f64)| {
+        let counted = hops.counted(number).unwrap_or(first);
+        let share = if counted.link_layer_bytes == 0 { 1.0 } else { counted.bytes as f64 / counted.line_bytes() as f64 };
+        (rate - counted.lost_bytes as f64 * 8.0 / seconds) * share
+    };
+    config.link_rates().into_iter().enumerate().map(of_frames).collect()
+}
+
 /// Tables and summary of what `measures` holds after `events` events.
 pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, events: u64) -> Outcome {
     measures.settle();
@@ -267,7 +280,8 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
     let mut hop_log = measures.hops.take().unwrap_or_default();
     let of_classes = if hop_log.sojourn.is_empty() { &measures.queue.sojourn } else { &hop_log.sojourn };
     let sojourn = columns::Sojourn::table(&bins_by_class(of_classes.iter().map(Histogram::buckets)));
-    let class_rows = classes::table(&classes.list, &totals, of_classes, &config.link_rates(), config.measured());
+    let class_rows =
+        classes::table(&classes.list, &totals, of_classes, &link_rates(config, &measures.queue.all, &hop_log), config.measured());
     let ratios = classes::ratios(classes, &totals, common.as_ref());
     let summary = summary(&measures, config, common.as_ref(), ratios, events);
     measures.results = Vec::new();
@@ -275,7 +289,7 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
     let interval = config.series_interval().unwrap_or(Time::ZERO);
     for (point, row) in (0..).zip(&mut measures.queue_series) {
         let from = Time(point * interval.0);
-        row.capacity_mbit = config.capacity_bits(from, from + interval) * 1e-6 / interval.as_secs_f64();
+        row.capacity_mbit += config.capacity_bits(from, from + interval) * 1e-6 / interval.as_secs_f64();
     }
     let trace = measures.trace.map_or_else(|| Trace::default().table(), |trace| trace.table());
     let tables = Tables {

@@ -1,5 +1,6 @@
 //! The bottleneck: a queue discipline in front of a link or a token bucket.
 
+use crate::capacity::Given;
 use crate::config::BottleneckParams;
 use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey};
 use dumbbell_core::hint::{seldom, unlikely};
@@ -74,6 +75,12 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     passes: u16,
     /// The packet on the wire was one of them: if nothing has come meanwhile, the queue need not be asked again.
     passing: bool,
+    /// The link has a pace of its own, which a queue that shapes leaves to it.
+    is_paced: bool,
+    /// Bytes on the link that it was given.
+    taken: u64,
+    /// The same, when it was last settled.
+    settled: u64,
 }
 
 impl<A: Aqm, L: Log> Bottleneck<A, L> {
@@ -84,6 +91,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
 
     /// The same over the link that is `named`, if one is.
     pub fn over(named: Option<AnyLink>, aqm: A, classes: usize, params: &BottleneckParams, listener: L) -> Bottleneck<A, L> {
+        let is_paced = params.trace.is_some() || named.as_ref().is_some_and(|link| !matches!(link, AnyLink::Unshaped(_)));
         let link = named.unwrap_or_else(|| params.link(aqm.shapes()));
         let counters =
             Counters { internal: InternalLog::new(aqm.internal_queues()), flows: FlowLog::new(classes), ..Counters::default() };
@@ -99,6 +107,9 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             coming: Vec::new(),
             leaving: false,
             passing: false,
+            is_paced,
+            taken: 0,
+            settled: 0,
         }
     }
 
@@ -136,10 +147,13 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         } else {
             if let (Time::NEVER, AnyLink::Serial(link), true) = (self.next, &mut self.link, packet.len <= self.passes) {
                 debug_assert_eq!(self.aqm.packets(), 0);
-                let leaves = link.take(on_link(&self.layer, packet.len), now);
+                let bytes = on_link(&self.layer, packet.len);
+                let leaves = link.take(bytes, now);
+                self.taken += bytes;
                 packet.enqueue_time = now;
                 if is_next(leaves) {
                     self.log.crossed(packet, now, leaves);
+                    self.count_link_layer(packet.len);
                     return Some(leaves);
                 }
                 self.log.arrived(packet, now);
@@ -166,7 +180,9 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         let AnyLink::Htb(bucket) = &mut self.link else { return };
         while (self.leaving || bucket.debt(now) == Time::ZERO) && self.aqm.packets() > 0 {
             let Dequeue::Packet(packet) = ask(&mut self.aqm, now, &mut self.log) else { return };
-            bucket.take(on_link(&self.layer, packet.len), now);
+            let bytes = on_link(&self.layer, packet.len);
+            bucket.take(bytes, now);
+            self.taken += bytes;
             self.leaving = packet.has(flag::MORE);
             self.following.push_back(packet);
         }
@@ -211,7 +227,14 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     #[inline(always)]
     fn look_for_packet(&mut self, now: Time) {
         match &mut self.link {
-            AnyLink::Serial(_) | AnyLink::Unshaped(_) => {}
+            AnyLink::Serial(_) => {}
+            AnyLink::Unshaped(bucket) => {
+                let debt = bucket.debt(now);
+                if debt > Time::ZERO {
+                    self.next = if self.aqm.packets() == 0 { Time::NEVER } else { now + debt };
+                    return;
+                }
+            }
             AnyLink::Htb(bucket) => {
                 let debt = bucket.debt(now);
                 if self.aqm.packets() == 0 {
@@ -243,16 +266,40 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                 let bytes = on_link(&self.layer, packet.len);
                 self.next = match &mut self.link {
                     AnyLink::Serial(link) => link.take(bytes, now),
-                    AnyLink::Unshaped(_) => now,
+                    AnyLink::Unshaped(bucket) => bucket.take(bytes, now),
                     AnyLink::Htb(bucket) => {
                         self.leaving = packet.has(flag::MORE);
                         bucket.take(bytes, now)
                     }
                     link => take(link, bytes, now),
                 };
+                self.taken += bytes;
                 self.in_service = Some(*packet);
             }
         }
+    }
+
+    /// A packet of `len` bytes has left; what it took on the link beyond that is counted.
+    #[inline(always)]
+    fn count_link_layer(&mut self, len: u16) {
+        if let Some(layer) = &self.layer {
+            seldom();
+            self.log.counters.queue.link_layer_bytes += i64::from(layer.of(len)) - i64::from(len);
+        }
+    }
+
+    /// What the link was given until it was last settled.
+    pub fn given(&self) -> Given {
+        Given { bytes: self.settled, ahead: self.link.most_unsent() }
+    }
+
+    /// Brings up to `now` what is counted of the link: what it has carried, to the byte, and could not carry.
+    pub fn settle(&mut self, now: Time) {
+        let queue = &mut self.log.counters.queue;
+        // a change of the rate changes the time that a bucket's debt stands for
+        queue.carried_bytes = queue.carried_bytes.max(self.taken as i64 - self.link.unsent(now) as i64);
+        queue.lost_bytes = self.link.lost(now);
+        self.settled = self.taken;
     }
 
     /// How much longer a packet takes that leaves the link at `now`.
@@ -266,6 +313,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         let packet = self.in_service.take();
         if let Some(packet) = &packet {
             self.log.departed(packet, now);
+            self.count_link_layer(packet.len);
         }
         match self.following.pop_front() {
             Some(next) => self.in_service = Some(next),
@@ -301,8 +349,9 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// The rate changes; what is on the wire goes on at the old one.
     pub fn set_rate(&mut self, rate: Rate, now: Time) {
         self.link.set_rate(rate, now);
-        if !self.aqm.shapes() || matches!(self.link, AnyLink::Unshaped(_)) {
-            self.aqm.set_rate(rate, now);
+        self.aqm.set_rate(rate, now);
+        if self.is_paced && self.aqm.shapes() {
+            self.aqm.set_rate(Rate::UNLIMITED, now);
         }
         if self.in_service.is_none() && self.next != Time::NEVER {
             self.serve(now);

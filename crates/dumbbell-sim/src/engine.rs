@@ -457,6 +457,7 @@ impl<N: Net> Engine<N> {
             }
             Due::Sample(line) => self.sample(line, now)?,
             Due::Series => {
+                self.net.settle(now);
                 let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
                 self.measures.point(now, listed.map(|one| one.transport.seen()), self.net.counters().queue, self.net.backlog());
                 self.net.point(now);
@@ -478,6 +479,7 @@ impl<N: Net> Engine<N> {
             Due::End => {
                 self.clock.set(Due::End, Time::NEVER);
                 self.queue_over = true;
+                self.net.settle(now);
                 let flows = self.on_way();
                 self.measures.finish_queue(self.net.counters(), self.net.of_discipline(), flows);
                 self.measures.hops = self.net.finish(&self.config, &self.classes.list);
@@ -485,6 +487,7 @@ impl<N: Net> Engine<N> {
             Due::Arrival(process) => self.on_arrival(process, now)?,
             Due::Begin => {
                 self.clock.set(Due::Begin, Time::NEVER);
+                self.net.settle(now);
                 self.net.begin();
                 let flows = self.on_way();
                 self.measures.begin_queue(self.net.counters_mut(), flows);
@@ -553,6 +556,7 @@ impl<N: Net> Engine<N> {
             found += endpoint.check_conservation(&self.net.of_flow(slot))?;
             staged += endpoint.stages.data.as_ref().map_or(0, |path| path.held() as u64);
         }
+        self.net.check_links(&self.config)?;
         self.net.check(found, staged)
     }
 }

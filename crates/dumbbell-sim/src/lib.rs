@@ -20,7 +20,7 @@ use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::rng::mix;
 use dumbbell_core::units::{Rate, Time};
-use dumbbell_measure::{classes, hop_log, measure, outcome, short_flows, transit};
+use dumbbell_measure::{capacity, classes, hop_log, measure, outcome, short_flows, transit};
 pub use dumbbell_measure::{table, Outcome, Tables};
 use engine::{Speaks, Standing};
 use serde_json::{Map, Value};

@@ -64,6 +64,10 @@ fn hop(rng: &mut Rng) -> Value {
     }
     if aqm["name"] == "cake" {
         aqm["ack_filter"] = json!(one(rng, &["off", "on", "aggressive"]));
+        if rarely(rng, 2) {
+            // above and below the rate of its link
+            aqm["bandwidth"] = json!(*one(rng, &[50_000_u64, 2_000_000, 500_000_000]));
+        }
     }
     let rate = *one(rng, &[100_000_u64, 1_000_000, 5_000_000, 20_000_000, 100_000_000]);
     let mut hop = json!({"rate": rate, "aqm": aqm, "shaper": one(rng, &["link", "htb"]), "path": stages(rng, true), "behind": stages(rng, true)});

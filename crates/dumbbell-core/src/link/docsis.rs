@@ -1,12 +1,18 @@
 //! A cable modem's way up: it asks for room, gets a grant some intervals later, and sends a grant's worth at once.
 //!
-//! Time is divided into intervals, for each of which the head end allots room (the MAP). At the beginning of each the modem asks for what is
-//! in its queue and not asked for yet; the answer comes `pipeline` intervals later. An interval grants what was asked for, at most what the
-//! rate carries in an interval; more has to wait for the next ones. At the beginning of an interval with a grant, the queue is asked for
-//! packets until the grant is used up, and they leave. A packet that exceeds it goes on in the next grants and has left at the beginning of
-//! the one in which its last byte is (continuous concatenation and fragmentation). What a grant has and nobody uses is lost.
+//! Time is divided into intervals, for each of which the head end allots room (the MAP). Once in each, the modem asks for what is in its queue
+//! and not asked for yet; the answer comes `pipeline` intervals later. An interval grants what was asked for, at most what the rate carries in
+//! an interval; more has to wait for the next ones. At the instant of a grant, the queue is asked for packets until the grant is used up, and
+//! they leave. A packet that exceeds it goes on in the next grants and has left at the instant of the one in which its last byte is
+//! (continuous concatenation and fragmentation). What a grant has and nobody uses is lost.
+//!
+//! The head end places grants of many modems in an interval. So the instant of an interval, at which this modem sends and asks, is drawn
+//! uniformly over it; requests ride on grants. Where intervals begin is drawn too, since no sender knows the clock of the head end: nothing
+//! is at the same place of each interval, or of each run.
 
+use super::pace::Pace;
 use super::{Link, LinkContext, Waiting};
+use crate::rng::mix;
 use crate::units::{Rate, Time};
 
 /// Name in experiment files.
@@ -14,7 +20,7 @@ pub const NAME: &str = "docsis";
 /// One line.
 pub const TITLE: &str = "a cable modem's way up: requests, and grants some milliseconds later";
 /// Specification and deviations.
-pub const SOURCE: &str = "CM-SP-MULPIv3.1, best-effort scheduling, with the intervals of CableLabs' model docsis-ns3; without collisions of requests, and the grant is at the beginning of its interval";
+pub const SOURCE: &str = "CM-SP-MULPIv3.1, best-effort scheduling, with intervals, pipeline and drawn places of grants as in CableLabs' model docsis-ns3; without collisions of requests; a grant takes no time on the channel";
 
 crate::params! {
     /// Parameters of a cable modem's way up.
@@ -32,12 +38,16 @@ const MOST: usize = 16;
 /// Modem and head end.
 #[derive(Clone, Debug)]
 pub struct State {
-    rate: Rate,
+    pace: Pace,
     interval: Time,
     pipeline: usize,
-    /// The interval that was last begun.
+    /// When the first whole interval begins; the one before it is number 0 and grants nothing.
+    first: Time,
+    /// What the place of each interval's instant is drawn from.
+    seed: u64,
+    /// The last interval whose instant has come.
     number: u64,
-    /// Bytes that were asked for at the beginning of each interval, by its number, and all of them.
+    /// Bytes that were asked for in each interval, by its number, and all of them.
     asked: [u64; MOST],
     asked_in_all: u64,
     /// Bytes that the head end knows of and has not granted.
@@ -51,10 +61,13 @@ impl State {
     pub fn new(params: Params, context: &LinkContext) -> State {
         let pipeline = (params.pipeline as usize).clamp(1, MOST);
         let Params { interval, .. } = params;
+        let mut rng = context.rng("link docsis", 0);
         State {
-            rate: context.rate,
+            pace: Pace::new(context.rate),
             interval,
             pipeline,
+            first: Time(rng.below(interval.0)),
+            seed: rng.next_u64(),
             number: 0,
             asked: [0; MOST],
             asked_in_all: 0,
@@ -65,7 +78,30 @@ impl State {
 
     /// Bytes that take `ns` on the link.
     fn bytes_in(&self, ns: i64) -> u64 {
-        (u128::from(ns.max(0).unsigned_abs()) * u128::from(self.rate.bits()) / 8_000_000_000) as u64
+        (u128::from(ns.max(0).unsigned_abs()) * u128::from(self.pace.rate().bits()) / 8_000_000_000) as u64
+    }
+
+    /// When interval `number`, which is not 0, begins.
+    fn begin(&self, number: u64) -> Time {
+        self.first.saturating_add(Time((number - 1).saturating_mul(self.interval.0)))
+    }
+
+    /// When the modem sends and asks in interval `number`; in interval 0 it does neither.
+    fn instant(&self, number: u64) -> Time {
+        if number == 0 {
+            return Time::ZERO;
+        }
+        let place = (u128::from(mix(self.seed ^ mix(number))) * u128::from(self.interval.0)) >> 64;
+        self.begin(number).saturating_add(Time(place as u64))
+    }
+
+    /// The last interval whose instant is not after `now`.
+    fn at(&self, now: Time) -> u64 {
+        if now < self.first {
+            return 0;
+        }
+        let number = (now - self.first).0 / self.interval.0 + 1;
+        if self.instant(number) <= now { number } else { number - 1 }
     }
 
     /// The next interval begins.
@@ -79,9 +115,9 @@ impl State {
         self.asked_in_all -= std::mem::take(answered);
     }
 
-    /// Goes on to the interval of `now`.
+    /// Goes on to the last instant that is not after `now`.
     fn go_to(&mut self, now: Time) {
-        let number = now.0 / self.interval.0;
+        let number = self.at(now);
         while self.number < number {
             if self.known == 0 && self.asked_in_all == 0 && self.left >= 0 {
                 self.number = number;
@@ -97,8 +133,8 @@ impl Link for State {
     fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
         let before = self.number;
         self.go_to(now);
-        let begins = Time(self.number * self.interval.0);
-        if now == begins && (self.number > before || now == Time::ZERO) {
+        let instant = self.instant(self.number);
+        if now == instant && self.number > before {
             // with the request of this interval: there is none yet, since it was just answered
             let place = (self.number % self.pipeline as u64) as usize;
             let more = waiting.bytes.saturating_sub(self.asked_in_all + self.known);
@@ -108,18 +144,34 @@ impl Link for State {
         if waiting.packets == 0 {
             return Some(Time::NEVER);
         }
-        (now > begins || self.known == 0 || self.left <= 0).then(|| begins.saturating_add(self.interval))
+        (now > instant || self.known == 0 || self.left <= 0).then(|| self.instant(self.number + 1))
     }
 
     fn take(&mut self, bytes: u64, now: Time) -> Time {
-        self.left -= self.rate.serialise(bytes).0 as i64;
+        self.left -= self.pace.take(bytes).0 as i64;
         self.known = self.known.saturating_sub(bytes);
         let debt = (-self.left).max(0).unsigned_abs();
-        now.saturating_add(Time(debt.div_ceil(self.interval.0) * self.interval.0))
+        match debt.div_ceil(self.interval.0) {
+            0 => now,
+            later => self.instant(self.number + later),
+        }
     }
 
     fn set_rate(&mut self, rate: Rate, _now: Time) {
-        self.rate = rate;
+        self.pace = Pace::new(rate);
+    }
+
+    /// A grant's worth leaves at once and is carried in the time of its interval.
+    fn unsent(&self, now: Time) -> u64 {
+        if self.number == 0 {
+            return 0;
+        }
+        let used = (self.interval.0 as i64 - self.left).max(0).unsigned_abs();
+        self.pace.bytes_in(Time(used).saturating_sub(now.saturating_sub(self.begin(self.number))))
+    }
+
+    fn most_unsent(&self) -> u64 {
+        self.pace.bytes_in(self.interval)
     }
 }
 
@@ -135,45 +187,85 @@ mod tests {
         State::new(Params::default(), &context(10))
     }
 
+    /// The instant at which the modem sends in each of the first intervals, ns.
+    fn instants() -> Vec<u64> {
+        (0..6_100).map(|number| link().instant(number).0).collect()
+    }
+
     fn left(arrivals: &[(u64, u64)]) -> Vec<u64> {
-        carry(&mut link(), arrivals).into_iter().map(|gone| gone.1 / MS).collect()
+        carry(&mut link(), arrivals).into_iter().map(|gone| gone.1).collect()
+    }
+
+    #[test]
+    fn instants_are_drawn_uniformly_over_intervals_that_begin_anywhere() {
+        let mut begins = Vec::new();
+        let mut places = Vec::new();
+        for seed in 0..2_000 {
+            let link = State::new(Params::default(), &LinkContext { seed, ..context(10) });
+            begins.push(link.first.0 as f64 / MS as f64);
+            for number in 1..4 {
+                let place = link.instant(number) - link.begin(number);
+                assert!(place < link.interval && link.at(link.instant(number)) == number);
+                assert!(link.at(Time(link.instant(number + 1).0 - 1)) == number);
+                places.push(place.0 as f64 / MS as f64);
+            }
+        }
+        // uniform over 2 ms: mean 1 ms, mean square 4/3 ms; 0.58 ms / sqrt(2000) are 0.013 ms
+        for list in [begins, places] {
+            let mean = |of: fn(f64) -> f64| list.iter().map(|&one| of(one)).sum::<f64>() / list.len() as f64;
+            assert!((mean(|one| one) - 1.0).abs() < 0.05 && (mean(|one| one * one) - 4.0 / 3.0).abs() < 0.1);
+        }
     }
 
     #[test]
     fn a_packet_waits_for_request_and_grant() {
-        // asked for at 2 ms, granted at 6 ms
-        assert_eq!(left(&[(MS / 2, 1_000)]), [6]);
-        // one that comes at the beginning of an interval asks in it
-        assert_eq!(left(&[(0, 1_000), (20 * MS, 1_000)]), [4, 24]);
-        // one that comes after the request asks two milliseconds later
-        assert_eq!(left(&[(2 * MS, 1_000), (3 * MS, 1_000)]), [6, 8]);
+        let at = instants();
+        // asked for in interval 1, granted in interval 3
+        assert_eq!(left(&[(0, 1_000)]), [at[3]]);
+        // one that comes at the instant of an interval asks in it, one that comes after it asks in the next
+        assert_eq!(left(&[(at[10], 1_000)]), [at[12]]);
+        assert_eq!(left(&[(at[10], 1_000), (at[10] + 1, 1_000)]), [at[12], at[13]]);
     }
 
     #[test]
     fn packets_leave_in_grants_of_the_rate() {
-        // 7 packets of 1000 B, asked for at 2 ms: 2500 B at 6, 8 and 10 ms; the third leaves with the grant that has its last byte
-        assert_eq!(left(&[(MS, 1_000); 7]), [6, 6, 8, 8, 8, 10, 10]);
+        let at = instants();
+        // 7 packets of 1000 B, asked for in interval 1: 2500 B in each from 3 on; the third leaves with the grant that has its last byte
+        assert_eq!(left(&[(0, 1_000); 7]), [3, 3, 4, 4, 4, 5, 5].map(|number| at[number]));
         // a frame of 6000 B takes three grants, and leaves room in the last one
-        assert_eq!(left(&[(0, 6_000), (0, 1_000)]), [8, 8]);
+        assert_eq!(left(&[(0, 6_000), (0, 1_000)]), [at[5], at[5]]);
     }
 
     #[test]
     fn what_nobody_uses_is_lost() {
         let mut link = link();
-        let at = |ms: u64| Time(ms * MS);
+        let at: Vec<Time> = instants().into_iter().map(Time).collect();
         let queue = |packets, bytes| Waiting { packets, bytes };
         // asks for 5000 B, which are dropped
-        assert_eq!(link.wait(queue(5, 5_000), at(0)), Some(at(2)));
-        assert_eq!(link.wait(queue(0, 0), at(2)), Some(Time::NEVER));
-        // the grant at 4 ms is lost, that at 6 ms has the other 2500 B
-        assert_eq!(link.wait(queue(4, 4_000), at(6)), None);
-        assert_eq!([link.take(2_000, at(6)), link.take(2_000, at(6))], [at(6), at(8)]);
+        assert_eq!(link.wait(queue(5, 5_000), at[1]), Some(at[2]));
+        assert_eq!(link.wait(queue(0, 0), at[2]), Some(Time::NEVER));
+        // the grant of interval 3 is lost, that of 4 has the other 2500 B
+        assert_eq!(link.wait(queue(4, 4_000), at[4]), None);
+        assert_eq!([link.take(2_000, at[4]), link.take(2_000, at[4])], [at[4], at[5]]);
     }
 
     #[test]
     fn it_carries_its_rate() {
-        // 10,000 packets of 1514 B are 6056 grants of 2500 B, the first at 6 ms
-        let gone = carry(&mut link(), &[(MS, 1_514); 10_000]);
-        assert_eq!(gone.last().map(|gone| gone.1), Some((6 + 6_055 * 2) * MS));
+        // 10,000 packets of 1514 B are 6056 grants of 2500 B, the first in interval 3
+        let gone = carry(&mut link(), &[(0, 1_514); 10_000]);
+        assert_eq!(gone.last().map(|gone| gone.1), Some(instants()[3 + 6_055]));
+    }
+
+    #[test]
+    fn a_grant_is_carried_in_its_interval() {
+        let mut link = link();
+        let at: Vec<Time> = instants().into_iter().map(Time).collect();
+        assert!(link.wait(Waiting { packets: 4, bytes: 4_000 }, at[1]).is_some() && link.wait(Waiting { packets: 4, bytes: 4_000 }, at[3]).is_none());
+        let (begins, ends) = (link.begin(3), link.begin(4));
+        assert_eq!([link.take(2_000, at[3]), link.take(2_000, at[3])], [at[3], at[4]]);
+        // 4000 B are 3.2 ms of the rate, which count from the beginning of the interval
+        let passed = (at[3] - begins).0;
+        assert_eq!(link.unsent(at[3]), (3_200_000 - passed).div_ceil(800));
+        assert_eq!((link.unsent(ends), link.unsent(ends + Time(1_200_000))), (1_500, 0));
     }
 }

@@ -1,5 +1,6 @@
 //! A token bucket on an infinitely fast link, as Linux HTB keeps it.
 
+use super::pace::Pace;
 use super::{Link, LinkContext, Waiting};
 use crate::units::{Rate, Time};
 
@@ -22,7 +23,7 @@ crate::params! {
 /// other after an idle time.
 #[derive(Clone, Debug)]
 pub struct State {
-    rate: Rate,
+    pace: Pace,
     burst: u32,
     tokens: i64,
     depth: i64,
@@ -33,7 +34,12 @@ impl State {
     /// A full bucket.
     pub fn new(params: Params, context: &LinkContext) -> State {
         let depth = context.rate.serialise(u64::from(params.burst)).0 as i64;
-        State { rate: context.rate, burst: params.burst, tokens: depth, depth, filled_at: Time::ZERO }
+        State { pace: Pace::new(context.rate), burst: params.burst, tokens: depth, depth, filled_at: Time::ZERO }
+    }
+
+    /// Bytes that its rate carries in `time`, rounded up.
+    pub fn bytes_in(&self, time: Time) -> u64 {
+        self.pace.bytes_in(time)
     }
 
     /// Debt left at `now`, as time to wait.
@@ -59,14 +65,24 @@ impl Link for State {
 
     #[inline]
     fn take(&mut self, bytes: u64, now: Time) -> Time {
-        self.tokens -= self.rate.serialise(bytes).0 as i64;
+        self.tokens -= self.pace.take(bytes).0 as i64;
         now
     }
 
     fn set_rate(&mut self, rate: Rate, now: Time) {
         self.debt(now);
-        self.rate = rate;
+        self.pace = Pace::new(rate);
         self.depth = rate.serialise(u64::from(self.burst)).0 as i64;
+    }
+
+    /// What the bucket has given and did not get back yet: a full one has carried all that left.
+    fn unsent(&self, now: Time) -> u64 {
+        let missing = (self.depth - self.tokens).max(0).unsigned_abs();
+        self.pace.bytes_in(Time(missing).saturating_sub(now.saturating_sub(self.filled_at)))
+    }
+
+    fn most_unsent(&self) -> u64 {
+        u64::from(self.burst)
     }
 }
 
@@ -81,5 +97,14 @@ mod tests {
         let mut link = State::new(Params::default(), &context(10));
         let left = carry(&mut link, &[(0, 1_000), (0, 1_000), (0, 1_000), (9_000_000, 1_000), (9_000_000, 1_000)]);
         assert_eq!(left.iter().map(|gone| gone.1).collect::<Vec<_>>(), [0, 0, 388_800, 9_000_000, 9_000_000]);
+    }
+
+    #[test]
+    fn what_a_bucket_gives_is_carried_as_it_fills() {
+        let mut link = State::new(Params::default(), &context(10));
+        assert_eq!(link.unsent(Time(5)), 0);
+        // 2000 B at once are 1.6 ms of the rate
+        assert!((link.take(1_000, Time(0)), link.take(1_000, Time(0))) == (Time(0), Time(0)));
+        assert_eq!([0, 800_000, 1_600_000, 9_000_000].map(|at| link.unsent(Time(at))), [2_000, 1_000, 0, 0]);
     }
 }

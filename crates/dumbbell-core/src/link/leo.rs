@@ -1,7 +1,8 @@
 //! A low-earth-orbit satellite: at fixed times the terminal is handed over to another satellite, with another rate and another one-way delay.
 //!
 //! The run begins with a satellite. At each hand-over the link carries nothing for a short time; then it is a serial link at the new rate.
-//! A packet that is on the link at a hand-over goes on where it was. Rate and delay are drawn uniformly, each satellite's by itself.
+//! A packet that is on the link at a hand-over goes on where it was. Rate and delay are drawn uniformly, each satellite's by itself,
+//! and so is the time of the first hand-over: a run begins at any time between two.
 
 use super::{Link, LinkContext, Waiting};
 use crate::units::{Rate, Time};
@@ -17,7 +18,7 @@ pub const SOURCE: &str =
 crate::params! {
     /// Parameters of a satellite link.
     pub struct Params {
-        /// From one hand-over to the next, the first at this time.
+        /// From one hand-over to the next. The first comes at a time that is drawn from the seed, at most this.
         interval: Time = Time::from_secs(15), unit "", range Time::from_secs(1), Time::from_secs(86_400), source "Mohan et al., WWW 2024 (arXiv:2310.09242): globally synchronised reconfiguration intervals of 15 s";
         /// For how long nothing is carried at a hand-over, at most half of `interval`.
         outage: Time = Time::from_millis(50), unit "", range Time(0), Time::from_secs(60), source "Huston, \"A transport protocol's view of Starlink\", APNIC blog, 2024: at a hand-over 30 to 50 ms are added to the latency";
@@ -60,6 +61,10 @@ struct Satellite {
 pub struct State {
     params: Params,
     context: LinkContext,
+    /// For how long the terminal was with the first satellite when the run began.
+    before: Time,
+    /// The last packet, bytes, and when it has left.
+    last: (u64, Time),
     with: Satellite,
     /// That of the packets whose delay was last asked for: the next packet may be taken, over a hand-over, before one asks that of the last.
     left_by: Satellite,
@@ -70,21 +75,23 @@ const NANOS: u128 = 1_000_000_000;
 impl State {
     /// With the first satellite.
     pub fn new(params: Params, context: &LinkContext) -> State {
-        let with = State::satellite(&params, context, 0);
-        State { params, context: *context, with, left_by: with }
+        let before = Time(context.rng("link leo first", 0).below(params.interval.0));
+        let with = State::satellite(&params, context, before, 0);
+        State { params, context: *context, before, last: (0, Time::ZERO), with, left_by: with }
     }
 
-    fn satellite(params: &Params, context: &LinkContext, number: u64) -> Satellite {
+    fn satellite(params: &Params, context: &LinkContext, before: Time, number: u64) -> Satellite {
         let mut rng = context.rng("link leo", number);
         let share = params.low_rate + (1.0 - params.low_rate) * rng.next_f64();
         let delay = params.delay_min + Time(rng.below((params.delay_max - params.delay_min).0 + 1));
-        let starts = Time(number.saturating_mul(params.interval.0));
+        let starts = Time(number.saturating_mul(params.interval.0)).saturating_sub(before);
         let opens = if number == 0 { starts } else { starts.saturating_add(params.outage) };
-        Satellite { share, delay, opens, ends: starts.saturating_add(params.interval) }
+        Satellite { share, delay, opens, ends: Time((number + 1).saturating_mul(params.interval.0)).saturating_sub(before) }
     }
 
     fn at(&self, now: Time) -> Satellite {
-        State::satellite(&self.params, &self.context, now.0 / self.params.interval.0)
+        let number = now.saturating_add(self.before).0 / self.params.interval.0;
+        State::satellite(&self.params, &self.context, self.before, number)
     }
 
     fn go_to(&mut self, now: Time) {
@@ -118,7 +125,9 @@ impl Link for State {
             let rate = u128::from(self.rate());
             let carried = u128::from((self.with.ends - at).0) * rate / NANOS;
             if bits <= carried {
-                return at + Time((bits * NANOS / rate) as u64);
+                let ends = at + Time((bits * NANOS).div_ceil(rate) as u64);
+                self.last = (bytes, ends);
+                return ends;
             }
             bits -= carried;
             at = self.with.ends;
@@ -127,6 +136,13 @@ impl Link for State {
 
     fn set_rate(&mut self, rate: Rate, _now: Time) {
         self.context.rate = rate;
+    }
+
+    /// At the rate of the satellite that carries the end of it; an outage in front of that counts as if it carried.
+    fn unsent(&self, now: Time) -> u64 {
+        let (bytes, ends) = self.last;
+        let left = u128::from(ends.saturating_sub(now).0) * u128::from(self.rate());
+        (left.div_ceil(8 * NANOS) as u64).min(bytes)
     }
 
     fn delay(&mut self, now: Time) -> Time {
@@ -156,7 +172,24 @@ mod tests {
     /// Satellites of 1 s, all with the whole rate, 10 Mbit/s.
     fn even() -> State {
         let params = Params { interval: Time::from_secs(1), low_rate: 1.0, ..Params::default() };
-        State::new(params, &context(10))
+        begun(params, 10)
+    }
+
+    /// A link whose first hand-over comes after a whole interval.
+    fn begun(params: Params, mbit: u64) -> State {
+        let mut link = State::new(params, &context(mbit));
+        link.before = Time::ZERO;
+        link.with = link.at(Time::ZERO);
+        link.left_by = link.with;
+        link
+    }
+
+    #[test]
+    fn runs_begin_at_any_time_between_two_hand_overs() {
+        let first = |seed| State::new(Params::default(), &LinkContext { seed, ..context(10) }).with.ends.as_secs_f64();
+        let times: Vec<f64> = (0..4_000).map(first).collect();
+        // uniform up to 15 s: mean 7.5 s, deviation of the mean 15 / sqrt(12 * 4000) = 0.07 s
+        assert!((times.iter().sum::<f64>() / 4e3 - 7.5).abs() < 0.3 && times.iter().all(|&time| 0.0 < time && time <= 15.0));
     }
 
     #[test]
@@ -172,7 +205,7 @@ mod tests {
 
     #[test]
     fn rate_and_delay_are_uniform_and_of_the_seed() {
-        let mut link = State::new(Params::default(), &context(100));
+        let mut link = begun(Params::default(), 100);
         let (mut shares, mut delays) = (Vec::new(), Vec::new());
         for number in 0..10_000 {
             let at = Time(number * Params::default().interval.0);

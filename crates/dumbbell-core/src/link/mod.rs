@@ -3,6 +3,8 @@
 //! A link asks its queue for a packet, carries it, and asks again. One link is one file. To add one: write the file, add one line to
 //! `links!` below.
 
+pub mod pace;
+
 #[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use crate::rng::Rng;
@@ -60,8 +62,24 @@ pub trait Link {
         Time::ZERO
     }
 
-    /// For how long the link carries at its whole rate between two times, seconds; a link that carries at half of the rate does for half of
-    /// the time. Asked of a link that carries nothing, with times that do not go back.
+    /// Bytes on the link that [`Link::take`] was given and that are not carried yet at `now`, at least: what is left of a packet, or what a bucket
+    /// has lent. The rest of what was taken is what the link carried, which is never more than its capacity.
+    fn unsent(&self, _now: Time) -> u64 {
+        0
+    }
+
+    /// Most bytes that [`Link::unsent`] is ever, beyond one packet and one change of the rate.
+    fn most_unsent(&self) -> u64 {
+        0
+    }
+
+    /// Bytes that the link could carry less until `now` than [`Link::open`] says, which knows the mean; negative if it could carry more.
+    fn lost(&self, _now: Time) -> i64 {
+        0
+    }
+
+    /// For how long the link can carry at its whole rate between two times, in the mean, seconds; a link that carries at half of the rate does
+    /// for half of the time. Asked of a link that carries nothing, with times that do not go back.
     fn open(&mut self, from: Time, until: Time) -> f64 {
         (until - from).as_secs_f64()
     }
@@ -99,6 +117,18 @@ macro_rules! links {
             /// See [`Link::delay`].
             pub fn delay(&mut self, now: Time) -> Time {
                 match self { $( AnyLink::$variant(link) => link.delay(now), )* }
+            }
+            /// See [`Link::unsent`].
+            pub fn unsent(&self, now: Time) -> u64 {
+                match self { $( AnyLink::$variant(link) => link.unsent(now), )* }
+            }
+            /// See [`Link::most_unsent`].
+            pub fn most_unsent(&self) -> u64 {
+                match self { $( AnyLink::$variant(link) => link.most_unsent(), )* }
+            }
+            /// See [`Link::lost`].
+            pub fn lost(&self, now: Time) -> i64 {
+                match self { $( AnyLink::$variant(link) => link.lost(now), )* }
             }
             /// See [`Link::open`].
             pub fn open(&mut self, from: Time, until: Time) -> f64 {

@@ -2,6 +2,7 @@
 //!
 //! A packet that is on the link when a suspension begins goes on where it was when that is over. The queue is not asked meanwhile.
 
+use super::pace::Pace;
 use super::{Link, LinkContext, Waiting};
 use crate::rng::Rng;
 use crate::traffic::exponential;
@@ -39,7 +40,9 @@ crate::params! {
 /// The link: a time on, and the time off behind it.
 #[derive(Clone, Debug)]
 pub struct State {
-    rate: Rate,
+    pace: Pace,
+    /// The last packet, bytes, and when it has left.
+    last: (u64, Time),
     on: Time,
     off: Time,
     /// What draws the times, if they are drawn.
@@ -53,7 +56,15 @@ impl State {
     /// On from time 0.
     pub fn new(params: Params, context: &LinkContext) -> State {
         let rng = (params.times == Times::Exponential).then(|| context.rng("link onoff", 0));
-        let mut link = State { rate: context.rate, on: params.on, off: params.off, rng, closes: Time::ZERO, opens: Time::ZERO };
+        let mut link = State {
+            pace: Pace::new(context.rate),
+            last: (0, Time::ZERO),
+            on: params.on,
+            off: params.off,
+            rng,
+            closes: Time::ZERO,
+            opens: Time::ZERO,
+        };
         link.next_period();
         link
     }
@@ -90,11 +101,12 @@ impl Link for State {
     }
 
     fn take(&mut self, bytes: u64, now: Time) -> Time {
-        let (mut at, mut left) = (now, self.rate.serialise(bytes));
+        let (mut at, mut left) = (now, self.pace.take(bytes));
         loop {
             self.go_to(at);
             let open = self.closes.saturating_sub(at);
             if left <= open {
+                self.last = (bytes, at + left);
                 return at + left;
             }
             left -= open;
@@ -103,7 +115,13 @@ impl Link for State {
     }
 
     fn set_rate(&mut self, rate: Rate, _now: Time) {
-        self.rate = rate;
+        self.pace = Pace::new(rate);
+    }
+
+    /// A time off in front of what is left counts as if it carried: so it is no less than is left.
+    fn unsent(&self, now: Time) -> u64 {
+        let (bytes, ends) = self.last;
+        self.pace.bytes_in(ends.saturating_sub(now)).min(bytes)
     }
 
     fn open(&mut self, from: Time, until: Time) -> f64 {

@@ -1,7 +1,7 @@
 //! A serial link: one packet after the other, bit by bit.
 
+use super::pace::Pace;
 use super::{Link, LinkContext, Waiting};
-use crate::hint::unlikely;
 use crate::units::{Rate, Time};
 
 /// Name in experiment files.
@@ -19,15 +19,16 @@ crate::params! {
 /// A serial link.
 #[derive(Clone, Debug)]
 pub struct State {
-    rate: Rate,
-    /// The last length, and the time that it takes: most packets are as long as the one before, and a quotient costs more than the rest.
-    last: (u64, Time),
+    pace: Pace,
+    /// When the last packet has left, and the rate at which it goes.
+    ends: Time,
+    wire: Rate,
 }
 
 impl State {
     /// At the rate of the hop.
     pub fn new(_params: Params, context: &LinkContext) -> State {
-        State { rate: context.rate, last: (0, Time::ZERO) }
+        State { pace: Pace::new(context.rate), ends: Time::ZERO, wire: context.rate }
     }
 }
 
@@ -39,14 +40,17 @@ impl Link for State {
 
     #[inline(always)]
     fn take(&mut self, bytes: u64, now: Time) -> Time {
-        if unlikely(bytes != self.last.0) {
-            self.last = (bytes, self.rate.serialise(bytes));
-        }
-        now + self.last.1
+        self.wire = self.pace.rate();
+        self.ends = now + self.pace.take(bytes);
+        self.ends
     }
 
     fn set_rate(&mut self, rate: Rate, _now: Time) {
-        *self = State { rate, last: (0, Time::ZERO) };
+        self.pace = Pace::new(rate);
+    }
+
+    fn unsent(&self, now: Time) -> u64 {
+        Pace::new(self.wire).bytes_in(self.ends.saturating_sub(now))
     }
 }
 
@@ -60,5 +64,16 @@ mod tests {
         // 1000 B at 10 Mbit/s take 0.8 ms; the third comes to an idle link
         let left = carry(&mut State::new(Params {}, &context(10)), &[(0, 1_000), (0, 500), (5_000_000, 1_000)]);
         assert_eq!(left, [(0, 800_000), (800_000, 1_200_000), (5_000_000, 5_800_000)]);
+    }
+
+    #[test]
+    fn what_is_left_of_a_packet_is_not_carried_yet() {
+        let mut link = State::new(Params {}, &context(10));
+        assert_eq!(link.take(1_000, Time(0)), Time(800_000));
+        assert_eq!([0, 200_000, 799_999, 800_000, 900_000].map(|at| link.unsent(Time(at))), [1_000, 750, 1, 0, 0]);
+        // what is on the wire goes on at the old rate
+        link.set_rate(Rate::from_mbit(1), Time(200_000));
+        assert_eq!(link.unsent(Time(200_000)), 750);
+        assert_eq!((link.take(1_000, Time(800_000)), link.unsent(Time(800_000))), (Time(8_800_000), 1_000));
     }
 }

@@ -66,6 +66,11 @@ impl Link for State {
     /// A trace says what the rate is.
     fn set_rate(&mut self, _rate: Rate, _now: Time) {}
 
+    /// What was taken of opportunities that are still to come.
+    fn unsent(&self, now: Time) -> u64 {
+        self.opportunities.used().saturating_sub(self.trace.bytes_until(now))
+    }
+
     fn delay(&mut self, now: Time) -> Time {
         self.trace.delay_at(now)
     }
@@ -88,6 +93,8 @@ mod tests {
         // 2000 B are 1514 B of the first opportunity and 486 B of the second, in which 1000 B more fit; of 56 B then 28 B are left for the third
         let left = carry(&mut link, &[(0, 2_000), (0, 1_000), (0, 56)]);
         assert_eq!(left, [(2_000_000, 5_000_000), (5_000_000, 5_000_000), (5_000_000, 9_000_000)]);
+        // all of the first two opportunities and 28 B of the third
+        assert_eq!([2, 5, 8, 9].map(|ms| link.unsent(Time::from_millis(ms))), [1_514 + 28, 28, 28, 0]);
         let delay = |ms: u64| link.clone().delay(Time::from_millis(ms)).0 / 1_000;
         // at first as at the first time; after the lap of 9 ms as at the last time, until the first comes again at 11 ms
         assert_eq!(

@@ -1,43 +1,62 @@
-//! A link without a rate of its own.
+//! A link for a queue that shapes by itself: it lets packets leave as the queue gives them, if they are not more than it carries.
+//!
+//! It is the token bucket of one frame that [`htb`] is, at the rate of the hop. A queue that shapes at this rate or below never waits for it.
+//! One that shapes above it, or counts too few bytes of each frame, is only asked while the bucket has no debt, so that packets wait in the
+//! queue: a queue directly at its link, whose device stops it while it is busy.
 
-use super::{Link, LinkContext, Waiting};
+use super::{htb, Link, LinkContext, Waiting};
 use crate::units::{Rate, Time};
 
 /// Name in experiment files.
 pub const NAME: &str = "unshaped";
 /// One line.
-pub const TITLE: &str = "an infinitely fast link, for a queue that shapes by itself";
+pub const TITLE: &str = "for a queue that shapes by itself: packets leave as it gives them, at most at the hop's rate";
 /// Specification and deviations.
-pub const SOURCE: &str = "what cake has unless another link is named";
+pub const SOURCE: &str = "what cake has unless another link is named: Cake as the leaf of an HTB class with a burst of one frame";
 
 crate::params! {
-    /// Parameters of an infinitely fast link: none.
+    /// Parameters of a link for a queue that shapes by itself: none.
     pub struct Params {}
 }
 
-/// An infinitely fast link.
+/// The bucket.
 #[derive(Clone, Debug)]
-pub struct State;
+pub struct State(htb::State);
 
 impl State {
-    /// There is one only.
-    pub fn new(_params: Params, _context: &LinkContext) -> State {
-        State
+    /// A full bucket.
+    pub fn new(_params: Params, context: &LinkContext) -> State {
+        State(htb::State::new(htb::Params::default(), context))
+    }
+
+    /// Until when nothing may leave, as time to wait.
+    #[inline]
+    pub fn debt(&mut self, now: Time) -> Time {
+        self.0.debt(now)
     }
 }
 
 impl Link for State {
-    #[inline(always)]
-    fn wait(&mut self, _waiting: Waiting, _now: Time) -> Option<Time> {
-        None
+    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+        self.0.wait(waiting, now)
     }
 
     #[inline(always)]
-    fn take(&mut self, _bytes: u64, now: Time) -> Time {
-        now
+    fn take(&mut self, bytes: u64, now: Time) -> Time {
+        self.0.take(bytes, now)
     }
 
-    fn set_rate(&mut self, _rate: Rate, _now: Time) {}
+    fn set_rate(&mut self, rate: Rate, now: Time) {
+        self.0.set_rate(rate, now);
+    }
+
+    fn unsent(&self, now: Time) -> u64 {
+        self.0.unsent(now)
+    }
+
+    fn most_unsent(&self) -> u64 {
+        self.0.most_unsent()
+    }
 }
 
 #[cfg(test)]
@@ -46,7 +65,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packets_leave_as_they_come() {
-        assert_eq!(carry(&mut State::new(Params {}, &context(10)), &[(0, 1_000), (0, 500), (7, 9)]), [(0, 0), (0, 0), (7, 7)]);
+    fn packets_leave_as_they_come_up_to_the_rate() {
+        // 1514 B take 1.2112 ms at 10 Mbit/s: a queue that shapes at this rate never waits
+        let spaced = [(0, 1_514), (1_211_200, 1_514), (2_422_400, 1_514), (9_000_000, 1_000)];
+        assert!(carry(&mut State::new(Params {}, &context(10)), &spaced).iter().zip(spaced).all(|(left, (at, _))| *left == (at, at)));
+        // one that shapes at twice the rate waits as soon as the bucket is empty
+        let faster = [(0, 1_514), (605_600, 1_514), (1_211_200, 1_514), (1_816_800, 1_514)];
+        let left: Vec<u64> = carry(&mut State::new(Params {}, &context(10)), &faster).iter().map(|left| left.1).collect();
+        assert_eq!(left, [0, 605_600, 1_211_200, 2_422_400]);
     }
 }

@@ -7,8 +7,13 @@
 //!
 //! So no packet leaves alone that has waited with others, the queue sees the waiting (as the queues of a Linux station do, which fill an
 //! aggregate when the hardware has room), and over long times the link carries its rate, or less if aggregates are full.
+//!
+//! What it can carry follows from that ([`share_of`], [`Link::lost`]): an aggregate of full frames at every grant. At 100 Mbit/s these are 7.8 ms
+//! of the rate, and a grant that takes 90 ms loses the rest.
 
+use super::pace::Pace;
 use super::{Link, LinkContext, Waiting};
+use crate::packet::MTU_FRAME;
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
 
@@ -22,7 +27,9 @@ pub const SOURCE: &str = "jitter model of the C4 tests, draft-huitema-ccwg-c4-te
 crate::params! {
     /// Parameters of a Wi-Fi link.
     pub struct Params {
-        /// Average time that a grant takes; 1 ms is a good Wi-Fi, 7 ms a bad one, 12 ms one that fades. Below 1 ms it is as at 1 ms, above 91 ms as at 91 ms.
+        /// Average of the C4 model, in which 1 ms is a good Wi-Fi, 7 ms a bad one, and 12 ms one that fades. A grant takes 0.68 ms in the mean
+        /// (0.32 ms less than 1 ms, because a part of a millisecond is taken off), and 90 ms more with a probability of
+        /// (jitter - 1 ms) / 90 ms: 0.067 at 7 ms. Below 1 ms it is as at 1 ms, above 91 ms as at 91 ms.
         jitter: Time = Time::from_millis(1), unit "", range Time(0), Time::from_secs(1), source "draft-huitema-ccwg-c4-test-02: averages of good, bad and fading Wi-Fi";
         /// Most packets of an aggregate.
         frames: u32 = 64, unit "packets", range 1_u32, 1_024_u32, source "IEEE 802.11-2016 section 9.3.1.9: a compressed block acknowledgement covers 64 frames; Linux ieee80211.h: IEEE80211_MAX_AMPDU_BUF_HT, and 1024 with EHT";
@@ -45,8 +52,12 @@ const LONG_AVERAGE: f64 = LONG_WAITS * LONG;
 /// The station.
 #[derive(Clone, Debug)]
 pub struct State {
-    rate: Rate,
+    pace: Pace,
     frames: u32,
+    /// Time that a full aggregate of full frames takes from the rate.
+    full: Time,
+    /// The share of the rate that the link can carry.
+    share: f64,
     /// Probability that a grant takes long.
     bad: f64,
     rng: Rng,
@@ -56,8 +67,13 @@ pub struct State {
     grant: Time,
     /// Packets of this grant.
     taken: u32,
-    /// Until when the rate has paid for what was sent.
+    /// Until when the rate has paid for what was sent, and had paid when this grant was asked for.
     paid: Time,
+    paid_before: Time,
+    /// Since when packets have been waiting or leaving.
+    busy_since: Time,
+    /// Bytes that the link could carry less than its share until then.
+    lost: f64,
 }
 
 /// Draws a number from a Poisson distribution with this mean, whose probability of 0 is `none`: by inversion, so that it takes no functions
@@ -77,16 +93,48 @@ fn poisson(rng: &mut Rng, mean: f64, none: f64) -> f64 {
 impl State {
     /// A station that has sent nothing yet.
     pub fn new(params: Params, context: &LinkContext) -> State {
+        let bad = ((params.jitter.0 as f64 - SHORT) / LONG_AVERAGE).clamp(0.0, 1.0);
+        let full = aggregate(context.rate, params.frames);
         State {
-            rate: context.rate,
+            pace: Pace::new(context.rate),
             frames: params.frames,
-            bad: ((params.jitter.0 as f64 - SHORT) / LONG_AVERAGE).clamp(0.0, 1.0),
+            full,
+            share: share_of(bad, full, params.frames),
+            bad,
             rng: context.rng("link wifi", 0),
             waits: false,
             grant: Time::ZERO,
             taken: 0,
             paid: Time::ZERO,
+            paid_before: Time::ZERO,
+            busy_since: Time::ZERO,
+            lost: 0.0,
         }
+    }
+
+    /// Bytes that the rate carries in `ns`.
+    fn bytes_in(&self, ns: f64) -> f64 {
+        ns * self.pace.rate().bits() as f64 / 8e9
+    }
+
+    /// A grant is over, or the wait for it: what the rate had paid for and a full aggregate has no room for was lost.
+    fn close_grant(&mut self) {
+        if self.taken > 0 {
+            let used = (self.paid - self.paid_before).max(self.full);
+            let lost = self.grant.saturating_sub(self.paid_before).saturating_sub(used);
+            self.lost += self.bytes_in(lost.0 as f64);
+        }
+    }
+
+    /// Nothing waits from `now` on. While that is so, the link could carry its share; while packets waited, what it could carry is known.
+    fn rest(&mut self, now: Time) {
+        if self.waits {
+            self.close_grant();
+            let busy = now.saturating_sub(self.busy_since);
+            self.lost -= (1.0 - self.share) * self.bytes_in(busy.0 as f64);
+            self.waits = false;
+        }
+        self.taken = 0;
     }
 
     /// How long a grant takes.
@@ -102,40 +150,115 @@ impl State {
 impl Link for State {
     fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
         if waiting.packets == 0 {
-            self.waits = false;
+            self.rest(now);
             return Some(Time::NEVER);
         }
         if !self.waits || self.grant < now {
             // the queue had nothing to send until now
+            self.rest(self.grant.max(self.busy_since));
             self.paid = self.paid.max(now);
+            self.busy_since = now;
             self.waits = true;
         } else if now < self.grant {
             return Some(self.grant);
         } else if self.taken == 0 || (self.paid <= now && self.taken < self.frames) {
             return None;
         }
+        self.close_grant();
         if self.taken >= self.frames {
             self.paid = self.paid.max(now);
         }
         self.taken = 0;
+        self.paid_before = self.paid;
         self.grant = (self.paid + self.draw()).max(now);
         (self.grant > now).then_some(self.grant)
     }
 
     fn take(&mut self, bytes: u64, now: Time) -> Time {
-        self.paid += self.rate.serialise(bytes);
+        self.paid += self.pace.take(bytes);
         self.taken += 1;
         now
     }
 
     fn set_rate(&mut self, rate: Rate, _now: Time) {
-        self.rate = rate;
+        self.pace = Pace::new(rate);
+        self.full = aggregate(rate, self.frames);
+        self.share = share_of(self.bad, self.full, self.frames);
     }
+
+    fn unsent(&self, now: Time) -> u64 {
+        self.pace.bytes_in(self.paid.saturating_sub(now))
+    }
+
+    fn lost(&self, now: Time) -> i64 {
+        let mut until = self.clone();
+        if until.waits && until.taken == 0 {
+            // as if it were granted now
+            (until.grant, until.taken) = (until.grant.min(now), 1);
+        }
+        until.rest(now);
+        until.lost as i64
+    }
+
+    fn open(&mut self, from: Time, until: Time) -> f64 {
+        (until - from).as_secs_f64() * self.share
+    }
+}
+
+/// Time that an aggregate of `frames` full frames takes at `rate`.
+fn aggregate(rate: Rate, frames: u32) -> Time {
+    rate.serialise(u64::from(MTU_FRAME) * u64::from(frames))
+}
+
+/// Parts into which the millisecond is cut that is taken off a short wait: the mean over it is taken at their middles.
+const PARTS: u32 = 32;
+
+/// The share of the rate that a queue of full frames that is never empty gets, if a grant takes long with the probability `bad` and `frames` of
+/// them, an aggregate, take `full`: the mean of what a grant sends over the mean of the time it takes from the rate. A grant after `w` sends as
+/// many frames as the rate has paid for, and one; if those are all of an aggregate, the rest of `w` is lost.
+fn share_of(bad: f64, full: Time, frames: u32) -> f64 {
+    let frame = full.0 as f64 / f64::from(frames);
+    if frame <= 0.0 {
+        return 1.0;
+    }
+    let (mut sent, mut taken) = (0.0, 0.0);
+    let mut weigh = |wait: f64, probability: f64| {
+        let count = ((wait / frame).floor() + 1.0).min(f64::from(frames));
+        sent += probability * count * frame;
+        taken += probability * if count < f64::from(frames) { count * frame } else { wait.max(count * frame) };
+    };
+    for (long, of_long) in [(0.0, 1.0 - bad)].into_iter().chain(distribution(LONG_WAITS, NO_LONG).map(|(n, p)| (n * LONG, p * bad))) {
+        if of_long <= 0.0 {
+            continue;
+        }
+        for (short, probability) in distribution(SHORT_WAITS, NO_SHORT).map(|(n, p)| (n * SHORT, p * of_long)) {
+            if short == 0.0 {
+                weigh(long, probability);
+                continue;
+            }
+            for part in 0..PARTS {
+                let less = SHORT * (f64::from(part) + 0.5) / f64::from(PARTS);
+                weigh(long + short - less, probability / f64::from(PARTS));
+            }
+        }
+    }
+    sent / taken
+}
+
+/// Numbers with their probabilities under a Poisson distribution, as far as they matter.
+fn distribution(mean: f64, none: f64) -> impl Iterator<Item = (f64, f64)> {
+    let mut probability = none;
+    (0..60_u32).map(move |number| {
+        if number > 0 {
+            probability *= mean / f64::from(number);
+        }
+        (f64::from(number), probability)
+    })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{carry, context};
+    use super::super::testing::{carry, context, waiting};
     use super::*;
 
     fn link(jitter_ms: u64, frames: u32) -> State {
@@ -188,6 +311,46 @@ mod tests {
             paid = if count == 64 { at } else { paid + 800_000 * count as u64 };
             packet += count;
         }
+    }
+
+    #[test]
+    fn its_capacity_is_what_a_full_queue_gets() {
+        // full frames, always enough of them: what it carries is what it could, to the byte, and in the mean its share of the rate
+        for (mbit, jitter, frames) in [(100, 7, 64), (100, 1, 64), (20, 12, 16), (10, 1, 1), (1_000, 7, 1_024), (10, 7, 64)] {
+            let mut link = State::new(Params { jitter: Time::from_millis(jitter), frames }, &context(mbit));
+            let until = Time::from_secs(400);
+            let mut carried = 0;
+            let mut now = Time::ZERO;
+            while now < until {
+                match link.wait(waiting(10_000), now) {
+                    Some(later) => now = later,
+                    None => {
+                        link.take(1_514, now);
+                        carried += 1_514;
+                    }
+                }
+            }
+            let could = Rate::from_mbit(mbit).bits() as f64 / 8.0 * link.open(Time::ZERO, now) - link.lost(now) as f64;
+            let used = (carried - link.unsent(now)) as f64 / could;
+            assert!((0.999..=1.0).contains(&used), "{mbit} Mbit/s, {jitter} ms, {frames}: {used}");
+            let mean = carried as f64 * 8.0 / now.as_secs_f64() / Rate::from_mbit(mbit).bits() as f64;
+            assert!((mean / link.share - 1.0).abs() < 0.06, "{mbit} Mbit/s, {jitter} ms, {frames}: {mean}, not {}", link.share);
+        }
+    }
+
+    #[test]
+    fn while_it_rests_it_could_carry_its_share() {
+        let mut link = State::new(Params { jitter: Time::from_millis(7), frames: 64 }, &context(100));
+        assert_eq!(link.lost(Time::from_secs(9)), 0);
+        // a packet, and nothing behind it: what it could carry meanwhile is at most the rate
+        let granted = link.wait(waiting(1), Time::from_secs(10)).expect("a grant");
+        assert_eq!(link.wait(waiting(1), granted), None);
+        link.take(1_514, granted);
+        link.wait(waiting(0), granted);
+        let busy = (granted - Time::from_secs(10)).as_secs_f64();
+        let gained = -link.lost(Time::from_secs(20)) as f64;
+        assert!(gained <= (1.0 - link.share) * busy * 12.5e6 && gained > -busy * 12.5e6, "{gained} in {busy} s");
+        assert_eq!(link.lost(Time::from_secs(20)), link.lost(Time::from_secs(30)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Tables of several hops.
 
-use super::{columns, Waits, FRAMES, IN_QUEUE};
+use super::{columns, Waits, IN_QUEUE, LINE};
+use crate::capacity::utilisation;
 use crate::hop_log::Counted;
 use crate::measure::Backlog;
 use dumbbell_core::histogram::Histogram;
@@ -24,7 +25,16 @@ pub struct HopRow {
 
 impl HopRow {
     fn throughput_mbit(&self) -> f64 {
-        self.counted.queue.bytes as f64 * 8e-6 / self.seconds
+        self.counted.queue.line_bytes() as f64 * 8e-6 / self.seconds
+    }
+
+    fn utilisation(&self) -> f64 {
+        let used = self.throughput_mbit() / self.capacity_mbit;
+        if used <= 1.0 {
+            used
+        } else {
+            utilisation(&self.counted.queue, self.capacity_mbit * 1e6 * self.seconds)
+        }
     }
 }
 
@@ -33,13 +43,15 @@ columns! {
     pub table Hops of HopRow {
         /// Name of the hop: bottleneck, that of a [[hop]], or reverse.
         hop: str = |row| row.name.as_str();
-        /// Bits that left the link over what it could carry in the whole run, by its rate, changes included, or by its trace, 0 to 1.
-        utilisation: f64 = |row| row.throughput_mbit() / row.capacity_mbit;
-        /// What the link could carry in the whole run, by its rate or its trace, over the duration.
-        #[doc = FRAMES]
+        /// What left the link in the whole run over what it could carry, 0 to 1. A burst that a bucket lends counts as it is paid back.
+        #[doc = LINE]
+        utilisation: f64 = HopRow::utilisation;
+        /// What the link could carry in the whole run over the duration: by its rate, changes included, by its trace, or by the link that is named,
+        /// with what others take of that.
+        #[doc = LINE]
         capacity_mbit: f64 = |row| row.capacity_mbit, unit "Mbit/s", label "capacity";
         /// What left the link in the whole run over its duration.
-        #[doc = FRAMES]
+        #[doc = LINE]
         throughput_mbit: f64 = HopRow::throughput_mbit, unit "Mbit/s", label "throughput";
         /// Packets of all traffic that left the link in the whole run.
         packets: u64 = |row| row.counted.queue.packets, unit "packets";
@@ -112,10 +124,10 @@ columns! {
             sent => row.since.queue.sojourn_ns as f64 / sent as f64 / 1e6,
         }, unit "ms", label "time in queue, mean";
         /// What left the link in the interval over its length.
-        #[doc = FRAMES]
-        throughput_mbit: f64 = |row| row.since.queue.bytes as f64 * 8e-6 / row.seconds, unit "Mbit/s", label "throughput";
+        #[doc = LINE]
+        throughput_mbit: f64 = |row| row.since.queue.line_bytes() as f64 * 8e-6 / row.seconds, unit "Mbit/s", label "throughput";
         /// What the link could carry in the interval.
-        #[doc = FRAMES]
+        #[doc = LINE]
         capacity_mbit: f64 = |row| row.capacity_mbit, unit "Mbit/s", label "capacity";
         /// Acknowledgements that left the link in the interval.
         ack_packets: u64 = |row| row.since.acks.departed, unit "packets", label "ACKs";

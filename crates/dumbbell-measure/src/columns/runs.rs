@@ -1,6 +1,7 @@
 //! Table `runs`: figures of the queue and across flows.
 
-use super::{columns, Binned, FRAMES, IN_QUEUE, REAL, SENDERS, TIMED, TOGETHER};
+use super::{columns, Binned, IN_QUEUE, LINE, REAL, SENDERS, TIMED, TOGETHER};
+use crate::capacity::utilisation;
 use crate::measure::ms;
 use crate::transit::Fate;
 use dumbbell_core::histogram::Histogram;
@@ -105,14 +106,16 @@ impl Run<'_> {
 columns! {
     /// What a run came to.
     pub figures Runs of Run<'_> {
-        /// Bits that left the link over what it could carry in the whole run, by its rate, changes included, or by its trace, 0 to 1.
-        utilisation: f64 = |run| run.queue.bytes as f64 * 8.0 / run.capacity;
-        /// What the link could carry in the whole run, by its rate or its trace, over the duration.
-        #[doc = FRAMES]
+        /// What left the link in the whole run over what it could carry, 0 to 1. A burst that a bucket lends counts as it is paid back.
+        #[doc = LINE]
+        utilisation: f64 = |run| utilisation(run.queue, run.capacity);
+        /// What the link could carry in the whole run over the duration: by its rate, changes included, by its trace, or by the link that is named,
+        /// with what others take of that.
+        #[doc = LINE]
         capacity_mbit: f64 = |run| run.capacity * 1e-6 / run.seconds, unit "Mbit/s", label "capacity";
         /// What left the link in the whole run over its duration.
-        #[doc = FRAMES]
-        throughput_mbit: f64 = |run| run.queue.bytes as f64 * 8e-6 / run.seconds, unit "Mbit/s", label "throughput";
+        #[doc = LINE]
+        throughput_mbit: f64 = |run| run.queue.line_bytes() as f64 * 8e-6 / run.seconds, unit "Mbit/s", label "throughput";
         /// Sum of the goodputs of flows and UDP, each over its own lifetime: with late starts it can exceed the rate. Without short flows. What
         /// the link carried is throughput_mbit.
         goodput_total_mbit: f64 = |run| run.goodput_mbit, unit "Mbit/s",

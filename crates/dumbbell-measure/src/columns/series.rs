@@ -1,6 +1,6 @@
 //! Tables over time, and histograms.
 
-use super::{columns, FRAMES, IN_QUEUE, SENDERS, TIMED};
+use super::{columns, IN_QUEUE, LINE, SENDERS, TIMED};
 use crate::measure::ms;
 use dumbbell_core::units::Time;
 
@@ -86,10 +86,10 @@ columns! {
         /// Mean time in queue of the packets that the queue gave to the link in the interval; 0 if there were none.
         sojourn_mean_ms: f64 = |row| row.sojourn_mean_ms, unit "ms", label "time in queue, mean";
         /// What left the link in the interval over its length.
-        #[doc = FRAMES]
+        #[doc = LINE]
         throughput_mbit: f64 = |row| row.throughput_mbit, unit "Mbit/s", label "throughput";
         /// What the link could carry in the interval.
-        #[doc = FRAMES]
+        #[doc = LINE]
         capacity_mbit: f64 = |row| row.capacity_mbit, unit "Mbit/s", label "capacity";
         /// CE marks by the queue in the interval.
         ce_marks: u64 = |row| row.ce_marks, unit "packets", label "CE marks";

@@ -39,7 +39,9 @@ pub fn events(
         let other = &config.hops[other];
         (&other.params, &other.aqm)
     });
-    let serial = link.shaper == Shaper::Link && aqm.get("name").and_then(Value::as_str) != Some("cake");
+    let shapes =
+        aqm.get("name").and_then(Value::as_str) == Some("cake") && aqm.get("bandwidth").and_then(Value::as_u64) != Some(0);
+    let serial = link.shaper == Shaper::Link && !shapes;
     let stranger = |frame: &Frame| CaptureError::Capture(format!("a packet of flow {}, of {senders}", frame.flow));
     let queue_of = |frame: &Frame| if captured.flow_queues { frame.flow as usize } else { 0 };
     let mut waiting: Vec<VecDeque<Frame>> = vec![VecDeque::new(); if captured.flow_queues { senders } else { 1 }];

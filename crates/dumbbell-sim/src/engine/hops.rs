@@ -13,6 +13,7 @@ use super::endpoint::{Arena, UnderWay};
 use super::lines::{Back, BlockPool, Line, Lines};
 use super::net::{Moment, Net, Way};
 use super::ways::{alone, Memory};
+use crate::capacity;
 use crate::config::{Class, Classes, Route, RunConfig};
 use crate::hop_log::HopLog;
 use crate::measure::Backlog;
@@ -544,6 +545,18 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
         let change = config.rate_changes[change];
         self.hops[usize::from(change.hop)].bottleneck.set_rate(change.rate, now);
         self.changed(change.hop);
+    }
+
+    fn settle(&mut self, now: Time) {
+        self.hops.iter_mut().for_each(|hop| hop.bottleneck.settle(now));
+    }
+
+    fn check_links(&self, config: &RunConfig) -> Result<(), RunError> {
+        let check = |(number, hop): (usize, &Hop<L>)| {
+            let queue = &hop.bottleneck;
+            capacity::check(config, number, config.run.duration, &queue.log.counters.queue, queue.given())
+        };
+        self.hops.iter().enumerate().try_for_each(check).map_err(RunError::Invariant)
     }
 
     fn counters(&self) -> &Counters {

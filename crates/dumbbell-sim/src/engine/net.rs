@@ -131,6 +131,15 @@ pub trait Net: Back + Send {
     /// A sum that does not come out.
     fn check(&self, found: UnderWay, staged: u64) -> Result<(), RunError>;
 
+    /// What is counted of the links is brought up to `now`.
+    fn settle(&mut self, now: Time);
+
+    /// No link has carried more than it can.
+    ///
+    /// # Errors
+    /// One that has.
+    fn check_links(&self, config: &RunConfig) -> Result<(), RunError>;
+
     /// The measured time of the queues begins.
     fn begin(&mut self) {}
 

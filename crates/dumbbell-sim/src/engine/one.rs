@@ -7,6 +7,7 @@ use super::setup::build_path;
 use super::transport::Ends;
 use super::ways::{alone, Entrance, Exit, Memory};
 use crate::bottleneck::Bottleneck;
+use crate::capacity;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK};
 use crate::measure::Backlog;
 use crate::min_tree::MinTree;
@@ -302,6 +303,15 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
 
     fn change_rate(&mut self, change: usize, config: &RunConfig, now: Time) {
         self.entrance.bottleneck.set_rate(config.rate_changes[change].rate, now);
+    }
+
+    fn settle(&mut self, now: Time) {
+        self.entrance.bottleneck.settle(now);
+    }
+
+    fn check_links(&self, config: &RunConfig) -> Result<(), RunError> {
+        let queue = &self.entrance.bottleneck;
+        capacity::check(config, 0, config.run.duration, &queue.log.counters.queue, queue.given()).map_err(RunError::Invariant)
     }
 
     fn counters(&self) -> &Counters {
