@@ -38,7 +38,7 @@ def commands(plan: Mapped) -> list[str]:
             time, _, text = rest.partition(" ")
             lines += [f"# at {int(time) / 1e9:g} s", text]
         elif word == "offload":
-            space, device, *offloads = rest.split()
+            space, device, *offloads, _mtu = rest.split()
             states = ", ".join(
                 f"{name} {'on' if int(on) else 'off'}" for name, on in zip(("tso", "gso", "gro"), offloads, strict=True)
             )

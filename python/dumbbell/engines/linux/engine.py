@@ -18,7 +18,7 @@ from typing import Any
 
 from dumbbell import _native
 from dumbbell.engines.base import Local
-from dumbbell.engines.linux import guest, kernels
+from dumbbell.engines.linux import guest, kernels, readback
 from dumbbell.engines.linux.changes import SEED_VARIABLE
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.mapping import VERSION, Mapped, by_path, mapped, notes
@@ -242,12 +242,24 @@ def _measured(cell: Cell, plan: Mapped, folder: Path) -> _native.Result:
             if re.search(r"(?i)panic|denied|not permitted|fail|error|no space|memory", line)
         ]
         raise RuntimeError(f"the guest ended too early: {one_line((telling or ['it said nothing'])[0])}")
-    return _native.from_capture(
+    result = _native.from_capture(
         cell.config,
         hops=[_crossed(one, folder, f".{number}" if number else "") for number, one in enumerate(plan.hops)],
         samples=(folder / "samples").read_bytes(),
         started=int((folder / "done").read_text()),
     )
+    _read_back(plan, folder)
+    return result
+
+
+def _read_back(plan: Mapped, folder: Path) -> None:
+    """Raise RuntimeError if the kernel has something else than it was told."""
+    printed = {
+        command: (folder / f"shown{f'.{number}' if number else ''}").read_text(errors="replace")
+        for number, command in enumerate(readback.commands(plan.settings))
+    }
+    if found := readback.differences(plan.settings, printed):
+        raise RuntimeError(one_line(f"the kernel has not what it was told: {'; '.join(found)}"))
 
 
 def _crossed(qdisc: Qdisc, folder: Path, suffix: str) -> "_native._Captured":

@@ -9,10 +9,11 @@ from dumbbell.engines.linux.nets import Net
 from dumbbell.engines.linux.plan import Plan
 from dumbbell.engines.linux.points import Point, points
 from dumbbell.engines.linux.qdiscs import Qdisc, approximated
+from dumbbell.engines.linux.readback import Setting
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.net import hops
 
-VERSION = 3  # changes whenever a run may come out otherwise though its plan is the same: part of every run's key
+VERSION = 4  # changes whenever a run may come out otherwise though its plan is the same: part of every run's key
 _GUEST_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"  # guest.c
 
 
@@ -31,6 +32,8 @@ class Mapped:
     """Where packets can be captured for a trace."""
     receivers: tuple[int, int] | None
     """First and last port of receivers, if packets go back over hops."""
+    settings: tuple[Setting, ...]
+    """What the kernel is to have of it, to be read back."""
 
 
 def notes(cells: list[Cell], kernel: Kernel) -> list[str]:
@@ -59,7 +62,7 @@ def by_path(plan: str) -> str:
         first = shutil.which(found[2])
         return found[1] + (found[2] if first in (None, shutil.which(found[2], path=_GUEST_PATH)) else first)
 
-    return re.sub(r"(?m)(^command |^at \d+ |^counters |&& )(tc|ip)(?= )", file, plan)
+    return re.sub(r"(?m)(^command |^at \d+ |^counters |^show |&& )(tc|ip)(?= )", file, plan)
 
 
 def mapped(cell: Cell, kernel: Kernel) -> Mapped:
@@ -69,4 +72,6 @@ def mapped(cell: Cell, kernel: Kernel) -> Mapped:
     arguments = tuple(f"{name}={value}" for name, value in sorted(plan.arguments.items()))
     text = "".join(f"{line}\n" for line in plan.lines)
     qdiscs = tuple(hop.qdisc for hop in plan.hops)
-    return Mapped(text, arguments, qdiscs, plan.sender_count, tuple(points(plan)), plan.receiver_ports)
+    return Mapped(
+        text, arguments, qdiscs, plan.sender_count, tuple(points(plan)), plan.receiver_ports, tuple(plan.settings)
+    )

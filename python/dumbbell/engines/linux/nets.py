@@ -60,8 +60,8 @@ class Net(Plan):
                 links.append((hop.space, hop.departure, hop.behind[0], f"c{number}"))
             links.append((*((hop.behind) if hop.behind[0] in inner else (hop.space, hop.departure)), "X", f"o{number}"))
         self.wires(["S", "D", "X", "R", *inner], links)
-        if self.hosts["offload"] == "none":
-            self.command("ip -n S link set dev s0 gso_max_segs 1", "ip -n R link set dev r0 gso_max_segs 1")
+        self.single_segments("S", "s0")
+        self.single_segments("R", "r0")
         # the address at the other end of the link of a device
         self.via = {one[1]: f"10.0.{number}.2" for number, one in enumerate(links)}
         self.via |= {one[3]: f"10.0.{number}.1" for number, one in enumerate(links)}
@@ -90,14 +90,16 @@ class Net(Plan):
             route,
             f"{route} features ecn table {_ECN_TABLE}",
         )
+        for table, ecn in (("main", False), (str(_ECN_TABLE), True)):
+            command = f"ip -n {space} route show 10.{3 - net}.0.0/16 table {table}"
+            self.expect_route(command, sends=True, ecn=ecn, quick=bool(quick))
         self.sysctls(space)
         self.command(f"ip netns exec {space} sh -c 'echo {_TTL} >/proc/sys/net/ipv4/ip_default_ttl'")
 
     def delays(self) -> None:
         """Give every base RTT a band with half of it, in both directions."""
         super().delays()
-        if self.hosts["pacing"] == "fq":
-            self.command("tc -n R qdisc add dev r0 root fq flow_limit 1000000 limit 10000000")
+        self.paced("R", "r0")
 
     # who sends
 

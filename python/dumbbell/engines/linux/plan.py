@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from dumbbell import _native
+from dumbbell.engines.linux import readback
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.keys import refuse_rest
 from dumbbell.engines.linux.qdiscs import Qdisc, qdisc
+from dumbbell.engines.linux.readback import Setting
 from dumbbell.errors import Conflict, InputError, TooMany, Unsupported, WrongValue
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.net import ROUTES, hops
@@ -31,6 +33,7 @@ _RECEIVER_PORT, _VARIANTS = 16_384, 128  # 256 ports, one a base RTT, for each v
 _BANDS = 16  # TCQ_PRIO_BANDS, pkt_sched.h
 _NETEM_LIMIT = 10_000_000  # packets; more than are ever under way
 _US, _MS = 1_000, 1_000_000
+_FQ = "fq flow_limit 1000000 limit 10000000"  # which drops nothing
 
 # what the simulator calls a kernel's congestion control, module parameters by our names, and how values become theirs
 MODULES: dict[str, dict[str, tuple[str, Callable[[Any], int]]]] = {
@@ -169,6 +172,8 @@ class Plan:
         self.receivers: dict[tuple[Any, ...], int] = {}
         self.names = cc_names(kernel)
         self.arguments: dict[str, int] = {}
+        self.keys_of_modules: dict[str, str] = {}
+        self.settings: list[Setting] = []
 
     @property
     def sender_count(self) -> int:
@@ -184,6 +189,8 @@ class Plan:
             self.queue(hop)
         self.times()
         self.senders()
+        self.modules()
+        self.lines += [f"show {text}" for text in readback.commands(self.settings)]
 
     def hop(self, _number: int, place: str, own: dict[str, Any], given: dict[str, Any]) -> Hop:
         """Return a hop and where it is."""
@@ -196,6 +203,10 @@ class Plan:
     def command(self, *texts: str) -> None:
         """Add shell commands that have to succeed."""
         self.lines += [f"command {text}" for text in texts]
+
+    def expect(self, key: str, value: Any, command: str, read: readback.Read) -> None:
+        """Note that the kernel was told a value, which `read` finds in what a command prints after the run."""
+        self.settings.append(readback.exactly(key, value, command, read))
 
     # what has no counterpart
 
@@ -211,6 +222,9 @@ class Plan:
                 refuse_rest(f"{kind}[{number}]", left, sections[kind], {})
                 if one["stop"] is not None and one.get("size") is not None and kind == "flows":
                     raise Conflict("", f"{kind}[{number}].stop", "a stop and a size", "one of them with Linux")
+        for kind in _TAKEN:
+            for number, one in enumerate(self.groups[kind]):
+                whole_us(f"{kind}[{number}].base_rtt", base_rtt(one))
         for hop in self.hops:
             for key, what in (
                 ("trace", "trace of a link"),
@@ -255,7 +269,15 @@ class Plan:
                 self.arguments[module] = convert(cc[key])
             except InputError as error:
                 raise error.moved("", f"{where}.cc.{key}") from None
+            self.keys_of_modules[module] = f"{where}.cc.{key}"
         return self.names[name]
+
+    def modules(self) -> None:
+        """Read back parameters of modules: of those that a kernel does not know it says nothing."""
+        for argument, value in self.arguments.items():
+            module, _, name = argument.partition(".")
+            file = f"/sys/module/{module}/parameters/{name}"
+            self.expect(self.keys_of_modules[argument], value, f"read - {file}", readback.line_of(file))
 
     def _hystart(self, where: str, wanted: str, of_profile: str | None) -> bool:
         """Return whether to tell the kernel; raises InputError if its HyStart is of another version than `wanted`."""
@@ -276,8 +298,7 @@ class Plan:
         links = [("S", "s0", "D", "d0"), ("D", "d1", "M", "m0")]
         links += [("M", "m1", "L", "l0"), ("L", "l1", "R", "r0")] if serial else [("M", "m1", "R", "r0")]
         self.wires(chain, links)
-        if self.hosts["offload"] == "none":
-            self.command("ip -n S link set dev s0 gso_max_segs 1")
+        self.single_segments("S", "s0")
         for number, space in enumerate(chain):
             self._routes(space, number, len(chain) - 1)
 
@@ -288,9 +309,7 @@ class Plan:
         self.command(
             "mkdir -p /run/netns",
             *(f"ip netns add {space} && ip -n {space} link set lo up" for space in spaces),
-            "echo 1000000 1000000 1000000 >/proc/sys/net/ipv4/tcp_mem"
-            if self.hosts["memory"] is None
-            else self._memory(),
+            self._memory(),
         )
         for number, (one, one_dev, other, other_dev) in enumerate(links):
             ends = [f"02:00:00:00:{number:02x}:{end:02x}" for end in (1, 2)]
@@ -305,7 +324,16 @@ class Plan:
             )
             for space, device in ((one, one_dev), (other, other_dev)):
                 # with all of them off TCP still makes bursts (sk_setup_caps), which are cut as they leave the host
-                self.lines.append(f"offload {space} {device} {int(all_on)} {int(all_on)} {int(all_on)}")
+                self.lines.append(f"offload {space} {device} {int(all_on)} {int(all_on)} {int(all_on)} {mtu}")
+
+    def single_segments(self, space: str, device: str) -> None:
+        """Keep a host from making bursts, where it is to make none."""
+        if self.hosts["offload"] == "none":
+            self.command(f"ip -n {space} link set dev {device} gso_max_segs 1")
+            read = readback.of_link(device, readback.after("gso_max_segs"))
+            self.expect(
+                f"hosts.offload: gso_max_segs of {device}", 1, f"ip -n {space} -o -d link show dev {device}", read
+            )
 
     def _routes(self, space: str, number: int, last: int) -> None:
         forth, back = f"via 10.0.{number}.2", f"via 10.0.{number - 1}.1"
@@ -316,6 +344,8 @@ class Plan:
                 f"ip -n S route add 10.2.0.0/16 {forth}{window}{rto}",
                 f"ip -n S route add 10.3.0.0/16 {forth}{window}{rto} features ecn",
             )
+            for net, ecn in ((2, False), (3, True)):
+                self.expect_route(f"ip -n S route show 10.{net}.0.0/16", sends=True, ecn=ecn, quick=False)
         elif number == last:
             quick = "" if self.hosts["delayed_ack"] else " quickack 1"
             self.command(
@@ -326,6 +356,7 @@ class Plan:
                 ),
                 f"ip -n R route add 10.1.0.0/16 {back}{rto}{quick}",
             )
+            self.expect_route("ip -n R route show 10.1.0.0/16", sends=False, ecn=False, quick=bool(quick))
         else:
             self.command(
                 f"ip -n {space} route add 10.1.0.0/16 {back}",
@@ -347,8 +378,22 @@ class Plan:
             window = f" initcwnd {self.hosts['initial_window']}"
         return rto, window
 
+    def expect_route(self, command: str, *, sends: bool, ecn: bool, quick: bool) -> None:
+        """Read a host's route back: its options, and that it has no others of these."""
+        if "rto_min" in self.hosts_given:
+            read = readback.after("rto_min", unit="ms")
+            self.expect("hosts.rto_min, ms", whole(self.hosts["rto_min"], _MS), command, read)
+        if sends and "initial_window" in self.hosts_given:
+            self.expect("hosts.initial_window", self.hosts["initial_window"], command, readback.after("initcwnd"))
+        self.expect("hosts.ecn: features ecn of the route", ecn, command, readback.has("features ecn"))
+        quickack = readback.after("quickack", missing=0)
+        self.expect("hosts.delayed_ack: quickack of the route", int(quick), command, quickack)
+
     def sysctls(self, space: str) -> None:
         """Set up the transport of a host."""
+        told = {"ipv4/tcp_ecn": ("hosts.ecn: tcp_ecn", 2, 0), "ipv4/tcp_no_metrics_save": ("tcp_no_metrics_save", 1, 0)}
+        for name, key in (("tcp_rmem", "receive_buffer"), ("tcp_wmem", "send_buffer")):
+            told[f"ipv4/{name}"] = (f"hosts.{key}", self.hosts[key], 2)
         lines = [
             "echo 2 >ipv4/tcp_ecn",  # accept it; the route of a flow asks for it
             "echo 1 >ipv4/tcp_no_metrics_save",
@@ -363,14 +408,28 @@ class Plan:
                 value = convert(self.hosts[key])
                 known = f"[ ! -e ipv4/{name} ] || " if value == without else ""
                 lines.append(f"{known}echo {value} >ipv4/{name}")
+                told[f"ipv4/{name}"] = (f"hosts.{key}", value, 0)
         words = "; ".join(f"{line} || exit 1" for line in lines)
         # a new hash with every timeout would move a flow to another flow queue, as no router does; since Linux 5.19
         more = "if [ -e core/txrehash ]; then echo 0 >core/txrehash; fi"
         self.command(f"ip netns exec {space} sh -c 'cd /proc/sys/net && {words}; {more}'")
+        told["core/txrehash"] = ("txrehash", 0, 0)
+        # what a kernel without the file does; the command is the same for all of them
+        missing = {f"ipv4/{name}": without for name, _, without in _SYSCTLS.values()} | {"core/txrehash": 0}
+        command = " ".join(["read", space, *(f"/proc/sys/net/{file}" for file in told)])
+        for file, (key, value, place) in told.items():
+            read = readback.line_of(f"/proc/sys/net/{file}", place, missing=missing.get(file))
+            self.expect(key, value, command, read)
 
     def _memory(self) -> str:
-        pages = max(1, self.hosts["memory"] // 4096)
-        return f"echo {pages} {pages} {max(pages, 1_000_000)} >/proc/sys/net/ipv4/tcp_mem"
+        """Return the command that limits the memory of TCP, and note what to read back: three numbers of pages."""
+        limit = self.hosts["memory"]
+        pages = 1_000_000 if limit is None else max(1, limit // 4096)
+        numbers = (pages, pages, max(pages, 1_000_000))
+        for place, number in enumerate(numbers):
+            file = "/proc/sys/net/ipv4/tcp_mem"
+            self.expect("hosts.memory, pages of 4096 B", number, f"read - {file}", readback.line_of(file, place))
+        return f"echo {' '.join(map(str, numbers))} >/proc/sys/net/ipv4/tcp_mem"
 
     def delays(self) -> None:
         """Give every base RTT a band with half of it, in both directions."""
@@ -398,9 +457,14 @@ class Plan:
                 self.command(f"{add} {place} prio bands {max(3, len(of_level))}")
                 for low, rtt in enumerate(of_level):
                     band = f"{handle}{low + 1:x}"
-                    delay = rtt // 2 if device == "d1" else rtt - rtt // 2
+                    half = rtt // (2 * _US) * _US  # tc has whole us, and the other direction what is left
+                    delay = half if device == "d1" else rtt - half
+                    if delay:
+                        command = f"tc -n D -j qdisc show dev {device}"
+                        key = f"base_rtt of {rtt / _MS:g} ms: delay of {device}"
+                        self.settings += readback.netem(key, delay, None, _NETEM_LIMIT, command, parent=band)
                     self.command(
-                        f"{add} parent {band} netem delay {delay / 1000:.3f}us limit {_NETEM_LIMIT}"
+                        f"{add} parent {band} netem delay {delay // _US}us limit {_NETEM_LIMIT}"
                         if delay
                         else f"{add} parent {band} pfifo limit {_NETEM_LIMIT}",
                         *(
@@ -409,8 +473,13 @@ class Plan:
                             for at in places
                         ),
                     )
+        self.paced("S", "s0")
+
+    def paced(self, space: str, device: str) -> None:
+        """Let a host's device pace what flows send, if it is to."""
         if self.hosts["pacing"] == "fq":
-            self.command("tc -n S qdisc add dev s0 root fq flow_limit 1000000 limit 10000000")
+            self.command(f"tc -n {space} qdisc add dev {device} root handle 2: {_FQ}")
+            self.settings += readback.queue(_FQ, "hosts.pacing", f"tc -n {space} -j qdisc show dev {device}")
 
     def queue(self, hop: Hop) -> None:
         """Give a hop its shaper and queue, and what is behind them."""
@@ -425,7 +494,8 @@ class Plan:
                 f"{tc} qdisc add {dev} parent 1:1 handle 2: {hop.qdisc.text}",
             )
         space, device = hop.behind
-        behind = f"dev {device} root handle 1: netem{f' delay {hop.delay / 1000:.3f}us' if hop.delay else ''}"
+        delay = whole_us(f"{hop.place}.delay", hop.delay)
+        behind = f"dev {device} root handle 1: netem{f' delay {delay}us' if delay else ''}"
         if hop.serial or hop.delay:
             speed = f" rate {rate}bit" if hop.serial else ""
             self.command(f"tc -n {space} qdisc add {behind}{speed} limit {_NETEM_LIMIT}")
@@ -439,6 +509,29 @@ class Plan:
             if hop.serial:
                 texts.append(f"tc -n {space} qdisc change {behind} rate {new}bit limit {_NETEM_LIMIT}")
             self.lines.append(f"at {change['at']} {' && '.join(texts)}")
+        self._expect_hop(hop)
+
+    def _expect_hop(self, hop: Hop) -> None:
+        """Read a hop back, which has the last of its rates by then."""
+        tc, dev = f"tc -n {hop.space}", f"dev {hop.departure}"
+        last = [
+            change["rate"]
+            for change in sorted(hop.own["rate_changes"], key=lambda change: change["at"])
+            if change["at"] <= self.groups["duration"]
+        ]
+        rate = last[-1] if last else hop.own["rate"]
+        text = hop.qdisc.text
+        if last and hop.qdisc.kind == "cake" and hop.own["aqm"]["bandwidth"] is None:
+            text = re.sub(r"bandwidth \d+bit", f"bandwidth {rate}bit", text)
+        self.settings += readback.queue(text, hop.place, f"{tc} -j qdisc show {dev}")
+        if not hop.qdisc.shapes:
+            self.settings += readback.htb(hop.place, rate, hop.own["burst"], f"{tc} class show {dev}")
+        space, device = hop.behind
+        if hop.serial or hop.delay:
+            command = f"tc -n {space} -j qdisc show dev {device}"
+            serial = rate if hop.serial else None
+            key = f"{hop.place}.{'delay' if hop.delay else 'rate'}"
+            self.settings += readback.netem(key, hop.delay, serial, _NETEM_LIMIT, command, handle="1:")
 
     # who sends
 
@@ -549,6 +642,14 @@ def whole(time: int, unit: int) -> int:
     if time % unit:
         raise WrongValue("", "", f"{time} ns", f"whole {'ms' if unit == _MS else 'us'}: the kernel has no finer ones")
     return time // unit
+
+
+def whole_us(where: str, time: int) -> int:
+    """Return a time in microseconds; raises InputError, with its key, if it is not a whole number: tc cuts the rest."""
+    try:
+        return whole(time, _US)
+    except InputError as error:
+        raise error.moved("", where) from None
 
 
 def address(net: int, host: int) -> str:

@@ -31,6 +31,19 @@ class Qdisc:
         return f"{self.kind} {self.options}".rstrip()
 
 
+# tc sends these only if they are not zero (iproute2, tc/q_codel.c and the others): the kernel would run its default.
+# For RED it can compute nothing then.
+NOT_ZERO = {
+    "step": ("limit",),
+    "codel": ("limit", "target"),
+    "fq_codel": ("target",),
+    "pie": ("limit", "alpha", "beta"),
+    "fq_pie": ("alpha", "beta", "ecn_prob"),
+    "red": ("probability",),
+}
+_TICK_NS = 1_000_000  # guests have CONFIG_HZ=1000: changes.py
+
+
 def _us(where: str, nanoseconds: int) -> str:
     """Return a time for tc, which computes in microseconds."""
     if nanoseconds % 1000:
@@ -57,7 +70,12 @@ class _Options:
     def take(self, key: str) -> Any:
         """Take a key; None if it is not given, or given as unset."""
         value = self._left.pop(key)
-        return value if key in self._given else None
+        if key not in self._given:
+            return None
+        if key in NOT_ZERO.get(self.name, ()) and value == 0:
+            found, allowed = "0, which tc takes for not given,", f"a larger one, or {flag('engine')} sim"
+            raise Unsupported("", f"{self.where}.{key}", found, allowed, where="Linux")
+        return value
 
     def peek(self, key: str) -> Any:
         """Return a key's value, given or not, without taking it."""
@@ -82,6 +100,14 @@ class _Options:
         for key in keys:
             if (value := self.take(key)) is not None:
                 self._words += [key, self.us(key, value)]
+        return self
+
+    def ticks(self, key: str) -> "_Options":
+        """Take a time that the kernel rounds up to whole ticks."""
+        if (value := self.take(key)) is not None:
+            if value % _TICK_NS:
+                raise WrongValue("", f"{self.where}.{key}", f"{value} ns", "whole ms: the kernel counts ticks of 1 ms")
+            self._words += [key, self.us(key, value)]
         return self
 
     def flag(self, *keys: str, off: str = "no") -> "_Options":
@@ -137,13 +163,13 @@ def _fq_codel(options: _Options) -> Qdisc:
 
 
 def _pie(options: _Options) -> Qdisc:
-    options.number("limit").time("target", "tupdate").number("alpha", "beta").flag("ecn", "bytemode")
+    options.number("limit").time("target").ticks("tupdate").number("alpha", "beta").flag("ecn", "bytemode")
     options.flag("dq_rate_estimator", off="no_")
     return Qdisc("pie", options.done(), True)
 
 
 def _fq_pie(options: _Options) -> Qdisc:
-    options.number("limit", "flows", "quantum").time("target", "tupdate").number("alpha", "beta", "ecn_prob")
+    options.number("limit", "flows", "quantum").time("target").ticks("tupdate").number("alpha", "beta", "ecn_prob")
     options.flag("ecn", "bytemode").flag("dq_rate_estimator", off="no_")
     return Qdisc("fq_pie", options.done(), True, flow_queues=True)
 

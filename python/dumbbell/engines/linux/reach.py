@@ -10,6 +10,7 @@ from typing import Any
 
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.mapping import mapped
+from dumbbell.engines.linux.qdiscs import NOT_ZERO
 from dumbbell.errors import InputError
 from dumbbell.experiment import schema, shipped, spelling
 from dumbbell.experiment.cell import Cell
@@ -196,7 +197,8 @@ def reach(key: Key, kernel: Kernel, tried: list[Any] | None = None) -> Reach:
 
 def _lines(cell: Cell, kernel: Kernel) -> list[str]:
     plan = mapped(cell, kernel)
-    return [*plan.arguments, *(piece for line in plan.plan.splitlines() for piece in _pieces(line))]
+    lines = (line for line in plan.plan.splitlines() if not line.startswith("show "))
+    return [*plan.arguments, *(piece for line in lines for piece in _pieces(line))]
 
 
 def _pieces(line: str) -> list[str]:
@@ -234,6 +236,7 @@ def markdown() -> str:
         elif found.told and key.name not in ALWAYS:
             value = spelling.show_value(key.param, _canonical(key.param, found.value))
             rows.append(f"| `{key.name}` | `{value}` | {', '.join(f'`{one}`' for one in found.told)} |")
+    zeros = ", ".join(f"`{name}.{key}`" for name, keys in NOT_ZERO.items() for key in keys)
     always = (f"| {name if name == 'no key' else f'`{name}`'} | {what} |" for name, what in ALWAYS.items())
     return f"""# Which keys reach the kernel
 
@@ -271,6 +274,22 @@ With another value than the default these are an error, before anything runs:
 {_joined(f"- {owner}: {', '.join(names)}" for owner, names in refused.items())}
 - every stage of a path
 - every link that `link` names
+
+These values alone are refused:
+
+- 0 of {zeros}: tc takes it for "not given", and the kernel would run its default
+- `base_rtt` and `delay` in fractions of a microsecond, and times of queue disciplines: tc has no finer ones
+- `pie.tupdate` and `fq_pie.tupdate` in fractions of a millisecond: the kernel counts ticks
+
+## Read back
+
+After every run the kernel is asked what it has: `tc -j qdisc show` and `tc class show` for hops and delays, routes,
+sysctls, parameters of modules, MTU, offloads, and the congestion control and type of service of sockets. If it has
+something else than it was told, the run ends with a line that names key, asked and got. The kernel's own granularity
+is allowed: CoDel counts time in units of 1024 ns, PIE's target and delays are ticks of 64 ns, rates are whole bytes
+per second, and `htb burst` is the time that it takes at the rate, in whole microseconds. Not read back are `avpkt`,
+`burst`, `probability` and `bandwidth` of RED, from which tc computes what it tells, and the options of DualPI2, which
+iproute2 6.1 does not know.
 
 ## As the kernel has it
 

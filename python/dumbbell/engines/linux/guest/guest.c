@@ -3,7 +3,7 @@
 //
 //   guest keep KERNEL ARGUMENTS...   on the host: runs the guest and sees to its end
 //   guest FOLDER                     in the guest: reads FOLDER/plan (see read_plan); writes samples, for each hop arrived, sent and counters
-//                                    (behind the first hop with its number: arrived.1), and failed or done
+//                                    (behind the first hop with its number: arrived.1), what the plan has shown, and failed or done
 //
 // Everything happens in one process with one epoll: a socket stays in the network namespace in which it was made. Times of the
 // plan are ns from the start of the run. Records are little-endian; crates/dumbbell-measure/src/from_capture.rs reads them.
@@ -147,18 +147,28 @@ static void enter(const char *space) {
     close(file);
 }
 
-static void offload(const char *space, const char *device, int tso, int gso, int gro) {
+static void offload(const char *space, const char *device, int tso, int gso, int gro, int mtu) {
     enter(space);
     int any = socket(AF_INET, SOCK_DGRAM, 0);
+    struct ifreq of_device = {0};
+    snprintf(of_device.ifr_name, IFNAMSIZ, "%.15s", device);
+    if (ioctl(any, SIOCGIFMTU, &of_device)) fail("MTU of %s: %s", device, strerror(errno));
+    if (of_device.ifr_mtu != mtu) fail("hosts.mss: MTU of %s: asked %d, got %d", device, mtu, of_device.ifr_mtu);
     struct {
         uint32_t set;
         int value;
-    } wanted[] = {{ETHTOOL_STSO, tso}, {ETHTOOL_SGSO, gso}, {ETHTOOL_SGRO, gro}};
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        struct ethtool_value value = {wanted[i].set, wanted[i].value};
+        uint32_t get;
+        const char *name;
+    } wanted[] = {{ETHTOOL_STSO, tso, ETHTOOL_GTSO, "TSO"}, {ETHTOOL_SGSO, gso, ETHTOOL_GGSO, "GSO"}, {ETHTOOL_SGRO, gro, ETHTOOL_GGRO, "GRO"}};
+    size_t count = sizeof wanted / sizeof *wanted;
+    for (size_t i = 0; i < 2 * count; i++) {  // set all of them, then read them back: one can switch another
+        size_t which = i % count;
+        struct ethtool_value value = {i < count ? wanted[which].set : wanted[which].get, wanted[which].value};
         struct ifreq request = {.ifr_data = (void *)&value};
         snprintf(request.ifr_name, IFNAMSIZ, "%.15s", device);
         if (ioctl(any, SIOCETHTOOL, &request)) fail("offloads of %s: %s", device, strerror(errno));
+        if (value.data != (uint32_t)wanted[which].value)
+            fail("hosts.offload: %s of %s: asked %d, got %u", wanted[which].name, device, wanted[which].value, value.data);
     }
     close(any);
 }
@@ -332,7 +342,19 @@ static void watch(struct endpoint *one, uint32_t events) {
 }
 
 static void set_cc(int file, const char *cc) {
-    if (setsockopt(file, IPPROTO_TCP, TCP_CONGESTION, cc, strlen(cc))) fail("congestion control %s: %s", cc, strerror(errno));
+    char got[16] = "";
+    socklen_t length = sizeof got - 1;
+    if (setsockopt(file, IPPROTO_TCP, TCP_CONGESTION, cc, strlen(cc)) || getsockopt(file, IPPROTO_TCP, TCP_CONGESTION, got, &length))
+        fail("congestion control %s: %s", cc, strerror(errno));
+    if (strcmp(got, cc)) fail("flows.cc: asked %s, got %s", cc, got);
+}
+
+static void set_tos(int file, int tos) {
+    int got = -1;
+    socklen_t length = sizeof got;
+    if (setsockopt(file, IPPROTO_IP, IP_TOS, &tos, sizeof tos) || getsockopt(file, IPPROTO_IP, IP_TOS, &got, &length))
+        fail("type of service %d: %s", tos, strerror(errno));
+    if (got != tos) fail("dscp and ecn: asked the type of service %d, got %d", tos, got);
 }
 
 struct sample_record {
@@ -374,7 +396,7 @@ static void listen_at(struct listener *one) {
     one->at.kind = LISTENER;
     one->at.file = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     setsockopt(one->at.file, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    setsockopt(one->at.file, IPPROTO_IP, IP_TOS, &one->tos, sizeof one->tos);
+    set_tos(one->at.file, one->tos);
     set_cc(one->at.file, one->cc);
     if (bind(one->at.file, (void *)&one->address, sizeof one->address) || listen(one->at.file, 4096)) fail("listen: %s", strerror(errno));
     watch(&one->at, EPOLLIN);
@@ -429,7 +451,7 @@ static void open_sender(struct sender *one) {
     if (one->space != entered) enter(entered = one->space);
     one->at.file = socket(AF_INET, (one->at.kind == TCP ? SOCK_STREAM : SOCK_DGRAM) | SOCK_NONBLOCK, 0);
     setsockopt(one->at.file, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    setsockopt(one->at.file, IPPROTO_IP, IP_TOS, &one->tos, sizeof one->tos);
+    set_tos(one->at.file, one->tos);
     if (one->at.kind == TCP) set_cc(one->at.file, one->cc);
     if (bind(one->at.file, (void *)&one->source, sizeof one->source)) fail("flow %u: bind: %s", one->number, strerror(errno));
     if (connect(one->at.file, (void *)&one->target, sizeof one->target) && errno != EINPROGRESS)
@@ -558,6 +580,8 @@ static size_t change_count;
 static int64_t duration, series, tail;
 static char *counters_commands[MOST_HOPS];
 static size_t counters_count;
+static char **show_commands;
+static size_t show_count;
 
 static void *grown(void *array, size_t count, size_t size) {
     if (count & (count - 1)) return array;
@@ -576,7 +600,7 @@ static int64_t or_never(int64_t time) { return time < 0 ? NEVER : time; }
 
 // Reads the plan, line by line, and does what it says of the network:
 //   command TEXT                                         a shell command that has to succeed
-//   offload SPACE DEVICE TSO GSO GRO                     0 or 1 each
+//   offload SPACE DEVICE TSO GSO GRO MTU                 0 or 1 each; the MTU that it was given
 //   capture arrived|sent SPACE DEVICE                    hop by hop
 //   receivers PORT                                       their first port: what comes from there or above goes back to a sender
 //   listen SPACE ADDRESS PORT CC ACCEPTED_CC|- TOS       for TCP
@@ -587,6 +611,8 @@ static int64_t or_never(int64_t time) { return time < 0 ? NEVER : time; }
 //   udp NUMBER START STOP|-1 GAP_NS PAYLOAD POISSON SOURCE TARGET PORT TOS ECHO
 //   at NS TEXT                                           a shell command in the middle of the run
 //   counters TEXT                                        whose output at the end of the run is kept, hop by hop
+//   show TEXT                                            whose output after the run is kept, in shown, shown.1, ...
+//   show read SPACE FILE...                              likewise the first line of each file, behind its name and a colon
 //   duration|series|tail|mss|seed NUMBER
 static void read_plan(void) {
     FILE *in = fopen("plan", "r");
@@ -601,8 +627,8 @@ static void read_plan(void) {
         int x = 0, y = 0, z = 0, port = 0;
         if (!strcmp(line, "command")) {
             command(rest, 0);
-        } else if (!strcmp(line, "offload") && sscanf(rest, "%63s %63s %d %d %d", a, b, &x, &y, &z) == 5) {
-            offload(a, b, x, y, z);
+        } else if (!strcmp(line, "offload") && sscanf(rest, "%63s %63s %d %d %d %d", a, b, &x, &y, &z, &port) == 6) {
+            offload(a, b, x, y, z, port);
         } else if (!strcmp(line, "capture") && sscanf(rest, "%63s %63s %63s", a, b, c) == 3) {
             open_capture(!strcmp(a, "arrived"), b, c);
         } else if (!strcmp(line, "listen") && sscanf(rest, "%63s %63s %d %15s %15s %d", a, b, &port, c, d, &x) == 6) {
@@ -623,7 +649,7 @@ static void read_plan(void) {
             struct endpoint *one = calloc(1, sizeof *one);
             enter(a);
             *one = (struct endpoint){ECHO, socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK, 0)};
-            setsockopt(one->file, IPPROTO_IP, IP_TOS, &x, sizeof x);
+            set_tos(one->file, x);
             if (bind(one->file, (void *)&address, sizeof address)) fail("echo: %s", strerror(errno));
             watch(one, EPOLLIN);
         } else if (!strcmp(line, "tcp") || !strcmp(line, "udp")) {
@@ -656,6 +682,9 @@ static void read_plan(void) {
         } else if (!strcmp(line, "counters")) {
             if (counters_count == MOST_HOPS) fail("plan: too many hops");
             counters_commands[counters_count++] = strdup(rest);
+        } else if (!strcmp(line, "show")) {
+            show_commands = grown(show_commands, show_count, sizeof *show_commands);
+            show_commands[show_count++] = strdup(rest);
         } else {
             struct {
                 const char *name;
@@ -672,6 +701,21 @@ static void read_plan(void) {
         }
     }
     fclose(in);
+}
+
+// Writes `FILE: first line` of each file that there is, as it is in a network namespace ("-" is this one); no process is needed for that.
+static void read_files(char *words, const char *output) {
+    FILE *out = fopen(output, "w");
+    char *space = strtok(words, " "), line[256];
+    if (!out || !space) fail("%s: %s", output, strerror(errno));
+    if (strcmp(space, "-")) enter(space);
+    for (char *name; (name = strtok(0, " "));) {
+        FILE *in = fopen(name, "r");
+        if (!in) continue;
+        if (fgets(line, sizeof line, in)) fprintf(out, "%s: %.*s\n", name, (int)strcspn(line, "\n"), line);
+        fclose(in);
+    }
+    fclose(out);
 }
 
 static int by_start(const void *a, const void *b) {
@@ -820,6 +864,7 @@ int main(int count, char **arguments) {
     mount_at("sysfs", "/sys");
     mount_at("tmpfs", "/run");
     events_file = epoll_create1(0);
+    int first_space = open("/proc/self/ns/net", O_RDONLY);
     open_output(&samples);
     read_plan();
     qsort(senders, sender_count, sizeof *senders, by_start);
@@ -835,6 +880,13 @@ int main(int count, char **arguments) {
     nanosleep(&settle, 0);
     for (size_t i = 0; i < capture_count; i++) close_capture(captures[i]);
     flush(&samples);
+    if (setns(first_space, CLONE_NEWNET)) fail("the first network namespace: %s", strerror(errno));  // which alone has tcp_mem
+    for (size_t i = 0; i < show_count; i++) {
+        char name[32];
+        name_of(name, sizeof name, "shown", i);
+        if (!strncmp(show_commands[i], "read ", 5)) read_files(show_commands[i] + 5, name);
+        else command(show_commands[i], name);
+    }
     FILE *done = fopen("done", "w");
     if (!done) fail("done: %s", strerror(errno));
     fprintf(done, "%lld\n", (long long)(started + offset));
