@@ -220,7 +220,7 @@ def axes(
         if place is not None:
             needed[place] = joined([*needed[place].parts, key])
             continue
-        axis = next((one for one in (*given, *needed) if _follows(key, one)), None)
+        axis = next((one for one in (*given, *needed) if follows(key, one)), None)
         beside.append(Beside(key, axis))
     return Axes(needed, beside)
 
@@ -232,7 +232,7 @@ def _are_ways(one: Dimension, other: Dimension) -> bool:
     return {one.path[0], other.path[0]} == {*_WAYS}
 
 
-def _follows(key: Dimension, axis: Dimension) -> bool:
+def follows(key: Dimension, axis: Dimension) -> bool:
     """Return whether the value of a key follows from the value of an axis."""
     pairs = {(axis.texts[cell], text) for cell, text in key.texts.items()}
     return len(pairs) == len({text for text, _ in pairs})
@@ -240,7 +240,7 @@ def _follows(key: Dimension, axis: Dimension) -> bool:
 
 def _joins(axis: Dimension, key: Dimension, of_matrix: Sequence[matrix.Path]) -> bool:
     """Return whether a key that follows from an axis is to be part of its label."""
-    if {axis.name, key.name} & {*OF_CELLS} or not _follows(key, axis):
+    if {axis.name, key.name} & {*OF_CELLS} or not follows(key, axis):
         return False
     if not _is_set_by(of_matrix, key) and any(_is_set_by(of_matrix, one) for one in axis.parts):
         return False
