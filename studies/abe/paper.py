@@ -14,6 +14,7 @@ from dumbbell import figures, results
 from dumbbell.errors import Nothing
 from dumbbell.figures import Picture, Series
 from dumbbell.published.compare import alike, only_flows
+from dumbbell.published.variants import left_out, require_alike
 from dumbbell.results.aggregate import half_width, times
 from dumbbell.results.tables import aligned
 
@@ -97,9 +98,11 @@ class Results:
             raise Nothing(str(found.path), "", "no run with ABE", "results of abe/*, of dumbbell list")
         self.notes = found.notes
         self.runs = pl.DataFrame([_describe(row) for row in rows], infer_schema_length=None)
+        self.notes = [*left_out(found, self.runs["key"]), *self.notes]
         if self.missing:
             left = f"no runs of {', '.join(self.missing)}, nor figures of them: experiments/*.toml make them"
             self.notes = [*self.notes, left]
+        require_alike(pl.DataFrame(rows, infer_schema_length=None).select("experiment", "matrix", "config"))
         places = self.runs.select(pl.exclude("key", "seed", "hash", "convergence", *_MEASURES)).columns
         configs = {row["key"]: row for row in rows}
         for (experiment, *_), keys in self.runs.group_by("experiment", *(p for p in places if p != "experiment")):

@@ -109,8 +109,7 @@ def _same(sources: Sequence[Source], name: str) -> list[str]:
             found |= dict.fromkeys(one.results.key(name).ordered)
         except InputError:
             return []
-    texts = [text for text in found if text not in ("-", "none")]
-    return texts if len(texts) == 1 else []
+    return list(found) if len(found) == 1 and not {"-", "none"} & found.keys() else []
 
 
 # findings

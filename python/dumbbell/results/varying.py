@@ -109,11 +109,21 @@ def _unlike_anywhere(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) ->
     for own in groups:
         whole = [dims.seedless(configs[cell]) for cell in own]
         keys = dict.fromkeys(key for config in whole for key in config)  # a section that some have not
-        whole = [dict.fromkeys(keys) | config for config in whole]
+        whole = [_with_sections(dict.fromkeys(keys) | config, whole) for config in whole]
         for path in dims.unlike((), whole):
             paths[path] = None
             paths |= dict.fromkeys(_inside_senders(path, whole))
     return [path for path in paths if not _follows_from_profile(path, paths, configs)]
+
+
+def _with_sections(config: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return a configuration whose sections have all keys that others have there, with None for those it has not."""
+    found = {}
+    for name, own in config.items():
+        sections = [one[name] for one in others if isinstance(one.get(name), dict)]
+        is_section = isinstance(own, dict) and not any("name" in section for section in sections)
+        found[name] = {key: None for section in sections for key in section} | own if is_section else own
+    return found
 
 
 def _inside_senders(path: matrix.Path, configs: Sequence[dict[str, Any]]) -> list[matrix.Path]:
