@@ -216,6 +216,8 @@ def shown_sojourns(results: Results) -> pl.DataFrame:
 
 
 def _sojourn(results: Results) -> Picture:
+    counts = shown_sojourns(results).group_by("cc", "aqm", "beta").agg(n=pl.col("seed").n_unique())["n"]
+    starts = f"{times(counts)} start{'s' * (counts.max() != 1)}"
     return figures.cdf(
         _in_order(results.sojourns().with_columns(pl.col("from_ms").clip(_EMPTY_MS))),
         "from_ms",
@@ -226,7 +228,7 @@ def _sojourn(results: Results) -> Picture:
         log_x=True,
         x_label="time in queue, ms",
         y_label="share of packets",
-        title=f"Time in queue with and without ABE\n10 Mbit/s, 80 ms, six starts; {_WITHOUT_ABE}",
+        title=f"Time in queue with and without ABE\n10 Mbit/s, 80 ms, {starts}; {_WITHOUT_ABE}",
     )
 
 
