@@ -14,6 +14,7 @@ from dumbbell import figures, results
 from dumbbell.errors import Nothing
 from dumbbell.figures import Picture, Series
 from dumbbell.published.compare import alike, only_flows
+from dumbbell.published.variants import left_out, require_alike
 from dumbbell.results.aggregate import half_width, times
 from dumbbell.results.tables import aligned
 
@@ -97,9 +98,11 @@ class Results:
             raise Nothing(str(found.path), "", "no run with ABE", "results of abe/*, of dumbbell list")
         self.notes = found.notes
         self.runs = pl.DataFrame([_describe(row) for row in rows], infer_schema_length=None)
+        self.notes = [*left_out(found, self.runs["key"]), *self.notes]
         if self.missing:
             left = f"no runs of {', '.join(self.missing)}, nor figures of them: experiments/*.toml make them"
             self.notes = [*self.notes, left]
+        require_alike(pl.DataFrame(rows, infer_schema_length=None).select("experiment", "matrix", "config"))
         places = self.runs.select(pl.exclude("key", "seed", "hash", "convergence", *_MEASURES)).columns
         configs = {row["key"]: row for row in rows}
         for (experiment, *_), keys in self.runs.group_by("experiment", *(p for p in places if p != "experiment")):
@@ -213,6 +216,8 @@ def shown_sojourns(results: Results) -> pl.DataFrame:
 
 
 def _sojourn(results: Results) -> Picture:
+    counts = shown_sojourns(results).group_by("cc", "aqm", "beta").agg(n=pl.col("seed").n_unique())["n"]
+    starts = f"{times(counts)} start{'s' * (counts.max() != 1)}"
     return figures.cdf(
         _in_order(results.sojourns().with_columns(pl.col("from_ms").clip(_EMPTY_MS))),
         "from_ms",
@@ -223,7 +228,7 @@ def _sojourn(results: Results) -> Picture:
         log_x=True,
         x_label="time in queue, ms",
         y_label="share of packets",
-        title=f"Time in queue with and without ABE\n10 Mbit/s, 80 ms, six starts; {_WITHOUT_ABE}",
+        title=f"Time in queue with and without ABE\n10 Mbit/s, 80 ms, {starts}; {_WITHOUT_ABE}",
     )
 
 

@@ -7,6 +7,7 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence
+from dumbbell.pages.captions import of_runs, seconds_of
 from dumbbell.results.tables import aligned
 
 from .runs import FIVE, cross, means, named, ordered, two_digits
@@ -20,10 +21,9 @@ ECN = {False: "no ECN", True: "ECN negotiated"}
 def fair_queue(found: Evidence) -> Picture:
     """Draw the share of one BBR flow over four queues."""
     shares = found["fair_queue"].with_columns(shown=pl.format("with {}", "second"))
+    values = means(shares, ["shown", "ecn", "cc", "queue"], "share")
     picture = figures.lines(
-        means(shares, ["shown", "ecn", "cc", "queue"], "share").with_columns(
-            ordered("cc", FIVE), ordered("queue", REMEDIES), named("ecn", ECN)
-        ),
+        values.with_columns(ordered("cc", FIVE), ordered("queue", REMEDIES), named("ecn", ECN)),
         "queue",
         "share",
         low="low",
@@ -33,7 +33,7 @@ def fair_queue(found: Evidence) -> Picture:
         columns="shown",
         x_label="",
         y_label="share of the first flow",
-        title="Share of one flow over four queues\n50 Mbit/s, 40 ms, tail drop of 2 BDP; mean and min-max of 4 runs",
+        title=f"Share of one flow over four queues\n50 Mbit/s, 40 ms, tail drop of 2 BDP; {of_runs(values['n'])}",
     )
     picture.level(0.5, "equal shares", "--")
     return picture.arrange()
@@ -42,10 +42,9 @@ def fair_queue(found: Evidence) -> Picture:
 def thin_flow(found: Evidence) -> Picture:
     """Draw the delay of a thin flow beside the pairs."""
     thin = found["fair_queue"].filter(pl.col("second") == "CUBIC")
+    values = means(thin, ["ecn", "cc", "queue"], "thin_p99")
     return figures.lines(
-        means(thin, ["ecn", "cc", "queue"], "thin_p99").with_columns(
-            ordered("cc", FIVE), ordered("queue", REMEDIES), named("ecn", ECN)
-        ),
+        values.with_columns(ordered("cc", FIVE), ordered("queue", REMEDIES), named("ecn", ECN)),
         "queue",
         "thin_p99",
         low="low",
@@ -56,7 +55,7 @@ def thin_flow(found: Evidence) -> Picture:
         x_label="",
         y_label="P99 of its time in queue, ms",
         title="Time in queue of a thin flow beside one flow and one of CUBIC\n"
-        "60 frames of 200 B per second; 50 Mbit/s, 40 ms; 4 runs",
+        f"60 frames of 200 B per second; 50 Mbit/s, 40 ms; {of_runs(values['n'])}",
     )
 
 
@@ -108,7 +107,8 @@ def ecn_limit(found: Evidence) -> Picture:
         reference_name="Linux: RTT - base RTT, one run",
         x_label="base RTT, ms",
         y_label="mean time in queue, ms",
-        title="Queue over a step of 1 ms around BBR's limit for ECN\n50 Mbit/s; mean and min-max of 4 runs of 60 s",
+        title="Queue over a step of 1 ms around BBR's limit for ECN\n"
+        f"50 Mbit/s; {of_runs(values['n'], seconds=seconds_of(found, 'ecn-limit', 'short-path'))}",
     )
     for axes in picture.panels.values():
         axes.axvline(LIMIT, color="0.45", linewidth=0.9, linestyle="--", label="_limit")
@@ -158,10 +158,9 @@ def dualpi2(found: Evidence) -> Picture:
         shown=pl.format("{}, {} ms", pl.col("mask").replace_strict(MASKS), pl.col("rtt").cast(pl.Int64))
     )
     order = [f"{mask}, {rtt} ms" for mask in MASKS.values() for rtt in (4, 20)]
+    values = means(rows, ["shown", "version", "role"], "goodput_mbit")
     return figures.bars(
-        means(rows, ["shown", "version", "role"], "goodput_mbit").with_columns(
-            ordered("version", FIRST), ordered("shown", order), named("role", ROLES)
-        ),
+        values.with_columns(ordered("version", FIRST), ordered("shown", order), named("role", ROLES)),
         "version",
         "goodput_mbit",
         low="low",
@@ -172,7 +171,8 @@ def dualpi2(found: Evidence) -> Picture:
         x_label="sharing with Prague and with CUBIC without ECN",
         y_label="goodput, Mbit/s",
         title="Goodput of three flows in one DualPI2\n"
-        "50 Mbit/s; BBRv1 negotiates ECN as tcp_ecn = 1 lets it; mean and min-max of 4 runs of 120 s",
+        "50 Mbit/s; BBRv1 negotiates ECN as tcp_ecn = 1 lets it; "
+        f"{of_runs(values['n'], seconds=seconds_of(found, 'dualpi2'))}",
     )
 
 

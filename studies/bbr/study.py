@@ -9,6 +9,7 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.figures import Picture, Series
 from dumbbell.pages import Evidence, Sweep
+from dumbbell.pages.captions import of_runs, seconds_of, seeds_of
 from dumbbell.pages.values import Rows
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
@@ -56,7 +57,7 @@ def _share(found: Evidence, second: str, *, linux: bool) -> Picture:
         x_label=DEPTH,
         y_label="share of the first flow",
         title=f"Share of one flow sharing with one {second} flow\n"
-        "50 Mbit/s, 40 ms, tail drop; mean and min-max of 4 runs of 120 s",
+        f"50 Mbit/s, 40 ms, tail drop; {of_runs(values['n'], seconds=seconds_of(found, 'share-by-buffer'))}",
     )
     picture.level(0.5, HALF, "--")
     return picture.arrange()
@@ -64,16 +65,19 @@ def _share(found: Evidence, second: str, *, linux: bool) -> Picture:
 
 def share_late(found: Evidence) -> Picture:
     """Draw the share against CUBIC in whole runs of 120 s and in the long run."""
-    spans = {"short": "first 120 s", "long": "600 to 1000 s"}
-    short = found["share"].filter(pl.col("second") == "CUBIC", pl.col("cc").is_in(BBR), pl.col("depth") >= 0.5)
+    begin = found.made["share-late"]["setup"].get("record.from", [0])[0] / 1e9
+    short, long = (max(seconds_of(found, name)) for name in ("share-by-buffer", "share-late"))
+    spans = {"short": f"first {short:g} s", "long": f"{begin:g} to {long:g} s"}
+    early = found["share"].filter(pl.col("second") == "CUBIC", pl.col("cc").is_in(BBR), pl.col("depth") >= 0.5)
     both = pl.concat(
         [
-            short.select("cc", "depth", "share", span=pl.lit("short")),
+            early.select("cc", "depth", "share", span=pl.lit("short")),
             found["late"].select("cc", "depth", "share", span=pl.lit("long")),
         ]
     )
+    values = means(both, ["span", "cc", "depth"], "share")
     picture = figures.lines(
-        means(both, ["span", "cc", "depth"], "share").with_columns(ordered("cc", BBR), named("span", spans)),
+        values.with_columns(ordered("cc", BBR), named("span", spans)),
         "depth",
         "share",
         low="low",
@@ -84,7 +88,7 @@ def share_late(found: Evidence) -> Picture:
         x_label=DEPTH,
         y_label="share of BBR",
         title="Share of one BBR flow sharing with one CUBIC flow, early and late\n"
-        "50 Mbit/s, 40 ms, tail drop; mean and min-max of 4 and 3 runs",
+        f"50 Mbit/s, 40 ms, tail drop; {of_runs(values['n'])}",
     )
     picture.level(0.5, HALF, "--")
     return picture.arrange()
@@ -93,8 +97,9 @@ def share_late(found: Evidence) -> Picture:
 def share_loss(found: Evidence) -> Picture:
     """Draw the loss in the runs of 120 s."""
     shares = found["share"].with_columns(shown=pl.format("with {}", "second"))
+    values = means(shares, ["shown", "cc", "depth"], "loss")
     return figures.lines(
-        means(shares, ["shown", "cc", "depth"], "loss").with_columns(ordered("cc", FIVE)),
+        values.with_columns(ordered("cc", FIVE)),
         "depth",
         "loss",
         low="low",
@@ -105,7 +110,8 @@ def share_loss(found: Evidence) -> Picture:
         log_y=True,
         x_label=DEPTH,
         y_label="packets dropped, %",
-        title="Loss of two flows that share a link\n50 Mbit/s, 40 ms, tail drop; mean and min-max of 4 runs of 120 s",
+        title="Loss of two flows that share a link\n"
+        f"50 Mbit/s, 40 ms, tail drop; {of_runs(values['n'], seconds=seconds_of(found, 'share-by-buffer'))}",
     )
 
 
@@ -218,10 +224,9 @@ def ware_table(found: Evidence) -> str:
 def rtt(found: Evidence) -> Picture:
     """Draw the share of a flow of 10 ms sharing with one of another RTT."""
     buffers = {62_500: "buffer of 10 ms", 1_250_000: "buffer of 200 ms"}
+    values = means(found["rtt"], ["bytes", "cc", "second_rtt"], "share")
     picture = figures.lines(
-        means(found["rtt"], ["bytes", "cc", "second_rtt"], "share").with_columns(
-            ordered("cc", FIVE), named("bytes", buffers)
-        ),
+        values.with_columns(ordered("cc", FIVE), named("bytes", buffers)),
         "second_rtt",
         "share",
         low="low",
@@ -232,7 +237,7 @@ def rtt(found: Evidence) -> Picture:
         x_label="base RTT of the second flow, ms",
         y_label="share of the flow of 10 ms",
         title="Share of a flow of 10 ms sharing with one of the same control and a longer RTT\n"
-        "50 Mbit/s, tail drop; mean and min-max of 4 runs",
+        f"50 Mbit/s, tail drop; {of_runs(values['n'])}",
     )
     picture.level(0.5, HALF, "--")
     return picture.arrange()
@@ -262,8 +267,9 @@ def groups(found: Evidence) -> Picture:
         shown=pl.format("buffer of {} BDP", pl.col("depth").cast(pl.Int64)),
         all=named("flows", order),
     )
+    values = means(shares, ["shown", "cc", "all", "of_flows"], "share")
     picture = figures.lines(
-        means(shares, ["shown", "cc", "all", "of_flows"], "share").with_columns(ordered("cc", BBR)),
+        values.with_columns(ordered("cc", BBR)),
         "of_flows",
         "share",
         low="low",
@@ -275,7 +281,7 @@ def groups(found: Evidence) -> Picture:
         x_label="share of the flows that are BBR, the others CUBIC",
         y_label="share of the link",
         title="Share of a group of BBR flows among CUBIC flows\n"
-        "100 Mbit/s, 40 ms, tail drop; mean and min-max of 2 runs of 90 s",
+        f"100 Mbit/s, 40 ms, tail drop; {of_runs(values['n'], seconds=seconds_of(found, 'groups'))}",
     )
     for axes in picture.panels.values():
         axes.plot([0, 1], [0, 1], color="0.45", linewidth=0.9, linestyle="--", label="_equal")
@@ -309,7 +315,7 @@ def one_of_many(found: Evidence) -> Picture:
         log_y=True,
         x_label="CUBIC flows",
         title="One BBR flow among several CUBIC flows\n"
-        "100 Mbit/s, 40 ms, tail drop; mean and min-max of 2 runs of 90 s",
+        f"100 Mbit/s, 40 ms, tail drop; {of_runs(pictured['n'], seconds=seconds_of(found, 'groups'))}",
     )
 
 
@@ -336,7 +342,7 @@ def latecomer(found: Evidence) -> Picture:
         x_label="time since its start, s",
         y_label="goodput over a fifth of the link",
         title="Goodput of a flow that comes 10 to 30 s late\n"
-        "50 Mbit/s, 40 ms, tail drop; means of 5 s; mean and min-max of 8 runs",
+        f"50 Mbit/s, 40 ms, tail drop; means of 5 s; {of_runs(seeds_of(found, 'latecomer'))}",
     )
     picture.level(1, "fair", "--")
     return picture.arrange()
@@ -381,6 +387,8 @@ NO_LOSS = 1e-3  # %; below it the axis is linear, so that no loss has a place
 def shallow(found: Evidence) -> Picture:
     """Draw the loss rate over the depth of the buffer; runs without loss count as 0."""
     counts = {count: f"{count} flow{'s' * (count > 1)}" for count in sorted(found["shallow"]["count"].unique())}
+    begin = found.made["shallow"]["setup"].get("record.from", [0])[0] / 1e9
+    end = max(seconds_of(found, "shallow"))
     values = means(found["shallow"], ["count", "cc", "depth"], "loss").with_columns(
         ordered("cc", FIVE), named("count", counts)
     )
@@ -397,7 +405,7 @@ def shallow(found: Evidence) -> Picture:
         x_label=DEPTH,
         y_label="packets dropped, %",
         title="Loss in shallow buffers, all flows of one control\n"
-        "50 Mbit/s, 40 ms, tail drop; mean and min-max of 3 runs from 10 to 60 s",
+        f"50 Mbit/s, 40 ms, tail drop; {of_runs(values['n'])} from {begin:g} to {end:g} s",
     )
     ticks = [0, 1e-3, 1e-2, 1e-1, 1, 10]
     for axes in picture.panels.values():
@@ -446,7 +454,8 @@ def policer(found: Evidence) -> Picture:
         each="measure",
         log_x=True,
         x_label="depth of the bucket, kB",
-        title="One flow through a policer of 10 Mbit/s\n40 ms; mean and min-max of 4 runs of 60 s",
+        title="One flow through a policer of 10 Mbit/s\n"
+        f"40 ms; {of_runs(frame['n'], seconds=seconds_of(found, 'policer'))}",
     )
 
 

@@ -15,6 +15,7 @@ import polars as pl
 from dumbbell import figures, results
 from dumbbell.figures import Picture
 from dumbbell.published.compare import alike
+from dumbbell.published.variants import left_out, require_alike
 from dumbbell.results.aggregate import half_width, times
 from dumbbell.results.tables import aligned, bins_note, half_text, number
 
@@ -132,9 +133,10 @@ class Results:
 
     def __init__(self, source: str | Path | results.Results) -> None:
         found = results.Results.opened(source)
-        self.notes = found.notes
         self.runs, self.classes = terms.runs(found), terms.classes(found)
+        self.notes = [*left_out(found, self.runs["key"]), *found.notes]
         configs = dict(found.runs.select("key", "config").rows())
+        require_alike(found.runs.filter(pl.col("key").is_in(self.runs["key"].implode())))
         for place, part in self.runs.group_by(*PLACE, "mix"):
             alike([{"config": configs[key]} for key in part["key"]], ", ".join(str(value) for value in place if value))
 

@@ -8,6 +8,7 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
+from dumbbell.pages.captions import of_runs, seconds_of, seeds_of
 from dumbbell.pages.values import Answers, Rows
 from dumbbell.pages.words import count, listed
 from dumbbell.results.results import Results
@@ -346,10 +347,9 @@ def classes_table(found: Evidence) -> str:
 # Figures: K across, a panel for each number of flows
 
 
-def _runs_of(frame: pl.DataFrame) -> str:
-    """Return the words for how many runs a point is the mean of."""
-    seeds = frame["seeds"].max()
-    return "one run of 180 s a point" if seeds == 1 else f"mean and min-max of {seeds!s} runs of 180 s"
+def _runs_of(found: Evidence, rows: pl.DataFrame) -> str:
+    """Return how many runs a point is the mean of, and how long they are."""
+    return of_runs(rows["seeds"], seconds=seconds_of(found, *MATRIX))
 
 
 def _ends(frame: pl.DataFrame, low: str, high: str) -> dict[str, Any]:
@@ -378,7 +378,8 @@ def utilisation(found: Evidence) -> Picture:
         log_x=True,
         x_label="K (delay target over base RTT)",
         y_label="utilisation",
-        title=f"Utilisation of N DCTCP flows by queue discipline\n1 Gbit/s, 5 ms, buffer 500 ms; {_runs_of(shown)}",
+        title="Utilisation of N DCTCP flows by queue discipline\n"
+        f"1 Gbit/s, 5 ms, buffer 500 ms; {_runs_of(found, shown)}",
     )
 
 
@@ -405,7 +406,7 @@ def _throughput(found: Evidence, mix: str, rtt: str, title: str, order: Iterable
         log_y=True,
         x_label="K (delay target over the shorter base RTT)" if several else "K (delay target over base RTT)",
         y_label="throughput over the fair share",
-        title=f"{title}\n1 Gbit/s, buffer 500 ms; {_runs_of(shown)}",
+        title=f"{title}\n1 Gbit/s, buffer 500 ms; {_runs_of(found, shown)}",
     )
     picture.level(1.0)
     return picture
@@ -439,6 +440,7 @@ def both_rtts(found: Evidence) -> Picture:
 
 def beside_linux(found: Evidence) -> Picture:
     """Draw BBRv2's share beside DCTCP over STEP in the simulator, by starts, and on Linux."""
+    how_often = of_runs(seeds_of(found, "coexistence"), seconds=seconds_of(found, "coexistence"))
     mixed = beside(found).filter(pl.col("kind") == "both")
     places = pl.format("{} ms, N = {}", "rtt", "n")
     order = mixed.select(place=places, rtt="rtt", n="n").unique().sort("rtt", "n")["place"].to_list()
@@ -481,7 +483,7 @@ def beside_linux(found: Evidence) -> Picture:
         x_label="K (step over base RTT)",
         y_label="BBRv2's share of goodput",
         title="BBRv2 against as many DCTCP flows over STEP, simulator and Linux\n"
-        "1 Gbit/s, 20 s at 5 ms, 30 s at 50 ms; mean and min-max of 3 seeds; Linux: one start",
+        f"1 Gbit/s; {how_often}; Linux: one start",
     )
 
 

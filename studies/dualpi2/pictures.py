@@ -9,6 +9,7 @@ from dumbbell import figures
 from dumbbell.experiment import units
 from dumbbell.figures import Picture, Series
 from dumbbell.pages import Evidence
+from dumbbell.pages.captions import of_runs, seeds_of
 from dumbbell.pages.values import Rows
 from dumbbell.results.tables import aligned
 
@@ -36,7 +37,7 @@ def named(column: str, names: dict[Any, str]) -> pl.Expr:
 def spread(frame: pl.DataFrame, *by: str, value: str) -> pl.DataFrame:
     """Return mean, least and largest of a column over seeds as `value`, `low` and `high`."""
     col = pl.col(value)
-    return frame.group_by(by, maintain_order=True).agg(col.mean(), low=col.min(), high=col.max())
+    return frame.group_by(by, maintain_order=True).agg(col.mean(), low=col.min(), high=col.max(), n=col.count())
 
 
 def spread_of(rows: Rows) -> Rows:
@@ -84,7 +85,7 @@ def rtt(found: Evidence) -> Picture:
         log_x=True,
         x_label="base RTT of both, ms",
         y_label="rate of Prague over that of CUBIC",
-        title="How Prague shares with CUBIC over DualPI2\n40 Mbit/s; mean and min-max of 5 seeds",
+        title=f"How Prague shares with CUBIC over DualPI2\n40 Mbit/s; {of_runs(shown['n'], what='seed')}",
     )
     picture.level(1)
     return picture
@@ -102,7 +103,8 @@ def rtt_map(found: Evidence) -> Picture:
         x_label="base RTT of CUBIC, ms",
         y_label="base RTT of Prague, ms",
         label="rate of Prague over that of CUBIC",
-        title="How Prague shares with CUBIC of another RTT\nDualPI2, 40 Mbit/s, Prague 0.7; mean of 5 seeds",
+        title="How Prague shares with CUBIC of another RTT\n"
+        f"DualPI2, 40 Mbit/s, Prague 0.7; {of_runs(ratios['n'], spread='', what='seed')}",
     )
 
 
@@ -131,8 +133,9 @@ def rtt_rates(found: Evidence) -> Picture:
             ),
         )
     )
+    values = spread(shown, "at", "beside", "rtt", value="relative")
     picture = figures.lines(
-        spread(shown, "at", "beside", "rtt", value="relative"),
+        values,
         "rtt",
         "relative",
         low="low",
@@ -143,7 +146,7 @@ def rtt_rates(found: Evidence) -> Picture:
         log_x=True,
         x_label="base RTT of Prague, ms",
         y_label="rate over that at 10 ms",
-        title="How Prague's rate depends on its own RTT\nDualPI2, CUBIC at 20 ms; mean and min-max of 5 seeds",
+        title=f"How Prague's rate depends on its own RTT\nDualPI2, CUBIC at 20 ms; {of_runs(values['n'], what='seed')}",
     )
     picture.level(1)
     return picture
@@ -155,6 +158,7 @@ def rtt_rates(found: Evidence) -> Picture:
 def burst(found: Evidence) -> Picture:
     """Draw the delay of both queues over time, as the long flows see it, before, in and after a burst."""
     flows = {0: "Prague (L queue)", 1: "CUBIC (C queue)"}
+    seeds = max(seeds_of(found, "questions-burst"))
     shown = found["burst_series"].with_columns(who=named("flow", flows), shown=named("web", WEB))
     tails = pl.concat(
         [
@@ -171,7 +175,8 @@ def burst(found: Evidence) -> Picture:
         columns="shown",
         marks=[(BURST_S[0], "burst"), (BURST_S[1], "end")],
         title="A burst of 100 short flows a second against both queues\n"
-        "DualPI2, 40 Mbit/s, 10 ms; smoothed RTT less base RTT in half seconds of 5 seeds",
+        "DualPI2, 40 Mbit/s, 10 ms; smoothed RTT less base RTT in half seconds of "
+        f"{seeds} seed{'s' * (seeds != 1)}",
     )
 
 
@@ -216,8 +221,9 @@ def _protection(found: Evidence, value: str, of: int) -> pl.DataFrame:
 
 def protection_delay(found: Evidence) -> Picture:
     """Draw the delay of Prague over classic protection."""
+    values = _protection(found, "p99", 0)
     return figures.lines(
-        _protection(found, "p99", 0),
+        values,
         "protection",
         "p99",
         low="low",
@@ -228,14 +234,16 @@ def protection_delay(found: Evidence) -> Picture:
         log_y=True,
         x_label="classic protection, %",
         y_label="P99 of Prague's delay, ms",
-        title="What classic protection costs the L queue\nDualPI2, 40 Mbit/s, 10 ms; mean and min-max of 5 seeds",
+        title="What classic protection costs the L queue\n"
+        f"DualPI2, 40 Mbit/s, 10 ms; {of_runs(values['n'], what='seed')}",
     )
 
 
 def protection_share(found: Evidence) -> Picture:
     """Draw what CUBIC has of the link over classic protection."""
+    values = _protection(found, "share", 1)
     picture = figures.lines(
-        _protection(found, "share", 1),
+        values,
         "protection",
         "share",
         low="low",
@@ -245,7 +253,7 @@ def protection_share(found: Evidence) -> Picture:
         log_x=True,
         x_label="classic protection, %",
         y_label="CUBIC's share of the link, %",
-        title="What classic protection buys CUBIC\nDualPI2, 40 Mbit/s, 10 ms; mean and min-max of 5 seeds",
+        title=f"What classic protection buys CUBIC\nDualPI2, 40 Mbit/s, 10 ms; {of_runs(values['n'], what='seed')}",
     )
     points = [float(share) for share in range(1, 51)]
     picture.curve(points, points, "what is protected")
@@ -301,7 +309,8 @@ def any_ect(found: Evidence) -> Picture:
         columns=2,
         x_label="base RTT of both",
         y_label="goodput, Mbit/s",
-        title="A classic flow with ECN in the C and in the L queue\nDualPI2, 40 Mbit/s; mean and min-max of 5 seeds",
+        title="A classic flow with ECN in the C and in the L queue\n"
+        f"DualPI2, 40 Mbit/s; {of_runs(values['n'], what='seed')}",
     )
 
 
@@ -330,7 +339,7 @@ def fq_delay(found: Evidence) -> Picture:
     prague = found["fq_delay"].filter(pl.col("class") == 0)
     rates = sorted(prague["rate"].unique())
     middle = prague.group_by("queue", "rate", "rtt", maintain_order=True).agg(
-        pl.col("p99").median(), low=pl.col("p99").min(), high=pl.col("p99").max()
+        pl.col("p99").median(), low=pl.col("p99").min(), high=pl.col("p99").max(), n=pl.col("p99").count()
     )
     return figures.lines(
         middle.with_columns(
@@ -348,7 +357,7 @@ def fq_delay(found: Evidence) -> Picture:
         x_label="base RTT, ms",
         y_label="P99 of Prague's delay, ms",
         title="How long Prague's packets wait with and without a queue per flow\n"
-        "One CUBIC flow and short flows beside it; median and min-max of 8 seeds",
+        f"One CUBIC flow and short flows beside it; {of_runs(middle['n'], 'median', what='seed')}",
     )
 
 
@@ -369,7 +378,8 @@ def fq_short(found: Evidence) -> Picture:
         x_label="size, kB (bins from …)",
         y_label="slow-down, mean",
         title="Completion time of short flows over size/rate + base RTT\n"
-        "40 Mbit/s, 10 ms, 10 short flows a second; mean and min-max of 8 seeds",
+        "40 Mbit/s, 10 ms, 10 short flows a second; "
+        f"{of_runs(seeds_of(found, 'questions-fq'), what='seed')}",
     )
 
 

@@ -19,6 +19,7 @@ from dumbbell.errors import Nothing, Unreadable
 from dumbbell.figures import Picture
 from dumbbell.published import by_class
 from dumbbell.published.compare import alike
+from dumbbell.published.variants import left_out, require_alike
 from dumbbell.results.aggregate import half_width, times
 from dumbbell.results.columns import COLUMNS
 from dumbbell.results.tables import aligned, bins_note, half_text, number
@@ -111,6 +112,8 @@ class Results:
             raise Nothing(str(found.path), "", "no run of these reports", "results of experiments of dualpi2-versions")
         self.notes = found.notes
         self.runs = pl.DataFrame(described, infer_schema_length=None)
+        self.notes = [*left_out(found, self.runs["key"]), *self.notes]
+        require_alike(found.runs.filter(pl.col("key").is_in(self.runs["key"].implode())))
         for place, part in self.runs.group_by(_PLACE):
             alike(
                 [rows[key] for key in part["key"]], ", ".join(str(value) for value in place if value not in ("", 0.0))

@@ -12,6 +12,7 @@ from dumbbell import figures
 from dumbbell.errors import Nothing
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
+from dumbbell.pages.captions import seeds_of
 from dumbbell.pages.values import Rows
 from dumbbell.results import diff
 from dumbbell.results.results import Results
@@ -193,6 +194,12 @@ def data(found: Evidence) -> str:
     return "\n\n".join(parts)
 
 
+def _intervals(found: Evidence) -> str:
+    """Return what the intervals are over: seeds or, of one seed, cells."""
+    seeds = max(seeds_of(found, *found.made), default=1)
+    return f"95 % intervals over {seeds} seeds" if seeds > 1 else "one seed, 95 % intervals over cells"
+
+
 def _forest(first: str, second: str, title: str) -> Any:
     def draw(found: Evidence) -> Picture:
         chosen = found["changes"].filter(pl.col("a") == first, pl.col("b") == second, pl.col("change").is_not_null())
@@ -213,7 +220,7 @@ def _forest(first: str, second: str, title: str) -> Any:
             columns=3,
             limits=(-60.0, 60.0),
             x_label="mean change of a cell, %",
-            title=f"{title}\n95 % intervals over 6 seeds; filled: significant (FDR 5 %); arrows: beyond the scale",
+            title=f"{title}\n{_intervals(found)}; filled: significant (FDR 5 %); arrows: beyond the scale",
         )
 
     return draw

@@ -9,6 +9,7 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.figures import Picture, Series
 from dumbbell.pages import Evidence, Sweep
+from dumbbell.pages.captions import of_runs
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
@@ -236,6 +237,7 @@ def pings(found: Evidence) -> Picture:
     means = found["cells"].filter(pl.col("traffic").is_in(shown)).group_by("traffic", "link", "queue").agg(
         ping=pl.col("ping_p99").mean(), low=pl.col("ping_p99").min(), high=pl.col("ping_p99").max(),
         rate=pl.col("rate").first(),
+        n=pl.col("ping_p99").count(),
     )  # fmt: skip
     links = means.sort("rate")["link"].unique(maintain_order=True).to_list()
     frame = means.with_columns(
@@ -255,7 +257,7 @@ def pings(found: Evidence) -> Picture:
         log_y=True,
         x_label="",
         y_label="P99 of pings, ms",
-        title="Pings under load on access links\nbase RTT 40 ms; mean and min-max of five seeds",
+        title=f"Pings under load on access links\nbase RTT 40 ms; {of_runs(frame['n'], what='seed')}",
     )
 
 

@@ -9,6 +9,7 @@ import polars.selectors as cs
 from dumbbell import figures
 from dumbbell.figures import Picture, Series
 from dumbbell.pages import Evidence, Sweep
+from dumbbell.pages.captions import of_runs, seeds_in
 from dumbbell.pages.values import Rows
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
@@ -330,6 +331,7 @@ def by_rate(found: Evidence) -> Picture:
         at=pl.format("{} ms", pl.col("rtt").cast(pl.Int64)).cast(pl.Enum(["5 ms", "20 ms", "100 ms"])),
         share=100 * pl.col("share"),
     )
+    counts = seeds_in(shown, "queue", "at", "against", "rate")
     return figures.lines(
         _spread(shown, "queue", "at", "against", "rate", value="share").sort("queue", "at", "against", "rate"),
         "rate",
@@ -341,7 +343,7 @@ def by_rate(found: Evidence) -> Picture:
         log_x=True,
         x_label="rate, Mbit/s",
         y_label="CUBIC's share, %",
-        title="What a CUBIC flow gets against Prague in one queue with ECN\nmedian and min-max of 3 seeds",
+        title=f"What a CUBIC flow gets against Prague in one queue with ECN\n{of_runs(counts, 'median', what='seed')}",
     )
 
 
@@ -369,7 +371,8 @@ def ratios(found: Evidence) -> Picture:
         columns=2,
         x_label="",
         y_label="goodput of Prague over that of the other",
-        title="Prague against a classic flow in one queue with ECN\n50 Mbit/s, 20 ms; median and min-max of 8 seeds",
+        title="Prague against a classic flow in one queue with ECN\n"
+        f"50 Mbit/s, 20 ms; {of_runs(seeds_in(ours, 'queue', 'second', 'ecn', 'source'), 'median', what='seed')}",
     )
 
 

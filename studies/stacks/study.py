@@ -8,6 +8,7 @@ import polars as pl
 from dumbbell import figures
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
+from dumbbell.pages.captions import of_runs, seconds_of
 from dumbbell.pages.values import Rows
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
@@ -302,7 +303,7 @@ def drops_by_step(found: Evidence) -> Picture:
         queue=pl.col("queue").cast(pl.Enum(["FIFO", "CoDel", "PIE"])),
     )
     frame = frame.group_by("cell", "queue", "step", maintain_order=True).agg(
-        mean=pl.col("drops").mean(), low=pl.col("drops").min(), high=pl.col("drops").max()
+        mean=pl.col("drops").mean(), low=pl.col("drops").min(), high=pl.col("drops").max(), n=pl.col("drops").count()
     )
     return figures.bars(
         frame.sort("queue", "cell", "step"),
@@ -315,8 +316,8 @@ def drops_by_step(found: Evidence) -> Picture:
         columns=1,
         log_y=True,
         x_label="",
-        y_label="packets dropped in 30 s",
-        title="From Linux's CUBIC to that of quinn, one change at a time\nmean and min-max of six seeds",
+        y_label=f"packets dropped in {max(seconds_of(found, 'steps')):g} s",
+        title=f"From Linux's CUBIC to that of quinn, one change at a time\n{of_runs(frame['n'], what='seed')}",
     )
 
 

@@ -44,6 +44,7 @@ from dumbbell.pages.sweeps import Sweep
 from dumbbell.pages.sweeps import names as names_of
 from dumbbell.pages.template import render
 from dumbbell.pages.values import PageError
+from dumbbell.published.variants import require_alike
 from dumbbell.results.results import Results
 
 TEMPLATE, PROGRAM, EVIDENCE, PAGE, PICTURES = "page.md", "study.py", "evidence", "README.md", "figures"
@@ -103,6 +104,8 @@ class Study:
             wanted = f"{len(self.results)}: {', '.join(self.results) or 'none'}"
             raise WrongValue(self.name, "RESULTS", f"{len(results)} files", wanted)
         opened = [Results(path) for path in results]
+        for one in opened:
+            require_alike(one.runs.select("experiment", "matrix", "config", "engine_version"))
         with self._calling():
             return Evidence(self.program.evidence(*opened), kept.made(opened))
 

@@ -73,6 +73,8 @@ class _Shape:
     udp: bool
     web: bool
     has_series: bool
+    hops: bool
+    """Whether all runs have several hops."""
     unlike: bool
     """Whether flows of one run differ in more than their start."""
 
@@ -106,6 +108,7 @@ def _shape(results: Results, asked: Asked) -> _Shape:
         udp=any(_count(config, "udp") for config in configs),
         web=any(config.get("web") for config in configs),
         has_series=any(config.get("record", {}).get("series") for config in configs),
+        hops=bool(configs) and len(results.hops_of_cells) == len(configs),
         unlike=any(_unlike(config) for config in configs),
     )
 
@@ -174,7 +177,9 @@ def _by_shape(results: Results, shape: _Shape) -> Iterator[Choice]:
             "ellipses",
             f"{len(aqms[0].ordered)} queue disciplines, of which each trades delay for utilisation (RFC 7928)",
             (Other("--kind bars --value goodput"), Other(f"--kind cdf --by {quoted(aqms[0].name)}", needs="packets")),
-            value=("runs.sojourn_mean_ms", "runs.utilisation"),
+            value=("hops.sojourn_mean_ms", "hops.utilisation")
+            if shape.hops
+            else ("runs.sojourn_mean_ms", "runs.utilisation"),
             by=(aqms[0].name,),
             facet=others,
         )

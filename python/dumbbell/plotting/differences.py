@@ -11,7 +11,7 @@ from dumbbell.plotting.asked import FEW_PANELS, Asked
 from dumbbell.plotting.choice import VERSIONS
 from dumbbell.results import aggregate, selecting
 from dumbbell.results import diff as differing
-from dumbbell.results.columns import COLUMNS
+from dumbbell.results.columns import COLUMNS, is_of_hop
 from dumbbell.results.diff import Diff
 from dumbbell.results.results import Results
 
@@ -48,6 +48,8 @@ def _values(asked: Asked, *results: Results) -> tuple[str, ...]:
     """Return the measures that are asked for, or those of the usual ones that all results have."""
     some = any(one.of_parts for one in results)  # of some flows, whose runs as a whole are not meant
     names = [name for name in _MEASURES if name.startswith("flows.") or not some]
+    if all(len(one.hops_of_cells) == len(one.configurations) for one in results):
+        names = [f"hops.{name.partition('.')[2]}" if is_of_hop(*name.split(".")) else name for name in names]
     return asked.value or tuple(name for name in names if all(_is_known(one, name) for one in results))
 
 

@@ -1,5 +1,7 @@
 """Throughput against delay."""
 
+from dataclasses import replace
+
 import polars as pl
 
 from dumbbell import figures
@@ -9,8 +11,10 @@ from dumbbell.plotting.asked import Asked
 from dumbbell.plotting.measured import require_values, seeds_said
 from dumbbell.plotting.placing import in_order, placed
 from dumbbell.results import aggregate
-from dumbbell.results.columns import axis_label
+from dumbbell.results.aggregate import Axis
 from dumbbell.results.results import Measure, Results
+
+_FILLED = 0.5  # of its link, up to which a queue says nothing
 
 
 def ellipses(results: Results, asked: Asked) -> Picture:
@@ -28,21 +32,46 @@ def ellipses(results: Results, asked: Asked) -> Picture:
     joined = delay.frame.join(throughput.frame, on=[*names, aggregate.SEED, "hash"], suffix=" of throughput")
     pairs = joined.height
     joined = joined.drop_nulls(["value", "value of throughput"])
+    missing = f"no value in {pairs - joined.height} of {pairs}" if joined.height < pairs else ""
+    axes, idle = delay.axes, ""
+    if delay.measure.table == "hops":
+        joined, axes, idle = _filled(results, joined, axes)
     require_values(results, joined, [one.column for one in measures])
-    by, facet = placed(results, delay.axes, asked, None, few=12)
+    by, facet = placed(results, axes, asked, None, few=12)
     seeds = joined.group_by(names or pl.lit(1)).agg(pl.col("hash").n_unique())["hash"]
     how_often = f"mean and standard deviation of {seeds_said(seeds)}" if seeds.max() != 1 else "one run each"
-    missing = f"no value in {pairs - joined.height} of {pairs}" if joined.height < pairs else ""
+    hops = [text for axis in axes if axis.name == "hop" for text in axis.texts]
+    of_hop = f", of {hops[0]}" if len(hops) == 1 else ""
     return figures.ellipses(
-        in_order(delay.axes, joined),
+        in_order(axes, joined),
         "value",
         "value of throughput",
         by=by or None,
         facet=facet or None,
         log_x=asked.log_x,
-        x_label=axis_label(delay.measure.column, delay.measure.table),
-        y_label=axis_label(throughput.measure.column, throughput.measure.table),
-        title="; ".join([how_often, *([missing] if missing else []), *delay.left_out]),
+        x_label=delay.measure.label + of_hop,
+        y_label=throughput.measure.label + of_hop,
+        title="; ".join([how_often, *filter(None, [missing, idle]), *delay.left_out]),
+    )
+
+
+def _filled(results: Results, rows: pl.DataFrame, axes: list[Axis]) -> tuple[pl.DataFrame, list[Axis], str]:
+    """Return the rows and axes of those hops that something fills, and which others are left out.
+
+    What a queue costs cannot be seen where its link is idle.
+    """
+    used = dict(results.hops.group_by("hop", maintain_order=True).agg(pl.col("utilisation").max()).iter_rows())
+    idle = [hop for hop, most in used.items() if most is not None and most < _FILLED]
+    if not idle or len(idle) == len(used):
+        return rows, axes, ""
+    kept = [
+        replace(axis, texts=[t for t in axis.texts if t not in idle]) if axis.name == "hop" else axis for axis in axes
+    ]
+    most = max(used[hop] for hop in idle)
+    return (
+        rows.filter(~pl.col("hop").is_in(idle)),
+        kept,
+        f"without {', '.join(idle)}: utilisation of {most:.2g} at most",
     )
 
 

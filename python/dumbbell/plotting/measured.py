@@ -9,7 +9,6 @@ from dumbbell.plotting.asked import Asked
 from dumbbell.plotting.placing import first_key
 from dumbbell.results import aggregate, parts, selecting
 from dumbbell.results.aggregate import FEW, Means, Samples
-from dumbbell.results.columns import axis_label
 from dumbbell.results.results import Results
 
 
@@ -84,12 +83,12 @@ def notes(found: Sequence[Means], what: str = "95 % interval") -> str | None:
 
 
 def _columns(found: Sequence[Means]) -> list[str]:
-    return [axis_label(one.measure.column, one.measure.table).partition(",")[0] for one in found]
+    return [one.measure.label.partition(",")[0] for one in found]
 
 
 def y_label(found: Means | Samples, asked: Asked, kind: str = "") -> str:
     """Return the name of a measure with its unit, and what it is compared with."""
-    label = axis_label(found.measure.column, found.measure.table)
+    label = found.measure.label
     if asked.baseline:
         label = f"{label}, {'ratio to' if kind == 'ratio' else 'difference from'} {asked.baseline}"
     return label

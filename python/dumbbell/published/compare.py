@@ -18,6 +18,7 @@ from dumbbell.errors import InputError, Unfit, Unreadable, flag, shown
 from dumbbell.experiment.matrix import path_text
 from dumbbell.experiment.registry import Param, registry
 from dumbbell.experiment.units import parse
+from dumbbell.published.variants import require_alike
 from dumbbell.results.dimensions import seedless, unlike
 from dumbbell.results.tables import aligned, number
 from dumbbell.results.versions import chosen
@@ -264,6 +265,8 @@ def compare(
         keys = tuple(row["key"] for row in answers[figure.cell])
         result.pairs.append(Pair(figure, simulated, len(values), score, error, keys))
     result.pairs += _shares(result.pairs)
+    answering = {key for pair in result.pairs for key in pair.keys}
+    require_alike(runs.filter(pl.col("key").is_in(list(answering))))
     return result
 
 

@@ -17,8 +17,9 @@ from dumbbell.errors import InputError
 from dumbbell.experiment import matrix, shipped
 from dumbbell.report.measured import label
 from dumbbell.report.sources import Runs
-from dumbbell.results import diff, pairing
+from dumbbell.results import diff, pairing, selecting
 from dumbbell.results import dimensions as dims
+from dumbbell.results.columns import is_of_hop
 from dumbbell.results.diff import Diff, both_ways, interval, opposite_means, percent
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.results import Results
@@ -122,6 +123,8 @@ def rankings(of: Sequence[Side]) -> list[Ranking]:
     found = []
     for side in of:
         known = [name for name in _HEADLINES if name.rpartition(".")[2] in side.results.measures(name.split(".")[0])]
+        if len(side.results.hops_of_cells) == len(side.results.configurations):
+            known = [f"hops.{name.partition('.')[2]}" if is_of_hop(*name.split(".")) else name for name in known]
         keys = [one for one in side.results.dimensions if one.name not in ("engine_version", "kernel", "given")]
         titles: dict[str, str] = {}
         between: dict[str, dict[str, tuple[str, str]]] = {}  # the other values, each against the first and the last
@@ -153,6 +156,8 @@ def _by(key: Dimension, first: str, other: str) -> str:
 
 def _title(results: Results, key: Dimension, first: str, other: str) -> str:
     """Return which keys have which values on both sides: also those that a matrix joins to this one."""
+    if key.keys:
+        return f"{key.name}: {first} (A) against {other} (B)"
     joined = {key.name: key}
     matrices = results.cells["matrix"].unique(maintain_order=True).to_list()
     for name in dict.fromkeys(name for text in matrices for name in json.loads(text)):
@@ -191,7 +196,7 @@ def _beyond(between: dict[str, tuple[Diff | None, Diff | None]]) -> list[str]:
 
 
 def _quoted(text: str) -> str:
-    return f'"{text}"' if "," in text and "(" not in text else text
+    return f'"{text}"' if len(selecting.split_values(text)) > 1 else text
 
 
 def _rows(found: Diff) -> list[dict[str, Any]]:
@@ -224,7 +229,7 @@ def without_unit(text: str) -> str:
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
     nothing, ways = row["a"] == 0, both_ways(row)
-    whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
+    whose = {"runs": "run", "hops": "hop", "flows": "flow", "classes": "class"}[row["table"]]
     return {
         "measure": f"{row['table']}.{row['measure']}",
         "label": label(row["measure"], row["table"]),

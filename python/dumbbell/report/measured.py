@@ -12,7 +12,7 @@ from dumbbell.errors import InputError
 from dumbbell.report.sources import Runs
 from dumbbell.results import aggregate
 from dumbbell.results.aggregate import SEED, Axis
-from dumbbell.results.columns import COLUMNS, axis_label
+from dumbbell.results.columns import COLUMNS, axis_label, is_of_hop
 from dumbbell.results.results import PARTS
 
 _TABLES = ("runs", "flows", "classes", "slowdowns", "hops")
@@ -51,6 +51,8 @@ def _table(runs: Runs, name: str) -> Table | None:
     keys = {key.name for key in runs.keys} | {one.name for s in runs.sources for one in s.results.dimensions}
     for number, source in enumerate(runs.sources):
         columns = [column for column in source.results.measures(name) if column not in _LEFT_OUT]
+        if runs.have_hops:
+            columns = [column for column in columns if not is_of_hop(name, column)]  # of each hop
         if not columns or source.results.frame(name).is_empty():
             continue
         try:

@@ -30,7 +30,14 @@ _SEED = re.compile(r'"seed":[0-9]+,?')
 # the figures of a report, as far as the runs have these measures
 _FIGURES = (
     *("slowdowns.slowdown_mean", "runs.utilisation", "runs.sojourn_mean_ms", "runs.jain", "flows.goodput_mbit"),
-    *("flows.rtt_mean_ms", "runs.mark_share", "runs.drop_share", "hops.sojourn_mean_ms"),
+    *(
+        "flows.rtt_mean_ms",
+        "runs.mark_share",
+        "runs.drop_share",
+        "hops.sojourn_mean_ms",
+        "hops.utilisation",
+        "hops.drop_share",
+    ),
 )
 _MOST_FIGURES = 6
 

@@ -11,9 +11,11 @@ import polars as pl
 
 from dumbbell.errors import InputError
 from dumbbell.results import dimensions as dims
+from dumbbell.results import varying
 from dumbbell.results.dimensions import NOTHING, Dimension
 from dumbbell.results.results import Results
 from dumbbell.results.store import Store
+from dumbbell.results.varying import Axes, Beside
 from dumbbell.results.versions import KINDS, kind, meant
 
 FILE = "results"  # the key that distinguishes files
@@ -88,6 +90,14 @@ def _names(sources: Sequence[Source]) -> list[str]:
     return [f"{path.name} ({number})" for number, path in enumerate(paths, 1)]
 
 
+def _differs_between(file: Dimension, key: Dimension) -> bool:
+    """Return whether files have other values of a key."""
+    of_file: dict[str, set[str]] = {}
+    for cell, name in file.texts.items():
+        of_file.setdefault(name, set()).add(key.texts[cell])
+    return len(set(map(frozenset, of_file.values()))) > 1
+
+
 class Runs:
     """All runs of a report, numbered from 0, and the keys by which they differ."""
 
@@ -110,6 +120,11 @@ class Runs:
     def of(self, source: int) -> pl.DataFrame:
         """Return `key` and `run` of the runs of one file."""
         return self.frame.filter(pl.col("source") == source).select("key", "run")
+
+    @cached_property
+    def have_hops(self) -> bool:
+        """Whether all runs have several hops, so that what is measured at queues is of each hop."""
+        return all(len(one.results.hops_of_cells) == len(one.results.configurations) for one in self.sources)
 
     @cached_property
     def late(self) -> list[int]:
@@ -135,6 +150,36 @@ class Runs:
             if len(key.texts) > 1:
                 found.append(key)
         return found
+
+    @cached_property
+    def differ_as_well(self) -> list[str]:
+        """Sentences that name the keys in which runs differ beside `keys`: within files, and between them."""
+        several = len(self.sources) > 1
+        found = [
+            f"{one.name}: {line[:1].lower()}{line[1:]}" if several else line
+            for one in self.sources
+            if (line := one.results.differ_as_well)
+        ]
+        if not several:
+            return found
+        places = [
+            (f"{n} {cell}", one.name) for n, one in enumerate(self.sources) for cell in one.results.configurations
+        ]
+        cells = pl.DataFrame(places, schema=["cell", "experiment"], orient="row")
+        cells = cells.with_columns(engine_version=pl.lit(""), matrix=pl.lit("{}"), given=pl.lit(""))
+        configs = {
+            f"{n} {cell}": config
+            for n, one in enumerate(self.sources)
+            for cell, config in one.results.configurations.items()
+        }
+        file, *keys = varying.varying(cells, configs)
+        known = {name for key in self.keys for name in key.name.split(", ")}
+        beside = [
+            Beside(key, file if varying.follows(key, file) else None)
+            for key in keys
+            if key.path and key.name not in known and _differs_between(file, key)
+        ]
+        return [*found, line] if (line := Axes([], beside).line) else found
 
     @cached_property
     def _names(self) -> list[str]:

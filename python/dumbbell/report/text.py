@@ -18,7 +18,9 @@ from dumbbell.results.versions import kind
 _MOST_TEXTS, _LONGEST = 12, 300
 # what a reader asks first of runs; those in which they differ are listed as keys
 _SETTINGS = (
-    *("bottleneck.rate", "bottleneck.aqm", "bottleneck.link", "bottleneck.shaper", "flows[*].cc", "flows[*].base_rtt"),
+    *("bottleneck.rate", "bottleneck.aqm", "bottleneck.link", "bottleneck.shaper", "bottleneck.link_layer"),
+    *("reverse.rate", "reverse.aqm", "reverse.link", "reverse.link_layer", "hop"),
+    *("flows[*].cc", "flows[*].base_rtt", "flows[*].direction", "flows[*].count", "web", "udp"),
     *("hosts.profile", "hosts.ecn"),
 )
 _KINDS = {"sim": "simulator", "linux": "Linux in virtual time", "live": "Linux in real time", "import": "other tools"}
@@ -34,12 +36,13 @@ def _version(version: str, names: dict[str, str]) -> str:
 
 
 def _listed(texts: Sequence[str]) -> str:
+    comma = "; " if any(", " in text for text in texts) else ", "
     if len(texts) <= _MOST_TEXTS and len(", ".join(texts)) <= _LONGEST:
-        return escape(", ".join(texts))
+        return escape(comma.join(texts))
     first = [texts[0]]
     while len(first) < min(_MOST_TEXTS, len(texts)) - 1 and len(", ".join([*first, texts[len(first)]])) <= _LONGEST / 2:
         first.append(texts[len(first)])
-    return escape(f"{', '.join(first)}, … {texts[-1]} ({len(texts)} values)")
+    return escape(f"{comma.join(first)}{comma}… {texts[-1]} ({len(texts)} values)")
 
 
 def seconds(value: float) -> str:
@@ -76,13 +79,14 @@ def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
     wall = float(frame["wall_s"].fill_nan(None).sum() or 0.0)
     rows.append(_row("time", f"{lasting} in each run; {seconds(wall)} of computation in all"))
     keys = [_row(key.name, _listed(key.texts)) for key in runs.keys if key.name != "experiment"]
-    varying = {key.name for key in runs.keys}
+    varying = {name for key in runs.keys for name in key.name.split(", ")}
     for name in _SETTINGS:
         if name not in varying and (texts := _same(runs.sources, name)):
             keys.append(_row(name, _listed(texts)))
     notes = [
         f"{one.name}: {note}" if len(runs.sources) > 1 else note for one in runs.sources for note in one.results.notes
     ]
+    notes = [*runs.differ_as_well, *notes]
     if late := runs.late:
         were = "were" if len(late) > 1 else "was"
         notes.append(f"{len(late)} of the runs in real time {were} too late, and should not count")
@@ -105,8 +109,7 @@ def _same(sources: Sequence[Source], name: str) -> list[str]:
             found |= dict.fromkeys(one.results.key(name).ordered)
         except InputError:
             return []
-    texts = [text for text in found if text not in ("-", "none")]
-    return texts if len(texts) == 1 else []
+    return list(found) if len(found) == 1 and not {"-", "none"} & found.keys() else []
 
 
 # findings

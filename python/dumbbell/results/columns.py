@@ -6,7 +6,7 @@ given is written by the store and described here.
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dumbbell import _native
@@ -102,11 +102,28 @@ def _column(described: dict[str, Any]) -> Column:
 
 # table → what has a row in it
 TABLES: dict[str, str] = {table: about for table, about, _ in _DESCRIBED["tables"]}
+
+
+def _described(table: str, columns: list[dict[str, Any]]) -> list[Column]:
+    """Return the columns of a table; those of runs say whose they are where a run has several hops."""
+    of_hops = {one["name"] for name, _, columns in _DESCRIBED["tables"] if name == "hops" for one in columns}
+    found = [_column(one) for one in columns]
+    if table != "runs":
+        return found
+    return [replace(one, doc=f"{one.doc} {_OF_BOTTLENECK}") if one.name in of_hops else one for one in found]
+
+
+_OF_BOTTLENECK = "If a run has several hops, this is of the hop bottleneck; table hops has it of each hop."
 # table → its columns, in order
 COLUMNS: dict[str, dict[str, Column]] = {
-    table: {one.name: one for one in (*(_OF_STORE if table == "runs" else [_KEY]), *map(_column, columns))}
+    table: {one.name: one for one in (*(_OF_STORE if table == "runs" else [_KEY]), *_described(table, columns))}
     for table, _, columns in _DESCRIBED["tables"]
 }
+
+
+def is_of_hop(table: str, name: str) -> bool:
+    """Return whether a column of runs is measured at the hop bottleneck, while table hops has it of each hop."""
+    return table == "runs" and name in COLUMNS["hops"] and name not in ("key", "hop")
 
 
 def find(name: str) -> list[tuple[str, Column]]:

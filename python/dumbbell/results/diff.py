@@ -19,7 +19,7 @@ from scipy.special import stdtr
 from dumbbell.errors import Conflict, Missing, Nothing, Unfit, UnknownName, count
 from dumbbell.results import pairing
 from dumbbell.results.aggregate import students, times
-from dumbbell.results.columns import COLUMNS, axis_label
+from dumbbell.results.columns import COLUMNS, axis_label, is_of_hop
 from dumbbell.results.results import PARTS, Results
 from dumbbell.results.tables import NARROW, aligned, bins_note, number
 
@@ -29,7 +29,7 @@ _ROUNDING = 1e-9
 _MOST_ROWS = 20
 # what a run has done rather than measured, and what it was given
 _LEFT_OUT = ("events", "short_flows_kept", "start_s", "class", "flows")
-_TABLES = ("runs", "flows", "classes")
+_TABLES = ("runs", "hops", "flows", "classes")
 
 
 @dataclass
@@ -100,7 +100,7 @@ def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[l
     for row in rows.iter_rows(named=True):
         nothing = row["a"] == 0  # a change of nothing has no size; cells where both are nothing would give it one
         change = "-" if nothing or row["change"] is None else percent(row["change"])
-        whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
+        whose = {"runs": "run", "hops": "hop", "flows": "flow", "classes": "class"}[row["table"]]
         line = [
             axis_label(row["measure"], row["table"]),
             f"{whose} {row['part']}".strip(),
@@ -266,6 +266,8 @@ def _long(results: Results, values: Sequence[str]) -> pl.DataFrame:
             continue
         measures = [m.column for m in wanted if m.table == table] if values else results.measures(table)
         measures = [name for name in measures if name not in _LEFT_OUT or values]
+        if table == "runs" and not values and len(results.hops_of_cells) == len(results.configurations):
+            measures = [name for name in measures if not is_of_hop(table, name)]  # of each hop
         if not measures:
             continue
         if table not in PARTS:
@@ -274,7 +276,8 @@ def _long(results: Results, values: Sequence[str]) -> pl.DataFrame:
         if table == "classes" and not values and rows["part"].n_unique() < 2:
             continue  # one class is the whole run
         rows = rows.with_columns(pl.col(measures).cast(pl.Float64))
-        rows = rows if table in PARTS else rows.with_columns(part=pl.lit(""))
+        if table not in PARTS or table == "hops":
+            rows = rows.with_columns(part=pl.col("hop") if table == "hops" else pl.lit(""))
         each = rows.group_by("cell", "part", "seed", "hash", maintain_order=True).agg(pl.col(measures).mean())
         long = each.unpivot(measures, index=["cell", "part", "seed", "hash"], variable_name="measure")
         parts.append(long.with_columns(table=pl.lit(table)).drop_nulls("value"))

@@ -166,19 +166,19 @@ def by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], tuple[st
     if len(sides) > len(both):
         lines.append(f"Left out: {count(len(sides) - len(both), 'cell')} that only one of the two has.")
     lines += [f"{note}." for note in results.notes]
-    unlike = _unlike_beside(results, rows, dimension.path)
+    unlike = _unlike_beside(results, rows, [one.path for one in dimension.parts if one.path is not None])
     if unlike:
         lines.append(f"They differ in {', '.join(unlike)} as well.")
     return _pairs(rows), lines, ("A", "B")
 
 
-def _unlike_beside(results: Results, rows: list[tuple[int, str, str, str]], path: matrix.Path | None) -> list[str]:
-    """Return the keys, other than `path`, in which the cells of the pairs differ."""
+def _unlike_beside(results: Results, rows: list[tuple[int, str, str, str]], paths: list[matrix.Path]) -> list[str]:
+    """Return the keys, other than those at `paths`, in which the cells of the pairs differ."""
     configs = results.configurations
     found: dict[str, None] = {}
     for _, a, b, _ in rows:
         for other in dims.unlike((), [dims.seedless(configs[a]), dims.seedless(configs[b])]):
-            if path is None or not _inside(other, path):
+            if not any(_inside(other, path) for path in paths):
                 found[matrix.path_text(other)] = None
     return list(found)
 

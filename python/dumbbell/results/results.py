@@ -12,7 +12,7 @@ import polars as pl
 from dumbbell.errors import UnknownName, WrongValue, count, nearest
 from dumbbell.experiment import other_names
 from dumbbell.results import parts
-from dumbbell.results.columns import axis_label
+from dumbbell.results.columns import axis_label, is_of_hop
 from dumbbell.results.runs import Runs
 from dumbbell.results.store import TABLES, Store
 from dumbbell.results.versions import kernel_texts
@@ -67,6 +67,14 @@ class Measure:
 
     table: str
     column: str
+    hop: str = ""
+    """The hop at which it was measured, if the runs have several and it is of one of them."""
+
+    @property
+    def label(self) -> str:
+        """What it is in words with its unit, and of which hop."""
+        label = axis_label(self.column, self.table)
+        return f"{label}, of {self.hop}" if self.hop else label
 
     @property
     def of(self) -> str:
@@ -88,7 +96,7 @@ class Results(Runs):
         """Return the column that `name` means, such as `goodput`, `sojourn_p99` or `flows.drops`; else InputError.
 
         What runs and their parts both have is the run's, unless `of` names the table or a key in `by_part` is one of
-        parts only.
+        parts only. What is measured at hops is of each hop as soon as all runs have several.
         """
         head, dot, tail = name.rpartition(".")
         if dot and head in TABLES:
@@ -103,19 +111,27 @@ class Results(Runs):
                 break  # the short name is of one-way delays of UDP, which nothing has
             for candidate in (name, SHORT.get(name, name)):
                 if candidate in self.measures(table):
-                    return Measure(table, candidate)
+                    return self._of_hops(Measure(table, candidate), asked=of)
         known = list(dict.fromkeys(column for table in tables for column in self.measures(table)))
         meant = other_names.measures(name, known)
         for table in tables if not meant else ():
             close = [column for column in self.measures(table) if column.startswith(f"{name}_")]
             if len(close) == 1:
-                return Measure(table, close[0])
+                return self._of_hops(Measure(table, close[0]), asked=of)
         short = [word for word, column in SHORT.items() if column in known]
         near = meant[0] if meant else nearest(name, [*known, *short])
         also = "; ".join(f"{one} is {axis_label(one)}" for one in meant)
         if name.startswith("ping"):
             also = "--where kind=udp keeps pings; of kinds, series and cdf draw pings"
         raise UnknownName(str(self.path), "--value", name, known, near, what="measure", also=also)
+
+    def _of_hops(self, measure: Measure, asked: str | None = None) -> Measure:
+        """Return a measure of runs as that of hops, if all runs have several; of some such runs it says its hop."""
+        if not is_of_hop(measure.table, measure.column) or not self.hops_of_cells:
+            return measure
+        if asked is None and len(self.hops_of_cells) == len(self._configs):
+            return Measure("hops", measure.column)
+        return Measure(measure.table, measure.column, "bottleneck")
 
     def frame(self, name: str) -> pl.DataFrame:
         """Return the rows of one of the tables that belong to these runs."""

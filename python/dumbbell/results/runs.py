@@ -227,6 +227,19 @@ class Runs:
         by_key = dict(texts.rows())
         return {cell: json.loads(by_key[key]) for cell, key in wanted.rows()}
 
+    @property
+    def hops_of_cells(self) -> dict[str, list[str]]:
+        """The names of the hops of each cell that has several."""
+        found = {
+            cell: [
+                "bottleneck",
+                *(hop["name"] for hop in config.get("hop") or []),
+                *(["reverse"] * bool(config.get("reverse"))),
+            ]
+            for cell, config in self._configs.items()
+        }
+        return {cell: hops for cell, hops in found.items() if len(hops) > 1}
+
     @cached_property
     def varying(self) -> list[Dimension]:
         """Every key by which the cells of these results differ; a cell is what only seeds may differ in."""
@@ -307,6 +320,8 @@ class Runs:
             return dims.column_of(
                 name, {c: names[version] for c, version in self.cells.select("cell", "engine_version").rows()}
             )
+        if ", " in name and all(map(self.has_key, name.split(", "))):
+            return keys_of.joined([self.key(one) for one in name.split(", ")])
         path = self._config_path(name)
         if path is None:
             raise self._no_key(name, option)
@@ -315,6 +330,8 @@ class Runs:
     def has_key(self, name: str) -> bool:
         """Whether there is such a key of runs."""
         known = name == "kernel" or any(name == one.name for one in (*self.varying, *self.dimensions))
+        if ", " in name and not known:
+            return all(map(self.has_key, name.split(", ")))
         return known or self._config_path(name) is not None
 
     def _no_key(self, name: str, option: str) -> InputError:

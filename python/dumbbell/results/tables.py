@@ -13,7 +13,7 @@ import polars as pl
 from dumbbell.errors import UnknownName
 from dumbbell.results import latex
 from dumbbell.results.aggregate import FEW, Axis, Means, means, times
-from dumbbell.results.columns import BINS, COLUMNS, axis_label
+from dumbbell.results.columns import BINS, COLUMNS
 from dumbbell.results.results import PARTS, Results
 
 MOST_COLUMNS = 16  # that a table takes from a key which nobody chose
@@ -123,7 +123,7 @@ def table(
     if not down and not names and across is None and found.axes:
         down = [found.axes[0]]
     column = COLUMNS[found.measure.table][found.measure.column]
-    heads = across.texts if across else [axis_label(found.measure.column, found.measure.table)]
+    heads = across.texts if across else [found.measure.label]
     by_row: dict[tuple[str, ...], dict[str, str]] = {}
     places = []
     several = found.frame.filter(pl.col("n") + pl.col("none") > 0)["n"].n_unique() > 1
@@ -150,7 +150,7 @@ def table(
         header = [*header[:-1], f"{header[-1]} \\ {across.name}"]
     notes = [*found.lines, *found.notes]
     if (found.frame["none"] > 0).any():
-        what = axis_label(found.measure.column, found.measure.table).partition(",")[0]
+        what = found.measure.label.partition(",")[0]
         notes.insert(0, f"(k of n): {what} has a value in k of n runs; means are of these")
     if len(shown) < len(by_row):
         notes.insert(0, f"{len(shown)} of {len(by_row)} rows; without --limit all")
@@ -244,12 +244,19 @@ def cell_text(row: dict[str, Any], *, spread: bool, says_n: bool = False) -> str
 def mean_text(mean: float | None, half: float | None, width: float | None = None) -> str:
     """Return a mean to the last digit of its interval, and half of that as `half_text` has it."""
     text = half_text(half, width)
-    shown = text.removeprefix(f" {NARROW}").removeprefix(" ± ")
-    if mean is None or mean != mean or text in ("", EQUAL) or "e" in shown:
+    if mean is None or mean != mean or half is None or text in ("", EQUAL):
         return number(mean) + text
-    decimals = len(shown.partition(".")[2])
-    most = _MOST_DIGITS - 1 - (math.floor(math.log10(abs(mean))) if mean else 0)
-    return (f"{mean:.{decimals}f}" if decimals <= most else number(mean)) + text
+    of = width if width is not None and half < width else half
+    last = 0 if of >= 99.5 else 1 - math.floor(math.log10(float(f"{of:.1e}")))  # the place of its second digit
+    rounded = round(mean, last)
+    digits = last + 1 + (math.floor(math.log10(abs(rounded))) if rounded else -last)
+    if digits > _MOST_DIGITS:
+        return number(mean) + text
+    if rounded == 0:
+        return f"0{text}"
+    if abs(rounded) >= 1e-4:
+        return f"{rounded:.{last if 'e' not in text else 0}f}" + text
+    return f"{rounded:.{max(digits, 1)}g}" + text
 
 
 def range_text(low: float, high: float, width: float | None = None) -> str:
@@ -285,9 +292,7 @@ def _two_digits(value: float) -> str:
 def _title(found: Means, *, spread: bool) -> str:
     """Return what a table shows: of what, over what, how often, and what stands for chance."""
     of = found.measure.of
-    text = f"{axis_label(found.measure.column, found.measure.table)}, of each {of}" + " and seed" * any(
-        axis.name == "seed" for axis in found.axes
-    )
+    text = f"{found.measure.label}, of each {of}" + " and seed" * any(axis.name == "seed" for axis in found.axes)
     if found.over:
         text += f"; mean over {', '.join(found.over)}"
     return "; ".join([text, *([said] if (said := how_often(found, spread=spread)) else [])])

@@ -109,11 +109,21 @@ def _unlike_anywhere(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) ->
     for own in groups:
         whole = [dims.seedless(configs[cell]) for cell in own]
         keys = dict.fromkeys(key for config in whole for key in config)  # a section that some have not
-        whole = [dict.fromkeys(keys) | config for config in whole]
+        whole = [_with_sections(dict.fromkeys(keys) | config, whole) for config in whole]
         for path in dims.unlike((), whole):
             paths[path] = None
             paths |= dict.fromkeys(_inside_senders(path, whole))
     return [path for path in paths if not _follows_from_profile(path, paths, configs)]
+
+
+def _with_sections(config: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Return a configuration whose sections have all keys that others have there, with None for those it has not."""
+    found = {}
+    for name, own in config.items():
+        sections = [one[name] for one in others if isinstance(one.get(name), dict)]
+        is_section = isinstance(own, dict) and not any("name" in section for section in sections)
+        found[name] = {key: None for section in sections for key in section} | own if is_section else own
+    return found
 
 
 def _inside_senders(path: matrix.Path, configs: Sequence[dict[str, Any]]) -> list[matrix.Path]:
@@ -220,7 +230,7 @@ def axes(
         if place is not None:
             needed[place] = joined([*needed[place].parts, key])
             continue
-        axis = next((one for one in (*given, *needed) if _follows(key, one)), None)
+        axis = next((one for one in (*given, *needed) if follows(key, one)), None)
         beside.append(Beside(key, axis))
     return Axes(needed, beside)
 
@@ -232,7 +242,7 @@ def _are_ways(one: Dimension, other: Dimension) -> bool:
     return {one.path[0], other.path[0]} == {*_WAYS}
 
 
-def _follows(key: Dimension, axis: Dimension) -> bool:
+def follows(key: Dimension, axis: Dimension) -> bool:
     """Return whether the value of a key follows from the value of an axis."""
     pairs = {(axis.texts[cell], text) for cell, text in key.texts.items()}
     return len(pairs) == len({text for text, _ in pairs})
@@ -240,7 +250,7 @@ def _follows(key: Dimension, axis: Dimension) -> bool:
 
 def _joins(axis: Dimension, key: Dimension, of_matrix: Sequence[matrix.Path]) -> bool:
     """Return whether a key that follows from an axis is to be part of its label."""
-    if {axis.name, key.name} & {*OF_CELLS} or not _follows(key, axis):
+    if {axis.name, key.name} & {*OF_CELLS} or not follows(key, axis):
         return False
     if not _is_set_by(of_matrix, key) and any(_is_set_by(of_matrix, one) for one in axis.parts):
         return False

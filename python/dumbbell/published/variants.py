@@ -1,0 +1,115 @@
+"""Runs of a shipped experiment that were changed by other settings: they never mix with runs that were not.
+
+A figure or a published cell says by its keys which runs it is of. All other settings have to be the same in all runs of
+an experiment, or as the experiment's own file has them for each of its cells.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import polars as pl
+
+from dumbbell.errors import InputError, Unfit, count, flag
+from dumbbell.experiment import matrix, shipped
+from dumbbell.experiment.file import load
+from dumbbell.results import dimensions as dims
+from dumbbell.results.results import Results
+
+_MOST_CELLS = 20_000  # of a file that is resolved
+_MOST_LISTED = 4  # queue disciplines
+_Differing = dict[str, tuple[str, ...]]
+
+
+def left_out(results: Results, placed: pl.Series) -> list[str]:
+    """Return a line on the runs of results that no figure or table has, with their queue disciplines; none if all do.
+
+    `placed` are the keys of the runs that they have.
+    """
+    rest = [key for key in results.keys if key not in set(placed)]
+    if not rest:
+        return []
+    texts = results.only(rest).key("bottleneck.aqm").ordered
+    more = f" and {len(texts) - _MOST_LISTED} more" if len(texts) > _MOST_LISTED else ""
+    return [
+        f"left out: {count(len(rest), 'run')} that no figure or table has, over {', '.join(texts[:_MOST_LISTED])}{more}"
+    ]
+
+
+def require_alike(runs: pl.DataFrame) -> None:
+    """Raise InputError if some runs of a shipped experiment have settings that others have not, and no matrix sets.
+
+    `runs` has the columns `experiment`, `matrix` and `config` of table runs.
+    """
+    for (name,), own in runs.group_by("experiment", maintain_order=True):
+        kinds: dict[str, tuple[str, dict[str, Any]]] = {}
+        for labels, text in own.select("matrix", "config").iter_rows():
+            config = dims.seedless(json.loads(text))
+            kinds.setdefault(json.dumps([labels, config], sort_keys=True), (labels, config))
+        if len(kinds) < 2 or (file := _file(str(name))) is None:
+            continue
+        found = [file.differing(json.loads(labels), config) for labels, config in kinds.values()]
+        keys = [key for one in found for key in one]
+        unlike = [key for key in dict.fromkeys(keys) if len({one.get(key) for one in found}) > 1]
+        if unlike:
+            said = f"runs that differ in {', '.join(unlike)} answer one published cell or figure, of {name}"
+            raise Unfit("results", "", said, f"runs of one kind: {flag('where')} KEY=VALUE chooses")
+
+
+class _File:
+    """The cells of an experiment file, by what its matrix says of each, and the keys that the matrix sets."""
+
+    def __init__(self, cells: Mapping[str, dict[str, Any]], axes: list[matrix.Path]) -> None:
+        self._cells = cells
+        self._axes = axes
+
+    def differing(self, labels: dict[str, str], config: dict[str, Any]) -> _Differing:
+        """Return the keys that no axis sets and whose values are other ones than in the file, with these values.
+
+        They are compared with the cell of the same labels or, where an axis has a value of its own, with the nearest.
+        """
+        own = self._cells.get(_code(labels))
+        candidates = [own] if own is not None else self._nearest(labels)
+        return min((self._unlike(one, config) for one in candidates), key=len, default={})
+
+    def _nearest(self, labels: dict[str, str]) -> list[dict[str, Any]]:
+        alike = {code: sum(labels.get(key) == text for key, text in json.loads(code).items()) for code in self._cells}
+        most = max(alike.values(), default=0)
+        return [self._cells[code] for code, count in alike.items() if count == most]
+
+    def _unlike(self, own: dict[str, Any], config: dict[str, Any]) -> _Differing:
+        paths = [
+            path
+            for path in dims.unlike((), [own, config])
+            if not any(len(path) >= len(axis) and matrix.overlap(path, axis) for axis in self._axes)
+        ]
+        return {
+            matrix.path_text(path): tuple(dims.value_text(path, value) for value in matrix.get_path(config, path))
+            for path in paths
+        }
+
+
+@cache
+def _file(name: str) -> _File | None:
+    """Return the cells of a shipped experiment; None if there is no such experiment, or if it has too many."""
+    path = next((path for path in shipped.experiments().values() if path.stem == name), None)
+    if path is None:
+        return None
+    try:
+        experiment = load(path)
+    except InputError:
+        return None
+    if experiment.matrix.size > _MOST_CELLS:
+        return None
+    step, cells = len(experiment.seeds), {}
+    for number in range(experiment.matrix.size):
+        cell = experiment.cell(number * step)
+        cells[_code(cell.matrix)] = json.loads(json.dumps(dims.seedless(cell.groups)))
+    return _File(cells, [path for axis in experiment.matrix.axes for path in axis.paths])
+
+
+def _code(labels: dict[str, str]) -> str:
+    return json.dumps(labels, sort_keys=True)
