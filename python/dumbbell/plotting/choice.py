@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from dumbbell.plotting.asked import FEW_LINES, FEW_PANELS, MOST_BESIDE, Asked
 from dumbbell.plotting.placing import is_numeric
+from dumbbell.results import felt
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.results import Results
 
@@ -71,6 +72,8 @@ class _Shape:
     flows: tuple[int, int]  # TCP and stacks: the fewest and the most of a cell
     udp: bool
     web: bool
+    waits: bool
+    """Whether there is traffic that waits for others: sparse UDP, pings, short flows."""
     has_series: bool
     unlike: bool
     """Whether flows of one run differ in more than their start."""
@@ -104,6 +107,7 @@ def _shape(results: Results, asked: Asked) -> _Shape:
         flows=(min(flows), max(flows)),
         udp=any(_count(config, "udp") for config in configs),
         web=any(config.get("web") for config in configs),
+        waits=felt.is_felt(results),
         has_series=any(config.get("record", {}).get("series") for config in configs),
         unlike=any(_unlike(config) for config in configs),
     )
@@ -167,6 +171,12 @@ def _by_shape(results: Results, shape: _Shape) -> Iterator[Choice]:
         yield _versions(versions[0], shape)
     if (short or many) and shape.cells <= FEW_PANELS:
         yield _distributions(shape, f" over {shape.said}", short=short, web=shape.web)
+    if aqms and shape.waits:
+        yield Choice(
+            "felt",
+            f"{_times(len(aqms[0].ordered), 'queue discipline')}, by what the traffic feels that waits for others",
+            (Other("--kind ellipses", "time in queue of all packets"), Other("--kind bars --value goodput")),
+        )
     if _is_of_queues(shape, aqms):
         others = tuple(one.name for one in shape.keys if one is not aqms[0])
         yield Choice(

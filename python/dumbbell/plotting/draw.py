@@ -12,13 +12,14 @@ from dumbbell.plotting.choice import choices
 from dumbbell.plotting.differences import differences, differences_of_two
 from dumbbell.plotting.distributions import BINS, ccdf, cdf
 from dumbbell.plotting.ellipses import ellipses
+from dumbbell.plotting.felt import felt
 from dumbbell.plotting.means import bars, box, heat, lines, ratio
 from dumbbell.plotting.over_time import series
 from dumbbell.plotting.reference import beside_reference
 from dumbbell.plotting.shares import shares
 from dumbbell.results.results import Results
 
-KINDS = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "ellipses", "differences", "series", "shares")
+KINDS = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "ellipses", "differences", "series", "shares", "felt")
 _NEEDS_ONE = ("heat", "ratio", "shares")
 
 
@@ -170,6 +171,7 @@ def _drawn(
         "differences": differences,
         "series": series,
         "shares": shares,
+        "felt": felt,
     }[kind]
     return draw(results, asked)
 

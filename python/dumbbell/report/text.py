@@ -13,6 +13,7 @@ from dumbbell.report.findings import Compared, Judged, Ranking, Side, without_un
 from dumbbell.report.references import Published
 from dumbbell.report.shares import Shares
 from dumbbell.report.sources import Runs, Source
+from dumbbell.report.verdict import Verdict
 from dumbbell.results.versions import kind
 
 _MOST_TEXTS, _LONGEST = 12, 300
@@ -107,6 +108,33 @@ def _same(sources: Sequence[Source], name: str) -> list[str]:
             return []
     texts = [text for text in found if text not in ("-", "none")]
     return texts if len(texts) == 1 else []
+
+
+# the verdict
+
+
+def verdicts(found: Sequence[Verdict], narrowed: str) -> str:
+    """Return the section of verdicts: for each combination of other keys sentences and a table, the best row first."""
+    parts = [_verdict(one) for one in found]
+    if narrowed:
+        parts.append(f'<p class="note">{escape(narrowed[:1].upper() + narrowed[1:])}.</p>')
+    return f'<h2>Which queue, and what does it cost?</h2><div class="findings">{"".join(parts)}</div>'
+
+
+def _verdict(one: Verdict) -> str:
+    heading = f"<h3>{escape(one.title)}</h3>" if one.title else ""
+    first, *rest = one.says
+    says = f"<p><b>{escape(first)}</b> {escape(' '.join(rest))}</p>"
+    head = "".join(f'<th scope="col"{" class=number" * (i > 0)}>{escape(text)}</th>' for i, text in enumerate(one.head))
+    body = []
+    for row, best in zip(one.rows, one.best, strict=True):
+        cells = [
+            f'<td class="number">{f"<b>{escape(text)}</b>" if is_best else escape(text)}</td>'
+            for text, is_best in zip(row[1:], best[1:], strict=True)
+        ]
+        body.append(f'<tr><th scope="row">{escape(row[0])}</th>{"".join(cells)}</tr>')
+    table = f'<div class="scroll"><table><tr>{head}</tr>{"".join(body)}</table></div>'
+    return f'{heading}{says}{table}<p class="note">{escape(one.caption)} The best of each column is bold.</p>'
 
 
 # findings
