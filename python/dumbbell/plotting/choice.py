@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from dumbbell.plotting.asked import FEW_LINES, FEW_PANELS, MOST_BESIDE, Asked
 from dumbbell.plotting.placing import is_numeric
+from dumbbell.results import felt
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.results import Results
 
@@ -72,6 +73,8 @@ class _Shape:
     flows: tuple[int, int]  # TCP and stacks: the fewest and the most of a cell
     udp: bool
     web: bool
+    waits: bool
+    """Whether there is traffic that waits for others: sparse UDP, pings, short flows."""
     has_series: bool
     hops: bool
     """Whether all runs have several hops."""
@@ -107,6 +110,7 @@ def _shape(results: Results, asked: Asked) -> _Shape:
         flows=(min(flows), max(flows)),
         udp=any(_count(config, "udp") for config in configs),
         web=any(config.get("web") for config in configs),
+        waits=felt.is_felt(results),
         has_series=any(config.get("record", {}).get("series") for config in configs),
         hops=bool(configs) and len(results.hops_of_cells) == len(configs),
         unlike=any(_unlike(config) for config in configs),
@@ -171,6 +175,12 @@ def _by_shape(results: Results, shape: _Shape) -> Iterator[Choice]:
         yield _versions(versions[0], shape)
     if (short or many) and shape.cells <= FEW_PANELS:
         yield _distributions(shape, f" over {shape.said}", short=short, web=shape.web)
+    if aqms and shape.waits:
+        yield Choice(
+            "felt",
+            f"{_times(len(aqms[0].ordered), 'queue discipline')}, by what the traffic feels that waits for others",
+            (Other("--kind ellipses", "time in queue of all packets"), Other("--kind bars --value goodput")),
+        )
     if _is_of_queues(shape, aqms):
         others = tuple(one.name for one in shape.keys if one is not aqms[0])
         yield Choice(

@@ -12,6 +12,7 @@ from dumbbell.plotting.choice import choices
 from dumbbell.plotting.differences import differences, differences_of_two
 from dumbbell.plotting.distributions import BINS, ccdf, cdf
 from dumbbell.plotting.ellipses import ellipses
+from dumbbell.plotting.felt import felt
 from dumbbell.plotting.means import bars, box, heat, lines, ratio
 from dumbbell.plotting.over_time import series
 from dumbbell.plotting.reference import beside_reference
@@ -19,7 +20,7 @@ from dumbbell.plotting.shares import shares
 from dumbbell.results import aggregate
 from dumbbell.results.results import Results
 
-KINDS = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "ellipses", "differences", "series", "shares")
+KINDS = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "ellipses", "differences", "series", "shares", "felt")
 _NEEDS_ONE = ("heat", "ratio", "shares")
 
 
@@ -171,6 +172,7 @@ def _drawn(
         "differences": differences,
         "series": series,
         "shares": shares,
+        "felt": felt,
     }[kind]
     picture = draw(results, asked)
     if kind != "differences":  # which says it of the pairs that it compares

@@ -10,8 +10,9 @@ from dumbbell import figures
 from dumbbell.errors import Missing, Unfit
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import MOST_LINES, Asked, with_facets
-from dumbbell.plotting.measured import measured, note, notes, seeds_said, y_label
+from dumbbell.plotting.measured import late_said, measured, note, notes, seeds_said, y_label
 from dumbbell.plotting.placing import common, first_key, in_order, joined, names_at, numbered, placed, with_numbers
+from dumbbell.results import censored
 from dumbbell.results.aggregate import Axis, Means, Samples
 from dumbbell.results.columns import COLUMNS
 from dumbbell.results.results import Results
@@ -97,6 +98,7 @@ def _shared(axes: Sequence[Axis], found: Sequence[Samples]) -> list[Axis]:
 def box(results: Results, asked: Asked) -> Picture:
     """Draw quartiles of the seeds."""
     found, means = zip(*_each(results, asked), strict=True)
+    found = tuple(_at_limits(results, one, asked) for one in found)
     axes = common([one.axes for one in found])
     first = first_key(results, shared, asked, numeric=False) if (shared := _shared(axes, found)) else None
     by, facet = placed(results, axes, asked, first)
@@ -116,11 +118,27 @@ def box(results: Results, asked: Asked) -> Picture:
 
 
 def _of_boxes(found: Sequence[Means]) -> str:
-    """Return of how many seeds boxes are, and what is left out."""
-    counts = pl.concat([one.frame["n"] for one in found])
-    said = [seeds_said(counts)]
-    said += filter(None, (notes([replace(one, frame=one.frame.with_columns(n=pl.lit(0)))]) for one in found))
-    return "; ".join(dict.fromkeys(said))
+    """Return how many seeds boxes are of, what is left out, and how many runs are drawn where they were over."""
+    said: list[str | None] = []
+    for one in found:
+        is_late = censored.is_censored(one.measure)
+        said.append(seeds_said(one.frame["runs" if is_late else "n"]))
+        said.append(_late(one) if is_late else notes([replace(one, frame=one.frame.with_columns(n=pl.lit(0)))]))
+    return "; ".join(dict.fromkeys(filter(None, said)))
+
+
+def _late(found: Means) -> str:
+    """Return how many runs are drawn where they were over, because a time was not reached in them."""
+    how = ", which are drawn where they were over: their times are longer"
+    return late_said(int(found.frame["none"].sum()), int(found.frame["runs"].sum()), how)
+
+
+def _at_limits(results: Results, found: Samples, asked: Asked) -> Samples:
+    """Return values of a censored time with those of runs that did not reach it: as long as the run was watched."""
+    if not censored.is_censored(found.measure) or asked.baseline:
+        return found
+    rows = censored.with_limits(results, found, asked.keys, mean_over=asked.mean_over, options=asked.options)
+    return replace(found, frame=rows.with_columns(pl.coalesce("value", "watched").alias("value")).drop("watched"))
 
 
 def heat(results: Results, asked: Asked, *, ratio: bool = False) -> Picture:

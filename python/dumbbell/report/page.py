@@ -11,7 +11,7 @@ from typing import Any
 
 from dumbbell.errors import Unwritable
 from dumbbell.figures import html
-from dumbbell.report import findings, measured, references, repeat, shares, text
+from dumbbell.report import findings, measured, references, repeat, shares, text, verdict
 from dumbbell.report.findings import Compared, Side
 from dumbbell.report.measured import Table
 from dumbbell.report.series import RUNS_OF_A_CHUNK, Chunk, Series
@@ -96,7 +96,11 @@ class _Report:
         self._published = references.all_of(self._sides, wanted)
         names = [side.name for side in self._sides]
         self._title = title or _title(runs)
-        self._sections = {
+        verdicts, narrowed = verdict.verdicts(self._sides)
+        self._sections = {}
+        if verdicts:
+            self._sections["verdict"] = ("Verdict", text.verdicts(verdicts, narrowed))
+        self._sections |= {
             "run": ("What was run", text.what_was_run(runs, self._sides)),
             "findings": (
                 "Findings",

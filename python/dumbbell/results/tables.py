@@ -11,8 +11,8 @@ from typing import Any
 import polars as pl
 
 from dumbbell.errors import UnknownName
-from dumbbell.results import latex
-from dumbbell.results.aggregate import FEW, Axis, Means, means, times
+from dumbbell.results import censored, latex
+from dumbbell.results.aggregate import FEW, Axis, Means, means_of, samples, times
 from dumbbell.results.columns import BINS, COLUMNS
 from dumbbell.results.results import PARTS, Results
 
@@ -20,6 +20,8 @@ MOST_COLUMNS = 16  # that a table takes from a key which nobody chose
 _MOST_DIGITS = 6  # significant, of a mean that is rounded to its interval
 EQUAL = " (equal)"  # instead of an interval of zero
 NARROW = "± <"  # before the width of a bin that is wider than the interval
+# of a time that some runs were over before
+_LATE = "not reached: the run was over before. A median counts such runs as later (Kaplan and Meier); no mean does"
 _NARROW_MEANS = (
     f"{NARROW}w: the interval is narrower than the bin of the histogram from which the value is read; w is the width "
     "of the bin"
@@ -117,7 +119,11 @@ def table(
     options = dict.fromkeys(names, "--rows") | ({columns: "--columns"} if columns else {})
     wanted = [*names, *([columns] if columns else [])]
     value = value or results.default_measures(of)[0]
-    found = means(results, value, wanted, of=of, mean_over=mean_over, options=options)
+    each = samples(results, value, wanted, of=of, mean_over=mean_over, options=options)
+    found = censored.without_partial(means_of(each))
+    late: dict[tuple[str, ...], str] = {}
+    if censored.is_censored(found.measure):
+        late = censored.texts(each, censored.with_limits(results, each, wanted, mean_over=mean_over, options=options))
     across = found.axis(columns) if columns else _chosen(found, names)
     down = [axis for axis in found.axes if axis is not across and (axis.name in names or len(axis.texts) > 1)]
     if not down and not names and across is None and found.axes:
@@ -131,9 +137,9 @@ def table(
     found.frame.insert_column(found.frame.columns.index("high") + 1, pl.Series("resolution", bins, dtype=pl.Float64))
     for row in found.frame.iter_rows(named=True):
         places.append(tuple(row[axis.name] for axis in down))
-        by_row.setdefault(places[-1], {})[row[across.name] if across else heads[0]] = cell_text(
-            row, spread=spread, says_n=several
-        )
+        own = tuple(row[axis.name] for axis in found.axes) or ("all runs",)
+        text = late.get(own) or cell_text(row, spread=spread, says_n=several)
+        by_row.setdefault(places[-1], {})[row[across.name] if across else heads[0]] = text
     shown = list(by_row)[:limit]
     called = [_names(results, axis) for axis in down]
     said = [[of.get(text, text) for of, text in zip(called, place, strict=True)] for place in shown]
@@ -149,7 +155,9 @@ def table(
     if across:
         header = [*header[:-1], f"{header[-1]} \\ {across.name}"]
     notes = [*found.lines, *found.notes]
-    if (found.frame["none"] > 0).any():
+    if late:
+        notes.append(_LATE)
+    elif (found.frame["none"] > 0).any():
         what = found.measure.label.partition(",")[0]
         notes.insert(0, f"(k of n): {what} has a value in k of n runs; means are of these")
     if len(shown) < len(by_row):

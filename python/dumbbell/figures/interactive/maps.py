@@ -162,7 +162,7 @@ def _ellipses(rows: pl.DataFrame, keys: list[str], x: str, y: str, *, log: bool)
 
 
 def forest(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
-    """Return estimates with their intervals, one below another; hollow where nothing is sure."""
+    """Return estimates with their intervals, one below another; hollow where nothing is significant."""
     of = sheet(options, chosen)
     x, y, sure, limits = options["x"], options["y"], options["sure"], options["limits"]
     texts = [category(one) for one in ordered(of.rows[y])]

@@ -1,0 +1,97 @@
+"""What people feel of each queue, and what flows get: a panel for each."""
+
+import polars as pl
+
+from dumbbell import figures
+from dumbbell.errors import Conflict, Nothing, TooMany, flag
+from dumbbell.figures import Picture
+from dumbbell.plotting.asked import FEW_PANELS, MOST_PANELS, Asked
+from dumbbell.plotting.measured import seeds_said
+from dumbbell.plotting.placing import MEASURE
+from dumbbell.results import aggregate
+from dumbbell.results import felt as feeling
+from dumbbell.results.felt import LOST, Comparison
+from dumbbell.results.results import Results
+
+_SETTING = "setting"
+
+
+def felt(results: Results, asked: Asked) -> Picture:
+    """Draw delays of what waits for others, losses that are felt, and rates, as bars, a panel for each."""
+    if asked.value or asked.keys or asked.mean_over:
+        asked_for = ", ".join([*asked.value, *asked.keys, *asked.mean_over])
+        raise Conflict(
+            "--kind", "", f"{asked_for} and kind felt, which has measures of its own", f"kind bars, or {flag('where')}"
+        )
+    results.require_whole_runs("kind felt is of whole runs", "keys of runs")
+    found = feeling.comparisons(results)
+    if not found:
+        needed = "runs with sparse UDP, pings or [[web]] that differ in a queue discipline, or in one key"
+        raise Nothing(
+            str(results.path), "--kind", "nothing waits for others in these runs, or they differ in nothing", needed
+        )
+    columns = [column for column in found[0].columns if any(_has(one, column.label) for one in found)]
+    rates = [column for column in columns if column.role == "rate"]
+    losses = [column for column in columns if column.role == "loss" and _most(found, column.label) >= 100 * LOST]
+    shown = [column for column in columns if column.role == "delay"] + losses
+    shown += rates or [column for column in columns if column.role == "use"]
+    if len(found) * len(shown) > max(FEW_PANELS, MOST_PANELS):
+        raise TooMany(
+            str(results.path), "", f"{len(found) * len(shown)} panels", f"at most {MOST_PANELS}: {flag('where')}"
+        )
+    labels = [column.label for column in shown]
+    frames = []
+    for one in found:
+        where = ", ".join(f"{name} {value}" for name, value in one.where.items())
+        frames.append(_means(one, labels).with_columns(pl.lit(where).alias("where")))
+    frame = pl.concat(frames).with_columns(
+        pl.col("label").cast(pl.Enum(labels)).alias(MEASURE),
+        pl.col("where").cast(pl.Enum(list(dict.fromkeys(w for f in frames for w in f["where"])))),
+    )
+    settings = list(dict.fromkeys(text for one in found for text in one.settings))
+    n = pl.concat([f["n"] for f in frames])
+    bars = "" if n.max() == 1 else "mean and range of " if n.max() == 2 else "mean and 95 % interval over "
+    return figures.bars(
+        frame.with_columns(pl.col(_SETTING).cast(pl.Enum(settings))),
+        _SETTING,
+        "mean",
+        low="low",
+        high="high",
+        facet="where" if len(found) > 1 else None,
+        each=MEASURE,
+        x_label=" / ".join(found[0].keys),
+        y_label=labels[0],
+        title=f"{bars}{seeds_said(n)}",
+    )
+
+
+def _has(one: Comparison, label: str) -> bool:
+    return any(one.mean(setting, label) is not None for setting in one.settings)
+
+
+def _most(found: list[Comparison], label: str) -> float:
+    return max(one.mean(setting, label) or 0.0 for one in found for setting in one.settings)
+
+
+def _means(one: Comparison, labels: list[str]) -> pl.DataFrame:
+    """Return `setting`, `label`, `mean`, `low`, `high` and `n`: 95 % intervals, of two seeds their range."""
+    rows = one.frame.filter(pl.col("label").is_in(labels)).group_by(_SETTING, "label", maintain_order=True)
+    value = pl.col("value")
+    means = rows.agg(
+        mean=value.mean(),
+        deviation=value.std(),
+        least=value.min(),
+        most=value.max(),
+        n=value.count(),
+        unlike=pl.col("hash").n_unique(),
+    ).with_columns(n=pl.when(pl.col("unlike") > 1).then("n").otherwise(1))
+    half = aggregate.half_width(pl.col("deviation"), pl.col("n"))
+    is_range = pl.col("n") == 2
+    return means.with_columns(half=half).select(
+        _SETTING,
+        "label",
+        "mean",
+        low=pl.when(is_range).then("least").when(pl.col("n") > 2).then((pl.col("mean") - pl.col("half")).clip(0)),
+        high=pl.when(is_range).then("most").when(pl.col("n") > 2).then(pl.col("mean") + pl.col("half")),
+        n=pl.col("n").cast(pl.Int64),
+    )

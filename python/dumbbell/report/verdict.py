@@ -1,0 +1,244 @@
+"""The verdict of a report: which queue, and what does it cost? Settings by what people feel, best to worst."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import polars as pl
+from scipy.special import stdtr
+
+from dumbbell.report.findings import Side
+from dumbbell.results import felt
+from dumbbell.results.columns import BINS
+from dumbbell.results.felt import LOST, Comparison, Felt
+from dumbbell.results.tables import number
+
+_FALSE = 0.05  # share of false discoveries among what is called significant (Benjamini and Hochberg, 1995)
+_FEW_SEEDS = 5  # below which a verdict says that seeds are few: t is 2.8 with five, 12.7 with two
+_MOST_TABLES = 6  # combinations of other keys
+
+
+@dataclass
+class Verdict:
+    """Settings of queues under equal conditions: sentences, and a table whose first row is the best."""
+
+    title: str
+    says: list[str]
+    head: list[str]
+    rows: list[list[str]]
+    best: list[list[bool]]
+    """Of each cell, whether it is the best of its column."""
+    caption: str = ""
+
+
+@dataclass
+class _Ranked:
+    """Settings in order, and of all but the first whether it is significantly worse; None if that is unknown."""
+
+    order: list[str]
+    losing: dict[str, list[str]]
+    """Of each setting: whose packets are lost so often that P99 never arrives."""
+    worse: dict[str, bool | None] = field(default_factory=dict)
+
+
+def verdicts(sides: Sequence[Side]) -> tuple[list[Verdict], str]:
+    """Return a verdict for each combination of the other keys, of each file and engine; and what is left out."""
+    found = []
+    for side in sides:
+        for one in felt.comparisons(side.results):
+            where = ", ".join(f"{name} {value}" for name, value in one.where.items())
+            title = "; ".join(filter(None, [side.name if len(sides) > 1 else "", where]))
+            found.append(_verdict(one, title))
+    if len(found) <= _MOST_TABLES:
+        return found, ""
+    return found[:_MOST_TABLES], f"the first {_MOST_TABLES} of {len(found)} combinations; --where narrows them"
+
+
+def _verdict(one: Comparison, title: str) -> Verdict:
+    ranked = rank(one)
+    columns = sorted(one.columns, key=lambda column: column.role == "use")
+    costs = len([column for column in columns if column.role != "use"])
+    labels = [column.label for column in columns]
+    head = [" / ".join(one.keys), *labels[:costs], "cost, Mbit/s", "against the first row", *labels[costs:]]
+    rows, best = [], []
+    tops = {column.label: _top(one, column) for column in one.columns}
+    for setting in ranked.order:
+        values = [one.mean(setting, column.label) for column in columns]
+        texts = ["-" if value is None else _short(value) for value in values]
+        is_best = [value is not None and value == tops[label] for value, label in zip(values, labels, strict=True)]
+        cost = [_cost_text(one, setting), _against(ranked, setting)]
+        rows.append([setting, *texts[:costs], *cost, *texts[costs:]])
+        best.append([False, *is_best[:costs], False, False, *is_best[costs:]])
+    return Verdict(title, says(one, ranked), head, rows, best, _caption(one))
+
+
+def _caption(one: Comparison) -> str:
+    seeds = "1 seed" if one.seeds == 1 else f"means over {one.seeds} seeds"
+    added = " (with half a base RTT for UDP, which has no propagation of its own)" * any(c.offset for c in one.columns)
+    return (
+        f"{seeds[:1].upper()}{seeds[1:]}. In the order of the geometric mean of the delays and slow-downs{added}. A "
+        f"setting under which a call or a ping loses {100 * LOST:g} % or more comes after all others: its P99 is a "
+        "packet that never arrives. Cost: what flows get less than with the setting under which they get most. "
+        "Significant: paired by seed, false discovery rate 5 %, and more than the bins of histograms are wide."
+    )
+
+
+def _top(one: Comparison, column: Felt) -> float | None:
+    known = [value for setting in one.settings if (value := one.mean(setting, column.label)) is not None]
+    if not known:
+        return None
+    return max(known) if column.more_is_better else min(known)
+
+
+# the order
+
+
+def scores(one: Comparison) -> pl.DataFrame:
+    """Return `setting`, `seed`, `hash` and `score`, the logarithm of the geometric mean of the delays of each run."""
+    delays = [column for column in one.columns if column.role == "delay"]
+    offsets = {column.label: column.offset for column in delays}
+    rows = one.frame.filter(pl.col("label").is_in(list(offsets)))
+    value = pl.col("value") + pl.col("label").replace_strict(offsets, return_dtype=pl.Float64)
+    return (
+        rows.with_columns(value=value.clip(1e-6).log())
+        .group_by("setting", "seed", "hash", maintain_order=True)
+        .agg(score=pl.col("value").mean(), n=pl.len())
+        .filter(pl.col("n") == len(delays))
+        .drop("n")
+    )
+
+
+def rank(one: Comparison) -> _Ranked:
+    """Return the settings, best first: those that lose little of what waits, by the delays that it has."""
+    found = scores(one)
+    mean = dict(found.group_by("setting").agg(pl.col("score").mean()).iter_rows())
+    losing = {
+        setting: [
+            column.of
+            for column in one.columns
+            if column.role == "loss" and (one.mean(setting, column.label) or 0.0) >= 100 * LOST
+        ]
+        for setting in one.settings
+    }
+    order = sorted(one.settings, key=lambda setting: (len(losing[setting]), mean.get(setting, math.inf)))
+    return _Ranked(order, losing, _worse(found, order))
+
+
+def _worse(found: pl.DataFrame, order: Sequence[str]) -> dict[str, bool | None]:
+    """Return of each setting but the first whether its delays are significantly longer, by t-tests of paired seeds."""
+    own = {setting: found.filter(setting=setting).select("seed", "hash", "score") for setting in order}
+    p: dict[str, float | None] = {}
+    for setting in order[1:]:
+        pairs = own[order[0]].join(own[setting], on="seed", suffix=" of other")
+        n = min(pairs["hash"].n_unique(), pairs["hash of other"].n_unique()) if pairs.height else 0
+        difference = pairs["score of other"] - pairs["score"]
+        mean, deviation = difference.mean(), difference.std()
+        if n < 2 or not isinstance(mean, float) or not isinstance(deviation, float):
+            p[setting] = None
+        elif deviation == 0:
+            p[setting] = 1.0 if mean == 0 else 0.0
+        elif mean <= math.log1p(1 / BINS):  # percentiles are read from histograms with bins so wide
+            p[setting] = 1.0
+        else:
+            p[setting] = float(2 * stdtr(pairs.height - 1, -abs(mean) / deviation * math.sqrt(pairs.height)))
+    known = sorted((value, setting) for setting, value in p.items() if value is not None)
+    passed = [place for place, (value, _) in enumerate(known, 1) if value <= _FALSE * place / len(known)]
+    significant = {setting for _, setting in known[: max(passed, default=0)]}
+    return {setting: None if value is None else setting in significant for setting, value in p.items()}
+
+
+def _against(ranked: _Ranked, setting: str) -> str:
+    if setting == ranked.order[0]:
+        return ""
+    more = [of for of in ranked.losing[setting] if of not in ranked.losing[ranked.order[0]]]
+    if more:
+        return f"loses packets of the {' and the '.join(more)}"
+    worse = ranked.worse.get(setting)
+    return "not tested" if worse is None else "longer, significant" if worse else "not told apart"
+
+
+# sentences
+
+
+def says(one: Comparison, ranked: _Ranked) -> list[str]:
+    """Return the verdict in sentences: the best, what it is like against the worst, what it costs, how sure that is."""
+    first, last = ranked.order[0], ranked.order[-1]
+    alike = [setting for setting in ranked.order[1:] if not _is_worse(ranked, setting)]
+    best = f"Shortest waits: {first}" if one.seeds < 2 or not alike else f"{first} comes first"
+    felt_of = "; ".join(
+        f"{column.word.format(_value(one, first, column))} ({last}: {_value(one, last, column)})"
+        for column in one.columns
+        if column.role in ("delay", "loss") and _matters(one, column)
+    )
+    text = [f"{best}. With it {felt_of}."]
+    text += [_cost(one, first)]
+    if one.seeds < 2:
+        text.append("Each setting has one seed, so that nothing says which differences are chance: run five or more.")
+        return text
+    if alike:
+        text.append(f"By what people feel, {_listed([first, *alike])} are not told apart by {one.seeds} seeds.")
+    else:
+        text.append(f"All others have significantly longer waits or lose packets (FDR 5 %, {one.seeds} seeds).")
+    text += [f"{_listed(same)} made the same runs." for same in _same_runs(one)]
+    if one.seeds < _FEW_SEEDS:
+        text.append(f"{one.seeds} seeds are few: only differences far larger than their spread can be significant.")
+    return text
+
+
+def _same_runs(one: Comparison) -> list[list[str]]:
+    """Return the settings that made the same runs, seed by seed."""
+    runs = one.frame.select("setting", "seed", "hash").unique().sort("seed")
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for setting in one.settings:
+        alike.setdefault(tuple(runs.filter(setting=setting)["hash"]), []).append(setting)
+    return [same for same in alike.values() if len(same) > 1]
+
+
+def _is_worse(ranked: _Ranked, setting: str) -> bool:
+    return bool(ranked.worse.get(setting)) or len(ranked.losing[setting]) > len(ranked.losing[ranked.order[0]])
+
+
+def _matters(one: Comparison, column: Felt) -> bool:
+    """Return whether a column is worth a sentence: delays are, losses if there are any."""
+    return column.role == "delay" or any((one.mean(setting, column.label) or 0.0) > 0 for setting in one.settings)
+
+
+def _value(one: Comparison, setting: str, column: Felt) -> str:
+    value = one.mean(setting, column.label)
+    return "-" if value is None else _short(value) + column.unit
+
+
+def _short(value: float) -> str:
+    """Return a value with three significant digits."""
+    return number(float(f"{value:.3g}")) if value else "0"
+
+
+def _costs(one: Comparison, setting: str) -> list[tuple[Felt, float, float, str]]:
+    """Return of each rate: what flows get, how much less that is than the most, and with which setting that is."""
+    found = []
+    for column in one.columns:
+        known = {name: value for name in one.settings if (value := one.mean(name, column.label)) is not None}
+        if column.role == "rate" and setting in known:
+            most = max(known, key=lambda name: known[name])
+            found.append((column, known[setting], known[most] - known[setting], most))
+    return found
+
+
+def _cost_text(one: Comparison, setting: str) -> str:
+    ways = _costs(one, setting)
+    return ", ".join(f"{_short(less)}{f' {column.of}' * (len(ways) > 1)}" for column, _, less, _ in ways) or "-"
+
+
+def _cost(one: Comparison, setting: str) -> str:
+    said = [
+        f"{column.label.partition(',')[0]} {_short(got)} Mbit/s, "
+        + (f"{_short(less)} less than the most, with {most}" if less > 0 else "the most of all")
+        for column, got, less, most in _costs(one, setting)
+    ]
+    return f"What it costs: {'; '.join(said)}." if said else "No flow measures what it costs."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]])

@@ -1,0 +1,242 @@
+"""What people feel of a queue: the delay, jitter and loss of calls and pings, the slow-down of pages, then rates.
+
+Settings of queues are judged by the traffic that waits for others: sparse UDP, pings and short flows. Time in queue of
+all packets says little of flow queues, where each flow waits for itself.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from dumbbell.results import dimensions as dims
+from dumbbell.results.dimensions import Dimension
+from dumbbell.results.results import Results
+
+_SPARSE = 0.05  # of the bottleneck's rate, below which a source of UDP waits for others rather than being waited for
+LOST = 0.01  # share of lost packets from which on the 99th percentile of delays is a packet that never arrives
+_NOT_COMPARED = ("engine_version", "kernel", "given", "experiment")
+_ENDPOINTS = ("udp", "ping")
+
+
+@dataclass(frozen=True)
+class Felt:
+    """One column: what it is of, its label with its unit, whether more is better, and what it counts for."""
+
+    label: str
+    word: str
+    """In a sentence, with `{}` for the value."""
+    of: str
+    """The class of traffic, or the direction or hop."""
+    role: str
+    """delay, jitter, loss, rate or use: delays order the settings, with loss; rates are the cost."""
+    unit: str = ""
+    """After a value in a sentence."""
+    more_is_better: bool = False
+    offset: float = 0.0
+    """Of a delay: what it leaves out, in its unit. UDP has no propagation of its own."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Settings of queues under equal conditions: `frame` has `setting`, `seed`, `hash`, `label` and `value`, by run."""
+
+    keys: list[str]
+    """The keys that are compared."""
+    where: dict[str, str]
+    """The other keys by which runs differ, and their values here."""
+    settings: list[str]
+    columns: list[Felt]
+    frame: pl.DataFrame
+    seeds: int
+
+    def mean(self, setting: str, label: str) -> float | None:
+        """Return the mean over seeds; None where no run has a value."""
+        value = self.frame.filter(setting=setting, label=label)["value"].mean()
+        return float(value) if isinstance(value, int | float) else None
+
+
+def is_felt(results: Results) -> bool:
+    """Return whether there is traffic that waits for others: sparse UDP, pings, or short flows."""
+    return any(_sparse(config) or config.get("web") for config in results.configurations.values())
+
+
+def settings_of(results: Results) -> list[Dimension]:
+    """Return the keys that are compared: those of queue disciplines, or the only key by which runs differ."""
+    keys = [one for one in results.dimensions if one.name not in _NOT_COMPARED]
+    matrices = results.cells["matrix"].unique(maintain_order=True).to_list()
+    # a key that a matrix joins to another is no dimension of its own
+    names = [one.name for one in keys] + [name for text in matrices for name in json.loads(text)]
+    queues = [results.key(name) for name in dict.fromkeys(names) if "aqm" in name.split(".")]
+    queues = [one for one in queues if len(one.ordered) > 1]
+    return queues or (keys if len(keys) == 1 else [])
+
+
+def comparisons(results: Results) -> list[Comparison]:
+    """Return the settings of queues against each other, for each combination of all other keys; none without any."""
+    keys = settings_of(results)
+    if not keys or not is_felt(results):
+        return []
+    texts = _texts(results, keys)
+    named = {one.name for one in keys}
+    others = [one for one in results.dimensions if one.name not in {*named, *_NOT_COMPARED}]
+    rows, columns = _measured(results)
+    found = []
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for cell in results.configurations:
+        groups.setdefault(tuple(one.texts[cell] for one in others), []).append(cell)
+    for values, cells in groups.items():
+        settings = list(dict.fromkeys(texts[cell] for cell in sorted(cells, key=_order(keys))))
+        if len(settings) < 2:
+            continue
+        own = rows.filter(pl.col("cell").is_in(cells))
+        own = own.with_columns(setting=pl.col("cell").replace_strict(texts, return_dtype=pl.String))
+        own = own.group_by("setting", "seed", "hash", "label", maintain_order=True).agg(pl.col("value").mean())
+        known = set(own.drop_nulls()["label"])
+        where = {one.name: value for one, value in zip(others, values, strict=True) if len(one.ordered) > 1}
+        felt = [one for one in columns if one.label in known]
+        # seeds that all make the same run are one
+        seeds = own.group_by("setting").agg(pl.col("hash").n_unique())["hash"].min()
+        found.append(Comparison([one.name for one in keys], where, settings, felt, own, int(str(seeds))))
+    return [one for one in found if any(column.role == "delay" for column in one.columns)]
+
+
+def _order(keys: Sequence[Dimension]) -> Any:
+    places = [{text: place for place, text in enumerate(one.ordered)} for one in keys]
+    return lambda cell: tuple(place[one.texts[cell]] for one, place in zip(keys, places, strict=True))
+
+
+def _texts(results: Results, keys: Sequence[Dimension]) -> dict[str, str]:
+    """Return what the setting of each cell is called: one name if all its queues are the same."""
+    called = [dims.apart(one, results.configurations) for one in keys]
+    found = {}
+    for cell in results.configurations:
+        own = [names[one.texts[cell]] for one, names in zip(keys, called, strict=True)]
+        own = [text for text in own if text != dims.NOTHING]
+        found[cell] = own[0] if len(set(own)) == 1 else " / ".join(own)
+    return found
+
+
+def _sparse(config: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the sources of UDP that wait for others."""
+    rate = config["bottleneck"].get("rate") or math.inf
+    for hop in (config.get("reverse"), *(config.get("hop") or [])):
+        rate = min(rate, (hop or {}).get("rate") or math.inf)
+    return [one for one in config.get("udp") or [] if (one.get("rate") or 0) <= _SPARSE * rate or one.get("protocol")]
+
+
+def _measured(results: Results) -> tuple[pl.DataFrame, list[Felt]]:
+    """Return one row per run and column, and the columns: calls, pings, pages, then rates and use."""
+    columns: list[Felt] = []
+    frames: list[pl.DataFrame] = []
+
+    def add(felt: Felt, rows: pl.DataFrame, name: str, aggregate: str) -> None:
+        value = getattr(pl.col(name).cast(pl.Float64), aggregate)()
+        own = rows.group_by("cell", "key", "seed", "hash", maintain_order=True).agg(value=value)
+        own = own.with_columns(pl.col("value").fill_nan(None), label=pl.lit(felt.label)).drop_nulls()
+        if own.height:
+            columns.append(felt)
+            frames.append(own)
+
+    _add_udp(results, add)
+    _add_pages(results, add)
+    _add_rates(results, add)
+    empty = {"cell": pl.String, "key": pl.String, "seed": pl.Int64, "hash": pl.String, "value": pl.Float64}
+    return (pl.concat(frames) if frames else pl.DataFrame(schema=empty | {"label": pl.String})), columns
+
+
+def _ways(rows: pl.DataFrame) -> list[str]:
+    return [way for way in ("down", "up") if way in set(rows["direction"])]
+
+
+def _add_udp(results: Results, add: Any) -> None:
+    names = ("delay_p99_ms", "jitter_mean_ms", "rtt_p99_ms", "loss_share")
+    known = [name for name in names if name in results.measures("flows")]
+    numbers = {
+        cell: [
+            number
+            for number, one in enumerate(one for one in config["udp"] for _ in range(one.get("count", 1)))
+            if one in _sparse(config)
+        ]
+        for cell, config in results.configurations.items()
+        if config.get("udp")
+    }
+    flows = results.parts("flows", known)
+    udp = flows.filter(pl.col("cc").is_in(_ENDPOINTS))
+    if udp.is_empty() or not known:
+        return
+    # flows come first, then sources of UDP
+    ahead = {cell: sum(one.get("count", 1) for one in config["flows"]) for cell, config in _configs(results)}
+    place = pl.struct("cell", "flow").map_elements(
+        lambda row: row["flow"] - ahead[row["cell"]] in numbers.get(row["cell"], ()), return_dtype=pl.Boolean
+    )
+    udp = udp.filter(place)
+    calls, pings = udp.filter(cc="udp"), udp.filter(cc="ping")
+    half_rtt_ms = max(map(_base_rtt, results.configurations.values()), default=0.0) / 2e6
+    for way in _ways(calls) if "delay_p99_ms" in known else []:
+        up = f" {way}" * (len(_ways(calls)) > 1)
+        add(
+            Felt(
+                f"call{up}, delay P99, ms",
+                f"a call{up} waits {{}} at P99",
+                f"call{up}",
+                "delay",
+                " ms",
+                offset=half_rtt_ms,
+            ),
+            calls.filter(direction=way),
+            "delay_p99_ms",
+            "max",
+        )
+    if "jitter_mean_ms" in known:
+        add(Felt("call, jitter, ms", "its jitter is {}", "call", "jitter", " ms"), calls, "jitter_mean_ms", "max")
+    if "loss_share" in known:
+        add(Felt("call, loss, %", "the call loses {}", "call", "loss", " %"), _percent(calls), "loss_share", "max")
+    if "rtt_p99_ms" in known:
+        add(Felt("ping, RTT P99, ms", "a ping takes {} at P99", "ping", "delay", " ms"), pings, "rtt_p99_ms", "max")
+    if "loss_share" in known:
+        add(Felt("ping, loss, %", "the ping loses {}", "ping", "loss", " %"), _percent(pings), "loss_share", "max")
+
+
+def _base_rtt(config: Mapping[str, Any]) -> float:
+    return max((one.get("base_rtt") or 0 for kind in ("flows", "web") for one in config.get(kind) or []), default=0)
+
+
+def _configs(results: Results) -> list[tuple[str, dict[str, Any]]]:
+    return list(results.configurations.items())
+
+
+def _percent(rows: pl.DataFrame) -> pl.DataFrame:
+    return rows.with_columns(pl.col("loss_share") * 100)
+
+
+def _add_pages(results: Results, add: Any) -> None:
+    pages = results.parts("short_flows", ["slowdown"]).with_columns(pl.col("slowdown").fill_nan(None)).drop_nulls()
+    if pages.is_empty():
+        return
+    runs = pages.group_by("cell", "key", "seed", "hash", maintain_order=True)
+    slow = runs.agg(pl.col("slowdown").quantile(0.99, "higher"))
+    felt = Felt("page, slow-down P99", "a page takes {} as long as on an empty link at P99", "page", "delay", " times")
+    add(felt, slow, "slowdown", "max")
+
+
+def _add_rates(results: Results, add: Any) -> None:
+    flows = results.parts("flows", ["goodput_mbit"]).filter(~pl.col("cc").is_in(_ENDPOINTS))
+    words = {"down": "download", "up": "upload"}
+    for way in _ways(flows):
+        word = words[way] if len(_ways(flows)) > 1 else "goodput"
+        felt = Felt(f"{word}, Mbit/s", f"{{}} Mbit/s {way}", way, "rate", more_is_better=True)
+        add(felt, flows.filter(direction=way), "goodput_mbit", "sum")
+    hops = results.parts("hops", ["utilisation"]) if "utilisation" in results.measures("hops") else pl.DataFrame()
+    if hops.height:
+        for hop in hops["hop"].unique(maintain_order=True).to_list():
+            own = hops.filter(hop=hop).with_columns(pl.col("utilisation") * 100)
+            add(Felt(f"use of {hop}, %", "{} %", hop, "use", more_is_better=True), own, "utilisation", "mean")
+    elif "utilisation" in results.measures("runs"):
+        own = results.parts("runs", ["utilisation"]).with_columns(pl.col("utilisation") * 100)
+        add(Felt("use of the link, %", "{} %", "link", "use", more_is_better=True), own, "utilisation", "mean")
