@@ -174,7 +174,8 @@ def _peel(read: Bytes, rows: Int64s, found: Network) -> Int64s:
     inside = read.at + offset + step <= read.end
     found.offset[rows] = np.where(changed & inside, offset + step, offset)
     found.kind[rows] = np.where(changed & ~inside, 0, inner)
-    return rows[changed & inside]
+    left: Int64s = rows[changed & inside]
+    return left
 
 
 def _version(read: Bytes, offset: Int64s) -> Int64s:
