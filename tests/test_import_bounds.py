@@ -44,7 +44,7 @@ def iperf3(*mbit: float, **more: Any) -> str:
 def qlog(count: int = 200) -> str:
     """Return a log of a sender whose packets of 1300 bytes are acknowledged after 20 ms, one each ms."""
     head = {"qlog_version": "0.3", "qlog_format": "JSON-SEQ", "trace": {"vantage_point": {"type": "server"}}}
-    events = []
+    events: list[dict[str, Any]] = []
     for n in range(count):
         frames = [{"frame_type": "stream", "stream_id": 0, "length": 1250}]
         data: dict[str, Any] = {"header": {"packet_type": "1RTT", "packet_number": n}, "raw": {"length": 1300}}
@@ -200,7 +200,7 @@ def test_a_capture_of_one_segment_has_no_rate(tmp_path: Path) -> None:
 
 
 BOTH = """
-duration = "12s"
+duration = "5s"
 seeds = [1]
 [bottleneck]
 rate = "50Mbit"

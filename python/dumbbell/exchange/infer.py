@@ -62,12 +62,15 @@ def complete(found: Measured) -> dict[str, Fact]:
 # base RTTs
 
 
-def _shortest(found: Measured, flow: Flow) -> Flow | None:
-    """Return the flow between the same hosts that has the shortest RTT; None if no RTT is known."""
-    hosts = _hosts(flow)
-    alike = [one for one in found.flows if one is flow or (hosts is not None and _hosts(one) == hosts)]
-    known = [one for one in alike if math.isfinite(one.rtt_min_ms) and one.rtt_min_ms > 0]
-    return min(known, key=lambda one: one.rtt_min_ms, default=None)
+def _shortest(found: Measured) -> list[Flow | None]:
+    """Return for each flow the one between the same hosts that has the shortest RTT; None if no RTT is known."""
+    lows = [flow.rtt_min_ms for flow in found.flows]
+    hosts = [_hosts(flow) or frozenset([f"flow {place}"]) for place, flow in enumerate(found.flows)]
+    best: dict[frozenset[str], int] = {}
+    for place, (low, key) in enumerate(zip(lows, hosts, strict=True)):
+        if math.isfinite(low) and low > 0 and (key not in best or low < lows[best[key]]):
+            best[key] = place
+    return [found.flows[best[key]] if key in best else None for key in hosts]
 
 
 def _hosts(flow: Flow) -> frozenset[str] | None:
@@ -81,7 +84,7 @@ def _hosts(flow: Flow) -> frozenset[str] | None:
 def _bound_rtts(found: Measured) -> None:
     """Let no flow have a base RTT above the shortest RTT between its hosts."""
     told = set()
-    bounds = [_shortest(found, flow) for flow in found.flows]
+    bounds = _shortest(found)
     own = [flow.base_rtt for flow in found.flows]
     by_flow = {id(flow): fact for flow, fact in zip(found.flows, own, strict=True)}
     for flow, low, fact in zip(found.flows, bounds, own, strict=True):
@@ -278,6 +281,8 @@ def queue(found: Measured, way: str, speed: float) -> Fact:
     if not rises or max(rises) <= 0:
         return assumed('"pfifo"', "the file does not say which queue it was")
     rise = max(rises)
+    if rise < _ROSE_MS and not _was_full(found, way):
+        return assumed('"pfifo"', "the file does not say which queue it was, and nothing shows that it filled")
     if both:
         share = f"RTTs rose by {rise:.3g} ms in the queues of both ways together, half of it in each"
         return assumed(_fifo(_limit(rise / 2, speed)), f"the file does not say; {share}{_FULL}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import bisect
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,8 @@ _NO_DATA_BYTES = 80  # packets of TCP without payload: handshake and ACKs
 _INITIAL_RTT_S = 0.333
 _SPACES = {"initial": "initial", "handshake": "handshake"}
 _LEAST_SHARE = 0.001
+_MOST_CONNECTIONS = 100  # that are listed
+_BUCKET = 64  # numbers of packets: small enough to look through, large enough for few buckets
 
 
 def read(path: Path, interval_s: float | None = None) -> Measured:
@@ -34,6 +38,9 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
     found = [_Connection(path, one, number) for number, one in enumerate(files) if one.events]
     most = max((one.weight for one in found), default=0.0)
     kept = [one for one in found if one.weight > _LEAST_SHARE * most] if most > 0 else found
+    if len(kept) > _MOST_CONNECTIONS:
+        heaviest = {id(one) for one in sorted(kept, key=lambda one: -one.weight)[:_MOST_CONNECTIONS]}
+        kept = [one for one in kept if id(one) in heaviest]
     length = max((one.end for one in kept), default=0.0)
     step = measured.spaced(length, interval_s or _STEPS_S[length > _LONG_S])
     points = measured.grid(max(length, step), step)
@@ -43,7 +50,7 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
         raise Nothing(str(path), "", "no connection with packets or metrics", f"events {events}")
     notes = [note for one in kept for note in one.notes]
     if len(found) > len(kept):
-        notes.append(f"{len(found) - len(kept)} connections that carried next to nothing are left out")
+        notes.append(f"{len(found) - len(kept)} connections that carried least are left out")
     title = next((str(one.header["title"]) for one in files if isinstance(one.header.get("title"), str)), "")
     return Measured(
         flows,
@@ -53,6 +60,43 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
         source={"format": "qlog"},
         notes=list(dict.fromkeys(notes)),
     )
+
+
+class _Outstanding:
+    """Packets that were sent and not acknowledged: their times and payload by number.
+
+    Numbers are in buckets, so that a range of them is found without those outside of it: a stack that acknowledges
+    little leaves many, and every ACK has ranges that begin with the first of them.
+    """
+
+    def __init__(self) -> None:
+        self._buckets: dict[int, dict[int, tuple[float, float]]] = {}
+        self._order: list[int] = []
+        """Buckets that are not empty, in order."""
+
+    def add(self, number: int, time: float, payload: float) -> None:
+        """Add a packet."""
+        key = number // _BUCKET
+        if key not in self._buckets:
+            self._buckets[key] = {}
+            bisect.insort(self._order, key)
+        self._buckets[key][number] = (time, payload)
+
+    def take(self, low: int, high: int) -> list[tuple[int, float, float]]:
+        """Remove the packets of a range, and return them: number, time and payload."""
+        first = bisect.bisect_left(self._order, low // _BUCKET)
+        last = bisect.bisect_right(self._order, high // _BUCKET)
+        taken: list[tuple[int, float, float]] = []
+        for key in self._order[first:last]:
+            bucket = self._buckets[key]
+            numbers = [number for number in bucket if low <= number <= high]
+            taken += [(number, *bucket.pop(number)) for number in numbers]
+        if taken:
+            emptied = [key for key in self._order[first:last] if not self._buckets[key]]
+            for key in emptied:
+                del self._buckets[key]
+            self._order[first:last] = [key for key in self._order[first:last] if key in self._buckets]
+        return taken
 
 
 class _Connection:
@@ -69,7 +113,7 @@ class _Connection:
         self.sent: Counter[str] = Counter()
         self.lost: list[float] = []
         self.sizes: Counter[int] = Counter()
-        self._out: dict[str, dict[int, tuple[float, float]]] = {}
+        self._out: defaultdict[str, _Outstanding] = defaultdict(_Outstanding)
         first = next((one.data["smoothed_rtt"] for one in file.events if "smoothed_rtt" in one.data), None)
         self.scale = 1e3 if isinstance(first, float) and abs(first - _INITIAL_RTT_S) < 1e-6 else 0.0
         if self.scale:
@@ -84,7 +128,7 @@ class _Connection:
             else:
                 self._take_lost(event)
 
-    @property
+    @cached_property
     def weight(self) -> float:
         """What the connection carried, bytes; without packets, how many metrics it has."""
         carried = sum(size for _, size in self.got) + sum(size for _, size in self.came)
@@ -105,20 +149,18 @@ class _Connection:
             if space == "data":
                 self.sizes[round(_of(event.data.get("raw"), "payload_length") or size)] += 1
         if number is not None:
-            self._out.setdefault(space, {})[number] = (event.time, payload)
+            self._out[space].add(number, event.time, payload)
 
     def _take_received(self, event: qlog_file.Event) -> None:
         space, _, _ = _packet(event.data)
         if (payload := _payload(event.data, 0.0)) > 0:
             self.came.append((event.time, payload))
-        out = self._out.get(space, {})
         for low, high in _acked(event.data):
-            found = [number for number in out if low <= number <= high]
-            if not found:
+            if not (found := self._out[space].take(low, high)):
                 continue
-            largest = max(found)
-            took = (event.time - out[largest][0]) * 1e3
-            self.got.append((event.time, sum(out.pop(number)[1] for number in found)))
+            largest, sent_at, _ = max(found)
+            took = (event.time - sent_at) * 1e3
+            self.got.append((event.time, sum(payload for *_, payload in found)))
             if took > 0 and largest == high:
                 self.samples.append((event.time, took))
 
@@ -126,7 +168,7 @@ class _Connection:
         space, number, _ = _packet(event.data)
         self.lost.append(event.time)
         if number is not None:
-            self._out.get(space, {}).pop(number, None)
+            self._out[space].take(number, number)
 
     def flow(self, points: measured.Floats, step: float) -> Flow | None:
         """Return the connection as a flow; None if it says nothing that has a column."""
@@ -234,8 +276,12 @@ def _payload(data: dict[str, Any], size: float) -> float:
     """Return bytes of streams in a packet; where its frames are not told, its payload, else `size`."""
     frames = data.get("frames")
     if isinstance(frames, list) and frames:
-        streams = [frame for frame in frames if isinstance(frame, dict) and frame.get("frame_type") == "stream"]
-        of_streams = sum(_of(frame, "length") or _of(frame.get("raw"), "payload_length") for frame in streams)
+        # before draft-02 of the schema for QUIC, types were in capitals
+        streams = [one for one in frames if isinstance(one, dict) and str(one.get("frame_type")).lower() == "stream"]
+        of_streams = sum(
+            _of(frame, "length") or _of(frame.get("raw"), "payload_length") or _of(frame.get("raw"), "length")
+            for frame in streams
+        )
         if of_streams or size == 0 or all(isinstance(one, dict) and "frame_type" in one for one in frames):
             return of_streams
     raw = data.get("raw")

@@ -1,7 +1,8 @@
 """Logs of `ss -ti`: what Linux says of its TCP senders, once or again and again.
 
 Each round of output needs its time: a line with nothing else (`date +%s.%N`, `date --iso-8601=ns`), or a time before
-every line, as `ts` writes it (`ts %.s`). Without times the rounds are as far apart as `interval_s` says.
+every line, as `ts` writes it (`ts %.s`, or whole seconds without a format). Without times the rounds are as far apart
+as `interval_s` says.
 """
 
 from __future__ import annotations
@@ -34,6 +35,17 @@ _RATES = ("pacing_rate", "delivery_rate", "send")
 _SIZES = {"": 1.0, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}
 _LEAST_SENT = 10_000  # bytes: a connection that sends less is not listed if another sends more
 _CONTROL = re.compile(r"[a-z][a-z0-9_-]*")
+_LISTED = re.compile(r"\w+:\(+[^()]*\)+")  # users:(("name",pid=1,fd=3)), skmem:(r0,rb87380), timer:(on,200ms,0)
+_NUMBERS = ("wscale", "rto", "rtt", "cwnd", "mss", "pmtu")
+_MOST_FLOWS = 100  # that are listed
+# of ts without a format, %b %d %H:%M:%S, and of date in locale C; a day is the month's, without a year
+_CALENDAR = re.compile(
+    r"(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? +)?(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec) +(\d{1,2}) "
+    r"(\d\d):(\d\d):(\d\d(?:\.\d+)?)(?: [A-Z]{1,5} \d{4}| \d{4})?(?= |\t|$)"
+)
+_CLOCK = re.compile(r"(\d\d):(\d\d):(\d\d(?:\.\d+)?)(?= |\t|$)")  # of ts -i, ts -s and ts %T
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_ANY_YEAR, _DAY_S = 1972, 86_400.0  # a leap year
 # words that stand alone and name no congestion control
 _FLAGS = {
     "ts",
@@ -60,6 +72,13 @@ class _Connection:
     controls: Counter[str] = field(default_factory=Counter)
     has_ecn: bool = False
 
+    @property
+    def sent_bytes(self) -> float:
+        """What it sent while it was looked at."""
+        name = "bytes_acked" if any("bytes_acked" in row for row in self.rows) else "bytes_sent"
+        known = [row[name] for row in self.rows if name in row]
+        return max(known) - min(known) if known else 0.0
+
 
 def looks_like(text: str) -> bool:
     """Whether a text may be a log of ss."""
@@ -69,6 +88,10 @@ def looks_like(text: str) -> bool:
 def read(path: Path, text: str, interval_s: float | None = None) -> Measured:
     """Return what a log of ss says. Raises InputError."""
     found = _parsed(path, text, interval_s)
+    left = len(found) - _MOST_FLOWS
+    if left > 0:
+        most = set(sorted(found, key=lambda ends: -found[ends].sent_bytes)[:_MOST_FLOWS])
+        found = {ends: one for ends, one in found.items() if ends in most}
     flows = [flow for ends, one in found.items() if (flow := _flow(ends, one)) is not None]
     flows = _worth(flows)
     if not flows:
@@ -85,6 +108,10 @@ def read(path: Path, text: str, interval_s: float | None = None) -> Measured:
         title=f"ss -ti, {len(flows)} connection{'s' * (len(flows) > 1)}",
         source={"format": "ss"},
     )
+    if left > 0:
+        measured_.notes.append(f"left out: {left} connections that sent least")
+    if all(time == round(time) for one in found.values() for time in one.times):
+        measured_.notes.append("its times are whole seconds, and so are its intervals: their rates are rough")
     if first > 1e8:
         measured_.source["started"] = datetime.fromtimestamp(min(first, 4e9), UTC).isoformat()
     if all(found[flow.ends].has_ecn for flow in flows if flow.ends):
@@ -106,7 +133,24 @@ def _time_of(line: str) -> tuple[float | None, str]:
             return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp(), line[match.end() :]
         except (ValueError, OverflowError):
             return None, line
+    if match := _CALENDAR.match(line):
+        month, day, hour, minute, second = match.groups()
+        try:
+            date = datetime(_ANY_YEAR, 1 + _MONTHS.index(month), int(day), int(hour), int(minute), tzinfo=UTC)
+        except ValueError:
+            return None, line
+        return date.timestamp() + float(second), line[match.end() :]
+    if match := _CLOCK.match(line):
+        return 3600 * float(match[1]) + 60 * float(match[2]) + float(match[3]), line[match.end() :]
     return None, line
+
+
+def _after(time: float, last: float | None) -> float:
+    """Return a time without a date or a year in such a way that it is after the last one, over midnight or New Year."""
+    for period in (_DAY_S, 366 * _DAY_S):
+        if last is not None and time < last - period / 2 and time + period >= last and last < 3 * 366 * _DAY_S:
+            time += period * math.floor((last - time) / period + 0.5)
+    return time
 
 
 def _parsed(path: Path, text: str, interval_s: float | None) -> dict[tuple[str, str], _Connection]:
@@ -119,7 +163,7 @@ def _parsed(path: Path, text: str, interval_s: float | None) -> dict[tuple[str, 
     for number, whole in enumerate(text.splitlines(), 1):
         time, line = _time_of(whole.strip())
         if time is not None:
-            now, has_times = time, True
+            now, has_times = _after(time, now), True
         line = line.strip()
         if not line or line.startswith(("State", "Netid", "Recv-Q")):
             continue
@@ -168,7 +212,7 @@ def _words(line: str) -> dict[str, float]:
                 found["rtt"] = _number(value[0])
                 continue
             if name == "retrans" and len(value) == 2:
-                found["retrans"] = _number(value[1])
+                found["retrans_out"], found["retrans"] = map(_number, value)
                 continue
             number = _number(value[0].removesuffix("ms"))
             if not math.isnan(number):
@@ -179,13 +223,14 @@ def _words(line: str) -> dict[str, float]:
 
 
 def _control(line: str) -> str:
-    """Return the congestion control, which stands before the first word with a colon, after flags."""
-    for part in line.split():
-        if ":" in part:
-            return ""
-        if _CONTROL.fullmatch(part) and part not in _FLAGS:
-            return part
-    return ""
+    """Return the congestion control: the last word alone before the numbers of TCP, which begin with wscale or rto.
+
+    With options -e, -m, -p and -O, words with a colon, and lists in parentheses, come before it.
+    """
+    words = _LISTED.sub(" ", line).split()
+    end = next((place for place, word in enumerate(words) if word.partition(":")[0] in _NUMBERS), len(words))
+    found = [word for word in words[:end] if _CONTROL.fullmatch(word) and word not in _FLAGS]
+    return found[-1] if found else ""
 
 
 def _number(text: str) -> float:
@@ -221,9 +266,11 @@ def _flow(ends: tuple[str, str], one: _Connection) -> Flow | None:
             columns["goodput_mbit"] = measured.column(np.maximum(got, 0.0) * 8e-6 / np.diff(times, prepend=np.nan))
         if len(times) > 1 and times[-1] > times[0]:
             figures["goodput_mbit"] = float(np.nanmax(acked) - np.nanmin(acked)) * 8e-6 / float(times[-1] - times[0])
-    for ours, theirs in (("ssthresh", "ssthresh"), ("in_flight", "unacked")):
-        if np.isfinite(of(theirs)).any():
-            columns[ours] = measured.column(of(theirs), whole=True)
+    if np.isfinite(of("ssthresh")).any():
+        columns["ssthresh"] = measured.column(of("ssthresh"), whole=True)
+    if np.isfinite(of("unacked")).any():  # tcp_packets_in_flight() of Linux; ss leaves zeros out
+        out, selected, lost, again = (np.nan_to_num(of(name)) for name in ("unacked", "sacked", "lost", "retrans_out"))
+        columns["in_flight"] = measured.column(np.maximum(out - selected - lost + again, 0.0), whole=True)
     again = of("retrans")
     if len(again):  # ss says nothing before the first one
         total = np.maximum.accumulate(np.nan_to_num(again))
@@ -250,12 +297,12 @@ def _flow(ends: tuple[str, str], one: _Connection) -> Flow | None:
 
 def _worth(flows: list[Flow]) -> list[Flow]:
     """Return the connections that send: those with nothing but a few answers are the other ends of some."""
-
-    def sent(flow: Flow) -> float:
-        return flow.goodput_mbit * max(flow.end_s - flow.start_s, 0.0) * 1e6 / 8
-
-    several = [flow for flow in flows if sent(flow) >= _LEAST_SENT]
+    several = [flow for flow in flows if _sent_bytes(flow) >= _LEAST_SENT]
     return several or flows
+
+
+def _sent_bytes(flow: Flow) -> float:
+    return flow.goodput_mbit * max(flow.end_s - flow.start_s, 0.0) * 1e6 / 8
 
 
 def _move(flow: Flow, first: float) -> None:

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import ipaddress
-from copy import copy
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dumbbell.errors import count
-from dumbbell.exchange.pcap.records import Int64s, Records, words
+from dumbbell.errors import count, listed
+from dumbbell.exchange.pcap import layers
+from dumbbell.exchange.pcap.bytes import Bytes
+from dumbbell.exchange.pcap.layers import IPV4, IPV6
+from dumbbell.exchange.pcap.records import Int64s, Records
 
 TCP, UDP, ICMP, ICMPV6 = 6, 17, 1, 58
 SYN, FIN, RST, ACK, ECE, CWR, AE = 0x02, 0x01, 0x04, 0x10, 0x40, 0x80, 0x100
 CE, ECT0, ECT1 = 3, 2, 1
 _ETHERNET_HEADER = 14
-# link type (LINKTYPE_ of tcpdump.org) → where the network header begins, and where its type is; raw IP has no type
-_TYPED = {1: (14, 12), 113: (16, 14), 276: (20, 0)}
-_RAW = {12: 0, 14: 0, 101: 0, 228: 0, 229: 0, 0: 4, 108: 4}
-_IPV4, _IPV6, _VLAN = 0x0800, 0x86DD, (0x8100, 0x88A8, 0x9100)
-_EXTENSIONS = (0, 43, 60)  # headers of IPv6 that are passed over: hop-by-hop, routing, destination
 _MOST_SCALE = 14  # of a window: RFC 7323, section 2.3
+_LEAST_SHARE, _NAMED = 0.01, 6  # of packets that are left out, and kinds of them that are named
 _FILLER, _MOST_BLOCKS = 1, 4  # the option of one byte; blocks of SACK that a header has room for
 
 Bools = npt.NDArray[np.bool_]
@@ -67,88 +65,33 @@ class Packets:
         return len(self.time_ns)
 
 
-class _Bytes:
-    """Bytes at places of a file, with nothing beyond what was captured of each packet."""
-
-    def __init__(self, records: Records, keep: Int64s) -> None:
-        self.data = records.data
-        self.at = records.at[keep]
-        self.end = self.at + records.captured[keep]
-        self._two, self._four = words(records.raw, ">u2"), words(records.raw, ">u4")
-
-    def one(self, offset: Int64s | int) -> Int64s:
-        """Return bytes."""
-        return self._taken(self.data, self.at + offset, 1)
-
-    def two(self, offset: Int64s | int) -> Int64s:
-        """Return numbers of 16 bits."""
-        return self._taken(self._two, self.at + offset, 2)
-
-    def four(self, offset: Int64s | int) -> Int64s:
-        """Return numbers of 32 bits."""
-        return self._taken(self._four, self.at + offset, 4)
-
-    def _taken(self, numbers: npt.NDArray[Any], place: Int64s, size: int) -> Int64s:
-        """Return numbers at places; 0 beyond what was captured."""
-        inside = place + size <= self.end
-        if inside.all():
-            return numbers[place].astype(np.int64)
-        found = np.zeros(len(place), dtype=np.int64)
-        found[inside] = numbers[place[inside]]
-        return found
-
-    def of(self, rows: Int64s) -> _Bytes:
-        """Return those of some packets."""
-        few = copy(self)
-        few.at, few.end = self.at[rows], self.end[rows]
-        return few
-
-    def kept(self, keep: Bools) -> None:
-        self.at, self.end = self.at[keep], self.end[keep]
-
-
-def _network(records: Records, keep: Int64s, link: int) -> tuple[Int64s, Int64s]:
-    """Return where the network header begins in each packet, and its type."""
-    read = _Bytes(records, keep)
-    if link in _RAW:
-        offset = np.full(len(keep), _RAW[link], dtype=np.int64)
-        version = read.one(offset) >> 4
-        return offset, np.where(version == 4, _IPV4, np.where(version == 6, _IPV6, 0))
-    length, place = _TYPED[link]
-    offset = np.full(len(keep), length, dtype=np.int64)
-    kind = read.two(place)
-    for _ in range(2):
-        tagged = np.isin(kind, _VLAN)
-        kind = np.where(tagged, read.two(offset + 2), kind)
-        offset = np.where(tagged, offset + 4, offset)
-    return offset, kind
-
-
 def read(records: Records, interface: int | None = None) -> Packets:
     """Return the headers of the packets of one interface: by default the one with most of them."""
     numbers, counts = np.unique(records.interface, return_counts=True)
     if interface is not None:
         numbers, counts = numbers[numbers == interface], counts[numbers == interface]
-    known = (*_TYPED, *_RAW)
     fit = [
         (count, number)
         for number, count in zip(numbers, counts, strict=True)
-        if records.interfaces[number].link in known
+        if layers.is_known(records.interfaces[number].link)
     ]
     notes = list(records.notes)
     if not len(numbers):
         return _none(notes)
     if not fit:
-        return _none([*notes, f"link type {records.interfaces[numbers[0]].link} is not known"])
+        return _none([*notes, layers.link_name(records.interfaces[numbers[0]].link)])
     chosen = max(fit)[1]
     if len(numbers) > 1:
         named = records.interfaces[chosen].name or f"number {chosen}"
         notes.append(f"{len(numbers)} interfaces: the packets of {named}, which has most, are taken")
     keep = np.flatnonzero(records.interface == chosen)
     keep = keep[np.argsort(records.time_ns[keep], kind="stable")]
-    offset, kind = _network(records, keep, records.interfaces[chosen].link)
-    is_ethernet = records.interfaces[chosen].link == 1
-    return _headers(records, keep, offset, kind, notes, is_ethernet=is_ethernet)
+    link = records.interfaces[chosen].link
+    found = layers.network(Bytes(records, keep), link)
+    if found.tunnels:
+        inside = [f"{count(number, 'packet')} in {name}" for name, number in found.tunnels.most_common()]
+        notes.append(f"{listed(inside, _NAMED)}: the packets inside are read, and frames are counted with all headers")
+    return _headers(records, keep, found, notes, is_ethernet=link == layers.ETHERNET)
 
 
 def _none(notes: list[str]) -> Packets:
@@ -159,48 +102,61 @@ def _none(notes: list[str]) -> Packets:
     )  # fmt: skip
 
 
-def _headers(
-    records: Records, keep: Int64s, offset: Int64s, kind: Int64s, notes: list[str], *, is_ethernet: bool
-) -> Packets:
-    bytes_ = _Bytes(records, keep)
-    is_4, is_6 = kind == _IPV4, kind == _IPV6
-    first = bytes_.one(offset)
-    header = np.where(is_4, (first & 15) * 4, 40)
+def _total(records: Records, keep: Int64s, bytes_: Bytes, offset: Int64s, is_4: Bools) -> Int64s:
+    """Return the lengths of IP packets."""
     left = records.length[keep] - offset
     total = np.where(is_4, bytes_.two(offset + 2), bytes_.two(offset + 4) + 40)
     # segments that the card is to cut have no length, or one that is too long for the field
-    total = np.where((total == np.where(is_4, 0, 40)) | (left > 65_600), left, np.minimum(total, left))
+    return np.where((total == np.where(is_4, 0, 40)) | (left > 65_600), left, np.minimum(total, left))
+
+
+def _headers(records: Records, keep: Int64s, found: layers.Network, notes: list[str], *, is_ethernet: bool) -> Packets:
+    bytes_, offset, kind = Bytes(records, keep), found.offset, found.kind
+    is_4, is_6 = kind == IPV4, kind == IPV6
+    first = bytes_.one(offset)
+    header = np.where(is_4, (first & 15) * 4, 40)
+    total = _total(records, keep, bytes_, offset, is_4)
     service = np.where(is_4, bytes_.one(offset + 1), ((first & 15) << 4) | (bytes_.one(offset + 1) >> 4))
-    protocol = np.where(is_4, bytes_.one(offset + 9), bytes_.one(offset + 6))
+    service = np.where(found.is_marked & (service & 3 > 0), CE, service)
     hops_left = np.where(is_4, bytes_.one(offset + 8), bytes_.one(offset + 7))
     is_first = np.where(is_4, (bytes_.two(offset + 6) & 0x1FFF) == 0, True)
-    upper = offset + header
-    for _ in range(3):
-        extended = is_6 & np.isin(protocol, _EXTENSIONS)
-        following = bytes_.one(upper)
-        upper = np.where(extended, upper + (bytes_.one(upper + 1) + 1) * 8, upper)
-        protocol = np.where(extended, following, protocol)
+    upper, protocol = layers.upper(bytes_, offset, kind)
     whole = records.captured[keep] >= upper + np.where(protocol == TCP, 20, 8)
     good = (is_4 | is_6) & is_first & np.isin(protocol, (TCP, UDP, ICMP, ICMPV6)) & whole & (header >= 20)
+    notes += _left_out(kind, protocol, good | ((is_4 | is_6) & np.isin(protocol, (TCP, UDP, ICMP, ICMPV6))))
     cut = int((good & (protocol == TCP) & (records.captured[keep] < upper + _header(bytes_, upper))).sum())
     if cut:
         said = f"headers of {count(cut, 'packet')} are cut, SACK and timestamps with them"
         notes.append(f"{said}: capture 128 bytes of each or more")
     sources, targets = _addresses(bytes_, offset, is_4)
-    frame = records.length[keep] if is_ethernet else total + _ETHERNET_HEADER
+    outermost = _total(records, keep, bytes_, found.outer, found.outer_kind == IPV4)
+    frame = records.length[keep] if is_ethernet else outermost + _ETHERNET_HEADER
     columns = [keep, upper, protocol, service & 3, hops_left, frame, offset + total, is_4, *sources, *targets]
     keep, upper, protocol, ecn, hops_left, frame, end, is_4, *addresses = (column[good] for column in columns)
     bytes_.kept(good)
     return _transport(records, bytes_, keep, upper, protocol, ecn, hops_left, frame, end, is_4, addresses, notes)
 
 
-def _header(bytes_: _Bytes, upper: Int64s) -> Int64s:
+def _left_out(kind: Int64s, protocol: Int64s, is_read: Bools) -> list[str]:
+    """Return a note on packets that are not TCP, UDP or pings, if there are many; none if there are a few."""
+    others = np.flatnonzero(~is_read)
+    if len(others) < max(1, _LEAST_SHARE * len(kind)):
+        return []
+    codes, counts = np.unique(np.stack((kind[others], protocol[others])), axis=1, return_counts=True)
+    found: Counter[str] = Counter()
+    for (one, upper), number in zip(codes.T.tolist(), counts.tolist(), strict=True):
+        found[layers.payload_name(one, upper)] += number
+    named = [f"{count(number, 'packet')} of {name}" for name, number in found.most_common()]
+    return [f"left out: {listed(named, _NAMED)}"]
+
+
+def _header(bytes_: Bytes, upper: Int64s) -> Int64s:
     """Return the length of TCP's header, with its options."""
     found: Int64s = np.maximum((bytes_.one(upper + 12) >> 4) * 4, 20)
     return found
 
 
-def _addresses(bytes_: _Bytes, offset: Int64s, is_4: Bools) -> tuple[list[Int64s], list[Int64s]]:
+def _addresses(bytes_: Bytes, offset: Int64s, is_4: Bools) -> tuple[list[Int64s], list[Int64s]]:
     """Return source and destination as four words of 32 bits each; IPv4 is in the last."""
 
     def words(of_4: int, of_6: int) -> list[Int64s]:
@@ -211,7 +167,7 @@ def _addresses(bytes_: _Bytes, offset: Int64s, is_4: Bools) -> tuple[list[Int64s
 
 
 def _transport(
-    records: Records, bytes_: _Bytes, keep: Int64s, upper: Int64s, protocol: Int64s, ecn: Int64s,
+    records: Records, bytes_: Bytes, keep: Int64s, upper: Int64s, protocol: Int64s, ecn: Int64s,
     hops_left: Int64s, frame: Int64s, end: Int64s, is_4: Bools, addresses: list[Int64s], notes: list[str],
 ) -> Packets:  # fmt: skip
     tcp, icmp = protocol == TCP, np.isin(protocol, (ICMP, ICMPV6))
@@ -245,7 +201,7 @@ class _Options:
     sacks: Int64s
 
 
-def _options(bytes_: _Bytes, upper: Int64s, header: Int64s, tcp: Bools) -> _Options:
+def _options(bytes_: Bytes, upper: Int64s, header: Int64s, tcp: Bools) -> _Options:
     """Return what the options of all packets say, read side by side: one option of each packet at a time.
 
     Nearly all stacks write timestamps first, after two fillers.
