@@ -207,7 +207,8 @@ fn summary(measures: &Measures, config: &RunConfig, goodput: &[f64], ratios: [Va
         jain: jain(&goodput[..config.flows.len()]),
         convergence: measures.convergence,
         convergence_cumulative: measures.convergence_cumulative,
-        retransmissions: measures.results.iter().map(|flow| flow.sender.retransmissions).sum(),
+        // the sum of what one flow does not tell is not known
+        retransmissions: measures.results.iter().fold(0, |sum: u64, flow| sum.saturating_add(flow.retransmissions())),
         short_flows: [measures.short_flows.seen, measures.short_flows.kept()],
         events,
         delays_ms: delays.figures_ms(),
