@@ -1,5 +1,7 @@
 """Controls as plugins do what registered ones do: pacing, windows, and what they tell of their model."""
 
+import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -134,3 +136,54 @@ def test_a_model_is_traced_and_what_it_does_not_tell_is_not_known(language: str,
     assert set(told["pacing_gain"]) == {1.25} and set(told["full_bw_reached"]) == {1}
     for name in ("bw_mbit", "inflight_bdp", "cwnd_gain", "min_rtt_ms", "inflight_longterm", "ecn_alpha"):
         assert told[name].is_nan().all(), name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_check_bbr_takes_plugins_and_judges_by_what_they_tell(language: str, tmp_path: Path, command: Command) -> None:
+    path = control(tmp_path, language, "both")
+    line = ("check", "bbr", "--cc", f'{{ plugin = "{path}", rate = "9Mbit" }}', "--rate", "10Mbit", "--rtt", "20ms")
+    done = command(*line, "--case", "1", "--json")
+    assert done.returncode in (1, 3) and not done.stderr.startswith("a fault"), done.stderr
+    (one,) = json.loads(done.stdout)["results"]
+    assert re.fullmatch(r"held@[0-9a-f]{6}\(rate=9Mbit\)", one["control"])
+    # it says that it is in STARTUP and leaves it, and nothing of its bounds
+    checks = {check["what"]: check["held"] for check in one["checks"]}
+    assert checks["startup"] and checks["startup ends"], checks
+    # in several processes, too
+    many = command(*line[:5], "10Mbit", "--rate", "20Mbit", *line[6:], "--case", "1", "--jobs", "2", "--json")
+    assert [each["control"] for each in json.loads(many.stdout)["results"]] == [one["control"]] * 2
+
+
+def test_check_bbr_says_of_a_plugin_without_states_that_it_has_none(tmp_path: Path, command: Command) -> None:
+    path = control(tmp_path, "python", "both")
+    path.write_text(path.read_text().replace("def model(", "def other("))
+    done = command(
+        "check", "bbr", "--cc", f'{{ plugin = "{path}" }}', "--rate", "10Mbit", "--rtt", "20ms", "--case", "1"
+    )
+    assert done.returncode == 3 and "the control reports no states" in done.stdout
+
+
+def test_check_bbr_says_how_a_plugin_fails(tmp_path: Path, command: Command) -> None:
+    path = control(tmp_path, "python", "both", "raise OSError('no disk')")
+    done = command(
+        "check", "bbr", "--cc", f'{{ plugin = "{path}" }}', "--rate", "10Mbit", "--rtt", "20ms", "--case", "1"
+    )
+    assert done.returncode == 1 and "OSError: no disk" in done.stdout
+    done = command("check", "bbr", "--cc", '{ plugin = "./nothing.so" }')
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "--cc: plugin: " in done.stderr, done.stderr
+
+
+def test_names_of_states_and_keys_of_a_model_are_checked(tmp_path: Path) -> None:
+    path = control(tmp_path, "python", "both")
+    text = path.read_text()
+    for before, after, said in [
+        ('"round":', '"rounds":', 'model() has the key "rounds"; allowed: state, round, '),
+        ('"startup"', '"start up"', 'model() tells the state "start up"; allowed: '),
+        ('"max_bw": self.rate', '"max_bw": -1', "model() tells max_bw -1; allowed: a whole number, 0 or more"),
+        ('"state": state', '"state": None', "model() tells no state; allowed: a dict with state, or None"),
+    ]:
+        assert before in text
+        path.write_text(text.replace(before, after))
+        with pytest.raises(RuntimeError) as caught:
+            run({"plugin": str(path)}, record={"trace": "10ms"})
+        assert said in str(caught.value)

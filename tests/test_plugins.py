@@ -110,7 +110,7 @@ def test_a_new_stack_is_the_same_in_c_and_rust_and_is_checked_as_others(
         path = libraries[project.STACK, language]
         trust.trust(path.parent)
         flows = [{"stack": str(path), "base_rtt": "20ms"}, {"cc": "cubic", "base_rtt": "20ms"}]
-        flows = dumbbell.run({"duration": "5s", "bottleneck": {"rate": "20Mbit"}, "flows": flows}).flows
+        flows = dumbbell.run({"duration": "5s", "bottleneck": {"rate": "20Mbit", "aqm": "pfifo"}, "flows": flows}).flows
         assert flows["cc"].to_list() == ["one-window-aimd", "cubic"] and min(flows["goodput_mbit"]) > 1
         # what it tells is there, and what it does not tell is missing
         assert flows["loss_reductions"][0] >= 0 and flows["probes"].to_list()[0] is None
@@ -155,7 +155,7 @@ def test_a_trial_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     heard: list[int] = []
     monkeypatch.setattr(process, "TRY_HANG_S", 20.0)
     found = process.tried(path, 1, 100, 4, gets_on_s=20.0, doing=heard.append)
-    assert found == (100, 4) and len(heard) > 3 and heard == sorted(heard) and heard[-1] <= 104
+    assert found == (100, 4) and heard and heard == sorted(heard) and 0 < heard[-1] <= 104
 
 
 def test_code_is_loaded_only_if_its_folder_is_trusted(tmp_path: Path, command: Command) -> None:

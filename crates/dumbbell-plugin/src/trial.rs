@@ -71,9 +71,6 @@ impl Watch {
 /// One line: what went wrong, and where.
 pub fn try_out(plugin: &Plugin, seed: u64, sequences: u32, runs: u32, watch: &Watch) -> Result<Tried, String> {
     let mut tried = Tried::default();
-    if let Some(what) = plugin.without_effect() {
-        return Err(what.to_owned());
-    }
     if matches!(plugin.make(), Make::Queue(_)) {
         for number in 0..sequences {
             watch.begin(number, "sequence", seed, None);
@@ -97,7 +94,8 @@ pub fn try_out(plugin: &Plugin, seed: u64, sequences: u32, runs: u32, watch: &Wa
         tried.runs += 1;
         watch.end();
     }
-    Ok(tried)
+    // the least of all mistakes comes last
+    plugin.without_effect().map_or(Ok(tried), |what| Err(what.to_owned()))
 }
 
 /// Values of parameters of a queue or control: the defaults half of the time, else each anywhere in its range.
