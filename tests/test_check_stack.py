@@ -23,7 +23,7 @@ from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED, Check, Verdict
 from dumbbell.check.stack import against, report
 from dumbbell.check.stack.cases import CASES, GROUPS
 from dumbbell.check.stack.measured import Flow, Link, Outcome, Run
-from dumbbell.check.stack.model import DIFFERS, Scene, Seen
+from dumbbell.check.stack.model import CLOSED, CRASHED, DIFFERS, HUNG, Scene, Seen
 from dumbbell.check.stack.suite import STACK, Report, Result, Subject
 from dumbbell.errors import InputError
 from dumbbell.experiment.file import parse
@@ -63,7 +63,7 @@ def test_every_case_fails_on_a_connection_that_is_closed_and_on_a_crash(case: st
     flows = [flow(closed="out of paper", closed_after=1.5)] * 3
     assert judged(case, outcome(*flows)).reason == "closed after 1.5 s: out of paper (the connection stays open)"
     said = judged(case, Outcome(error="the child ended by signal 11"))
-    assert (said.result, said.reason) == (FAILED, "the child ended by signal 11 (the stack runs)")
+    assert (said.result, said.reason) == (CRASHED, "the child ended by signal 11 (the stack runs)")
 
 
 @pytest.mark.parametrize("case", [key for key, one in CASES.items() if one.tcp])

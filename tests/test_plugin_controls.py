@@ -1,5 +1,7 @@
-"""Controls as plugins do what the same control does that is registered: pacing, windows, and what they tell of their model."""
+"""Controls as plugins do what registered ones do: pacing, windows, and what they tell of their model."""
 
+import json
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -12,104 +14,20 @@ from conftest import Command
 from dumbbell import _native
 from dumbbell.experiment.plugins import project, trust
 
-C = """
-#include "dumbbell.h"
-#include <stdlib.h>
-typedef struct { double rate; } state;
-static void *create(uint64_t seed, uint64_t flow, const double *params) {
-  state *self = malloc(sizeof *self);
-  if (self) self->rate = params[0] / 8;
-  return self;
-}
-static void hold(void *this, dumbbell_steer *steer) {
-  steer->cwnd = 1u << 30;
-  @RATE@
-}
-static void init(void *this, const dumbbell_conn *conn, dumbbell_steer *steer) { hold(this, steer); }
-static void cong_avoid(void *this, const dumbbell_conn *conn, dumbbell_steer *steer, uint32_t acked) { hold(this, steer); }
-static void cong_control(void *this, const dumbbell_conn *conn, dumbbell_steer *steer, const dumbbell_sample *sample) { hold(this, steer); }
-static void set_state(void *this, const dumbbell_conn *conn, dumbbell_steer *steer, uint32_t state) { hold(this, steer); }
-static uint32_t ssthresh(void *this, const dumbbell_conn *conn, const dumbbell_steer *steer, uint32_t by) { return steer->ssthresh; }
-static void model(const void *this, const dumbbell_conn *conn, dumbbell_model *model) {
-  model->state = conn->delivered < 100 ? "startup" : "probe_cruise";
-  model->round = conn->delivered / 10;
-  model->max_bw = (uint64_t)((const state *)this)->rate;
-  model->pacing_gain = 1.25;
-  model->full_bw_reached = 1;
-}
-static const dumbbell_param params[] = {{"rate", DUMBBELL_RATE, 8e6, 1e3, 1e12, "", "Pacing rate."}};
-static const dumbbell_control control = {.by = @BY@, .codepoint = DUMBBELL_ECT0, .create = create, .destroy = free, .init = init,
-  .cong_avoid = cong_avoid, .ssthresh = ssthresh, .cong_control = @BY@ == 2 ? cong_control : NULL, .set_state = set_state, .model = model};
-static const dumbbell_plugin plugin = {DUMBBELL_ABI, 1, "held", "A rate", "a test", params, NULL, &control, NULL};
-const dumbbell_plugin *dumbbell_describe(void) { return &plugin; }
-"""
-RUST = """
-mod dumbbell;
-use dumbbell::{export_control, Conn, Control, Kind, Model, Param, Sample, Steer};
-use std::ffi::CStr;
-struct Held(u64);
-impl Held {
-    fn hold(&self, steer: &mut Steer) {
-        steer.cwnd = 1 << 30;
-        @RATE@
-    }
-}
-impl Control for Held {
-    const NAME: &'static str = "held";
-    const TITLE: &'static str = "A rate";
-    const SOURCE: &'static str = "a test";
-    const BY: u32 = @BY@;
-    const PARAMS: &'static [Param] =
-        &[Param { name: "rate", kind: Kind::Rate, value: 8e6, min: 1e3, max: 1e12, unit: "", doc: "Pacing rate." }];
-    fn new(_seed: u64, _flow: u64, params: &[f64]) -> Held { Held(params[0] as u64 / 8) }
-    fn init(&mut self, _: &Conn, steer: &mut Steer) { self.hold(steer) }
-    fn cong_avoid(&mut self, _: &Conn, steer: &mut Steer, _: u32) { self.hold(steer) }
-    fn cong_control(&mut self, _: &Conn, steer: &mut Steer, _: &Sample) { self.hold(steer) }
-    fn set_state(&mut self, _: &Conn, steer: &mut Steer, _: u32) { self.hold(steer) }
-    fn ssthresh(&mut self, _: &Conn, steer: &Steer, _: u32) -> u32 { steer.ssthresh }
-    fn model(&self, conn: &Conn, model: &mut Model) -> Option<&'static CStr> {
-        model.round = conn.delivered / 10;
-        model.max_bw = self.0;
-        model.pacing_gain = 1.25;
-        model.full_bw_reached = 1;
-        Some(if conn.delivered < 100 { c"startup" } else { c"probe_cruise" })
-    }
-}
-export_control!(Held);
-"""
-PYTHON = """
-class Held:
-    kind, name, title, source, by = "control", "held", "A rate", "a test", "@WORD@"
-    params = {"rate": {"kind": "rate", "default": 8_000_000, "min": 1000, "max": 10**12}}
-
-    def __init__(self, params, seed, flow):
-        self.rate = params["rate"] // 8
-
-    def hold(self, conn, steer, *rest):
-        steer.cwnd = 1 << 30
-        @RATE@
-
-    init = cong_avoid = cong_control = set_state = hold
-
-    def ssthresh(self, conn, steer, by):
-        return steer.ssthresh
-
-    def model(self, conn):
-        state = "startup" if conn.delivered < 100 else "probe_cruise"
-        return {"state": state, "round": conn.delivered // 10, "max_bw": self.rate, "pacing_gain": 1.25, "full_bw_reached": True}
-
-
-plugin = Held
-"""
+HELD = Path(__file__).parent / "held"
 LANGUAGES = ("c", "rust", "python")
-SETS = {"c": "steer->pacing_rate = (uint64_t)((state *)this)->rate;", "rust": "steer.pacing_rate = self.0;", "python": "steer.pacing_rate = self.rate"}
+SETS = {
+    "c": "steer->pacing_rate = (uint64_t)((state *)this)->rate;",
+    "rust": "steer.pacing_rate = self.0;",
+    "python": "steer.pacing_rate = self.rate",
+}
 BY = ("window", "rate", "both")
 
 
 def control(folder: Path, language: str, by: str, sets: str | None = None) -> Path:
     """Build a control that holds a pacing rate; `sets` stands in place of the line that sets it."""
     folder.mkdir(parents=True, exist_ok=True)
-    text = {"c": C, "rust": RUST, "python": PYTHON}[language]
+    text = (HELD / {"c": "held.c.in", "rust": "held.rs.in", "python": "held.py.in"}[language]).read_text()
     text = text.replace("@RATE@", SETS[language] if sets is None else sets)
     text = text.replace("@BY@", str(BY.index(by))).replace("@WORD@", by)
     trust.trust(folder)
@@ -133,7 +51,9 @@ def control(folder: Path, language: str, by: str, sets: str | None = None) -> Pa
 
 def run(cc: Any, **more: Any) -> dumbbell.Results:
     bottleneck = {"rate": "20Mbit", "aqm": "codel"}
-    return dumbbell.run({"duration": "10s", "bottleneck": bottleneck, "flows": [{"cc": cc, "base_rtt": "40ms"}], **more})
+    return dumbbell.run(
+        {"duration": "10s", "bottleneck": bottleneck, "flows": [{"cc": cc, "base_rtt": "40ms"}], **more}
+    )
 
 
 def measured(found: dumbbell.Results) -> list[dict[str, Any]]:
@@ -191,7 +111,9 @@ def test_what_a_control_must_not_set_ends_the_run_and_the_test_in_a_line(
 
 def test_windows_that_functions_return_are_looked_at_too(tmp_path: Path) -> None:
     path = control(tmp_path, "python", "window", "pass")
-    path.write_text(path.read_text().replace("return steer.ssthresh", "return steer.cwnd - 2**31").replace("1 << 30", "900"))
+    path.write_text(
+        path.read_text().replace("return steer.ssthresh", "return steer.cwnd - 2**31").replace("1 << 30", "900")
+    )
     with pytest.raises(RuntimeError, match=r"ssthresh\(\) returned -\d+; allowed: 1 to 2147483647 segments"):
         run({"plugin": str(path)})
 
@@ -214,3 +136,54 @@ def test_a_model_is_traced_and_what_it_does_not_tell_is_not_known(language: str,
     assert set(told["pacing_gain"]) == {1.25} and set(told["full_bw_reached"]) == {1}
     for name in ("bw_mbit", "inflight_bdp", "cwnd_gain", "min_rtt_ms", "inflight_longterm", "ecn_alpha"):
         assert told[name].is_nan().all(), name
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_check_bbr_takes_plugins_and_judges_by_what_they_tell(language: str, tmp_path: Path, command: Command) -> None:
+    path = control(tmp_path, language, "both")
+    line = ("check", "bbr", "--cc", f'{{ plugin = "{path}", rate = "9Mbit" }}', "--rate", "10Mbit", "--rtt", "20ms")
+    done = command(*line, "--case", "1", "--json")
+    assert done.returncode in (1, 3) and not done.stderr.startswith("a fault"), done.stderr
+    (one,) = json.loads(done.stdout)["results"]
+    assert re.fullmatch(r"held@[0-9a-f]{6}\(rate=9Mbit\)", one["control"])
+    # it says that it is in STARTUP and leaves it, and nothing of its bounds
+    checks = {check["what"]: check["held"] for check in one["checks"]}
+    assert checks["startup"] and checks["startup ends"], checks
+    # in several processes, too
+    many = command(*line[:5], "10Mbit", "--rate", "20Mbit", *line[6:], "--case", "1", "--jobs", "2", "--json")
+    assert [each["control"] for each in json.loads(many.stdout)["results"]] == [one["control"]] * 2
+
+
+def test_check_bbr_says_of_a_plugin_without_states_that_it_has_none(tmp_path: Path, command: Command) -> None:
+    path = control(tmp_path, "python", "both")
+    path.write_text(path.read_text().replace("def model(", "def other("))
+    done = command(
+        "check", "bbr", "--cc", f'{{ plugin = "{path}" }}', "--rate", "10Mbit", "--rtt", "20ms", "--case", "1"
+    )
+    assert done.returncode == 3 and "the control reports no states" in done.stdout
+
+
+def test_check_bbr_says_how_a_plugin_fails(tmp_path: Path, command: Command) -> None:
+    path = control(tmp_path, "python", "both", "raise OSError('no disk')")
+    done = command(
+        "check", "bbr", "--cc", f'{{ plugin = "{path}" }}', "--rate", "10Mbit", "--rtt", "20ms", "--case", "1"
+    )
+    assert done.returncode == 1 and "OSError: no disk" in done.stdout
+    done = command("check", "bbr", "--cc", '{ plugin = "./nothing.so" }')
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and "--cc: plugin: " in done.stderr, done.stderr
+
+
+def test_names_of_states_and_keys_of_a_model_are_checked(tmp_path: Path) -> None:
+    path = control(tmp_path, "python", "both")
+    text = path.read_text()
+    for before, after, said in [
+        ('"round":', '"rounds":', 'model() has the key "rounds"; allowed: state, round, '),
+        ('"startup"', '"start up"', 'model() tells the state "start up"; allowed: '),
+        ('"max_bw": self.rate', '"max_bw": -1', "model() tells max_bw -1; allowed: a whole number, 0 or more"),
+        ('"state": state', '"state": None', "model() tells no state; allowed: a dict with state, or None"),
+    ]:
+        assert before in text
+        path.write_text(text.replace(before, after))
+        with pytest.raises(RuntimeError) as caught:
+            run({"plugin": str(path)}, record={"trace": "10ms"})
+        assert said in str(caught.value)

@@ -1,5 +1,6 @@
 """Plugins: what they need to be loaded, what they may do, and how what they must not do is told."""
 
+import re
 import shutil
 import signal
 import subprocess
@@ -23,7 +24,7 @@ BUILD = {
     "c": "cc -std=c11 -O1 -shared -fPIC",
     "rust": "rustc --edition 2021 --crate-type cdylib -C panic=abort -C opt-level=0",
 }
-NAMES = {"queue": "step-mark", "control": "two-aimd"}
+NAMES = {"queue": "step-mark", "control": "two-aimd", "stack": "one-window"}
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +59,9 @@ def libraries(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str],
         (kind, language): built(tmp_path_factory.mktemp(f"{kind}-{language}"), kind, language)
         for kind in project.KINDS
         for language in project.LANGUAGES
+    } | {
+        (project.STACK, language): built(tmp_path_factory.mktemp(f"stack-{language}"), project.STACK, language)
+        for language in project.OF_STACKS
     }
 
 
@@ -96,6 +100,62 @@ def test_templates_are_short_and_stand_their_test(
         assert done.returncode == 0, done.stderr
         told = "20 sequences of operations and 4 runs" if kind == "queue" else "4 runs"
         assert done.stdout == f"{NAMES[kind]}: {told} tried, nothing wrong\n"
+
+
+def test_a_new_stack_is_the_same_in_c_and_rust_and_is_checked_as_others(
+    libraries: dict[tuple[str, str], Path], command: Command
+) -> None:
+    found = []
+    for language in project.OF_STACKS:
+        path = libraries[project.STACK, language]
+        trust.trust(path.parent)
+        flows = [{"stack": str(path), "base_rtt": "20ms"}, {"cc": "cubic", "base_rtt": "20ms"}]
+        flows = dumbbell.run({"duration": "5s", "bottleneck": {"rate": "20Mbit", "aqm": "pfifo"}, "flows": flows}).flows
+        assert flows["cc"].to_list() == ["one-window-aimd", "cubic"] and min(flows["goodput_mbit"]) > 1
+        # what it tells is there, and what it does not tell is missing
+        assert flows["loss_reductions"][0] >= 0 and flows["probes"].to_list()[0] is None
+        found.append(flows.drop("key").fill_nan(None).to_dicts())
+        done = command("plugin", "test", path, "--runs", "4")
+        assert done.returncode == 0 and done.stdout == "one-window: 4 runs tried, nothing wrong\n", done.stderr
+        checked = command("check", "stack", path, "--case", "loss", "--seeds", "1")
+        assert checked.returncode in (0, 1) and "one-window" in checked.stdout, checked.stderr
+    assert found[0] == found[1]
+    done = command("plugin", "new", "stack", "mine", "--language", "python")
+    assert done.returncode == 2 and "unknown language" in done.stderr and "c or rust" in done.stderr
+
+
+def test_what_has_no_effect_is_found_by_the_test(tmp_path: Path, command: Command) -> None:
+    changes = [("c", ".cong_avoid = cong_avoid", ".cong_avoid = cong_avoid, .rate_samples = 1")]
+    changes.append(("python", 'by = "window"', 'by = "window"\n    rate_samples = True'))
+    for number, (language, before, after) in enumerate(changes):
+        path = built(tmp_path / str(number), "control", language, (before, after))
+        done = command("plugin", "test", path, "--runs", "1")
+        assert done.returncode == 2 and "it has rate_samples, which has no effect" in done.stderr, done.stderr
+
+
+def test_a_hang_is_found_in_seconds_and_the_run_is_named(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # only from the third simulated second on, so that only long runs hang
+    change = ("if not conn.cwnd_limited:", "while conn.now > 2 * 10**9: pass\n        if not conn.cwnd_limited:")
+    path = built(tmp_path, "control", "python", change)
+    monkeypatch.setenv("DUMBBELL_PLUGIN_HANG_S", "1")
+    began = time.monotonic()
+    done = command("plugin", "test", path)
+    assert time.monotonic() - began < 60
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+    told = r"run \d+ of seed 1: the plugin hangs: nothing happened for 1 s; its configuration: \{.*\}; it needs"
+    assert re.search(told, done.stderr), done.stderr
+    # and the option comes before the variable
+    assert "nothing happened for 0.5 s" in command("plugin", "test", path, "--within", "0.5").stderr
+
+
+def test_a_trial_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = built(tmp_path, "queue", "python")
+    heard: list[int] = []
+    monkeypatch.setattr(process, "TRY_HANG_S", 20.0)
+    found = process.tried(path, 1, 100, 4, gets_on_s=20.0, doing=heard.append)
+    assert found == (100, 4) and heard and heard == sorted(heard) and 0 < heard[-1] <= 104
 
 
 def test_code_is_loaded_only_if_its_folder_is_trusted(tmp_path: Path, command: Command) -> None:

@@ -382,6 +382,14 @@ class Failed(InputError):
         return f"{self.found}; it needs {self.allowed}"
 
 
+class Implausible(InputError):
+    """Values that contradict each other or the path; `allowed` is what may be wrong."""
+
+    def sentence(self, key: str) -> str:
+        """`trace.qlog: time: a round trip takes 40.1 s by the clock …; times look like us, read as ms`."""
+        return f"{self.found}; {self.allowed}"
+
+
 class InUse(InputError):
     """Something that another process uses."""
 

@@ -59,13 +59,13 @@ pub struct Told {
     /// Bytes of a datagram that carries as much as one can: windows are shown in these.
     pub segment: u64,
     /// Packets that the sender took for lost.
-    pub lost: u64,
+    pub lost: Option<u64>,
     /// Those of them that had arrived.
     pub spurious: Option<u64>,
     /// Reductions of the window.
-    pub reductions: u64,
+    pub reductions: Option<u64>,
     /// Probe timeouts.
-    pub probes: u64,
+    pub probes: Option<u64>,
     /// CE marks that the receiver reported.
     pub ce: Option<u64>,
 }

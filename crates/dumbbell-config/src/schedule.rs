@@ -32,7 +32,7 @@ impl Schedule {
         let mut web = Vec::new();
         for (index, one) in config.web.iter().enumerate() {
             let ahead = Time(one.params.base_rtt.0 / 2);
-            let (mut process, mut at) = WebProcess::new(config, one, index, 0, 0);
+            let (mut process, mut at) = WebProcess::new(config, one, index);
             while at != Time::NEVER {
                 web.push((at, Arrival { process: index, at: at - ahead, size: process.size() }));
                 at = process.after(at);

@@ -16,15 +16,11 @@ pub struct WebProcess {
     /// No flow arrives from then on, on the engine's clock.
     until: Time,
     key: FlowKey,
-    /// Class of its flows.
-    pub class: u16,
-    /// Line of their acknowledgements.
-    pub line: u32,
 }
 
 impl WebProcess {
-    /// Process number `index` of `config`; its flows are of `class` and in `line`. Returns it with the time of its first arrival.
-    pub fn new(config: &RunConfig, web: &WebConfig, index: usize, class: u16, line: u32) -> (WebProcess, Time) {
+    /// Process number `index` of `config`. Returns it with the time of its first arrival.
+    pub fn new(config: &RunConfig, web: &WebConfig, index: usize) -> (WebProcess, Time) {
         let (seed, params) = (config.run.seed, &web.params);
         let ahead = Time(params.base_rtt.0 / 2);
         let start = web.start.draw(seed, "web start", index);
@@ -37,8 +33,6 @@ impl WebProcess {
             size_rng: Rng::stream(seed, "web sizes", index as u64),
             until: end.saturating_add(ahead),
             key: FlowKey { src_host: params.src_host, dst_host: params.dst_host, ports: 0, dscp: params.dscp },
-            class,
-            line,
         };
         let first = process.after(start + ahead);
         (process, first)

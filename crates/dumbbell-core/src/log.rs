@@ -206,7 +206,7 @@ pub struct Belief<'a> {
     /// Smallest RTT.
     pub min_rtt: Option<Time>,
     /// Packets that it took for lost so far.
-    pub lost: u64,
+    pub lost: Option<u64>,
     /// All the rest, of TCP.
     pub tcp: Option<&'a Sender>,
 }

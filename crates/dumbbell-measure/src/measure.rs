@@ -3,6 +3,7 @@
 use crate::columns::{QueueSeriesRow, QueueStatesRow, SeriesRow};
 use crate::hop_log::HopLog;
 use crate::short_flows::ShortFlows;
+use crate::table::UNTOLD;
 use crate::together::Together;
 use crate::trace::Trace;
 use crate::transit::{Fate, Transit};
@@ -52,6 +53,12 @@ impl Samples {
 /// What there is of a stack's flow in addition.
 #[derive(Clone, Debug, Default)]
 pub struct OfStack {
+    /// Packets that it took for lost, if it tells.
+    pub lost: Option<u64>,
+    /// Probe timeouts, if it tells.
+    pub probes: Option<u64>,
+    /// Reductions of its window, if it tells.
+    pub reductions: Option<u64>,
     /// Packets that it took for lost and that had arrived, if it tells.
     pub spurious: Option<u64>,
     /// CE marks that the receiver reported, if it tells.
@@ -110,6 +117,16 @@ impl FlowResult {
         self.stack.as_deref().and_then(count).map_or(f64::NAN, |count| count as f64)
     }
 
+    /// A count of the sender: of a stack what it tells, [`UNTOLD`] if it does not.
+    pub fn counted(&self, of_sender: u64, of_stack: impl Fn(&OfStack) -> Option<u64>) -> u64 {
+        self.stack.as_deref().map_or(of_sender, |stack| of_stack(stack).unwrap_or(UNTOLD))
+    }
+
+    /// Packets that its sender sent again, or, of a stack, took for lost.
+    pub fn retransmissions(&self) -> u64 {
+        self.counted(self.sender.retransmissions, |of| of.lost)
+    }
+
     /// Why a stack closed it before its end, and when, from its start.
     pub fn closed(&self) -> Option<(&str, Time)> {
         self.stack.as_ref()?.closed.as_ref().map(|(why, at)| (why.as_str(), *at))
@@ -132,7 +149,14 @@ impl FlowResult {
             stack: self.stack.map(|of| {
                 let earlier = before.stack.as_deref().cloned().unwrap_or_default();
                 let since = |now: Option<u64>, then: Option<u64>| now.map(|now| now - then.unwrap_or(0));
-                Box::new(OfStack { spurious: since(of.spurious, earlier.spurious), ce: since(of.ce, earlier.ce), ..*of })
+                Box::new(OfStack {
+                    lost: since(of.lost, earlier.lost),
+                    probes: since(of.probes, earlier.probes),
+                    reductions: since(of.reductions, earlier.reductions),
+                    spurious: since(of.spurious, earlier.spurious),
+                    ce: since(of.ce, earlier.ce),
+                    ..*of
+                })
             }),
             ..self
         }
@@ -275,7 +299,7 @@ pub struct SeenTcp {
     pub ssthresh: u32,
     /// Segments.
     pub in_flight: u32,
-    /// Since the start.
+    /// Since the start; [`UNTOLD`] if nobody tells.
     pub retransmissions: u64,
 }
 
@@ -382,7 +406,10 @@ impl Measures {
                 cwnd,
                 ssthresh,
                 in_flight,
-                retransmissions: retransmissions - before.retransmissions,
+                retransmissions: match retransmissions {
+                    UNTOLD => UNTOLD,
+                    told => told.saturating_sub(before.retransmissions),
+                },
                 rtt_ms: answered.mean_ms_since(before.answered),
             });
             *before = Before { payload, retransmissions, answered };

@@ -219,7 +219,8 @@ fn summary(
         common_s: common.filter(|_| !config.flows.is_empty()).map(|common| common.seconds),
         convergence: measures.together.convergence,
         convergence_cumulative: measures.together.convergence_cumulative,
-        retransmissions: measures.results.iter().map(|flow| flow.sender.retransmissions).sum(),
+        // the sum of what one flow does not tell is not known
+        retransmissions: measures.results.iter().fold(0, |sum: u64, flow| sum.saturating_add(flow.retransmissions())),
         short_flows: [measures.short_flows.seen, measures.short_flows.kept()],
         events,
         fate,

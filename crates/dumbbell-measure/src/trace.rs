@@ -2,7 +2,7 @@
 //! A stack has no states that are known here: it has a row per interval of what it tells.
 
 use crate::columns::{self, TraceRow};
-use crate::table::Table;
+use crate::table::{Table, UNTOLD};
 use dumbbell_config::protocol::Told;
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::tcp::sender::Sender;
@@ -91,8 +91,14 @@ impl Trace {
             in_flight: segments(told.in_flight),
             delivered: told.received / told.segment.max(1),
             delivered_ce: told.ce.unwrap_or(0),
-            lost: told.lost,
-            stats: SenderStats { sent, retransmissions: told.lost, timeouts: told.probes, ..SenderStats::default() },
+            lost: told.lost.unwrap_or(UNTOLD),
+            stats: SenderStats {
+                sent,
+                retransmissions: told.lost.unwrap_or(UNTOLD),
+                timeouts: told.probes.unwrap_or(UNTOLD),
+                loss_reductions: told.reductions.unwrap_or(UNTOLD),
+                ..SenderStats::default()
+            },
             is_app_limited: false,
             backlog_bytes: backlog(),
         });

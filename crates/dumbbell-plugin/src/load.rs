@@ -160,6 +160,8 @@ pub struct Plugin {
     source: String,
     params: Arc<[Declared]>,
     make: Make,
+    /// What it has and nobody calls or reads.
+    without_effect: Option<String>,
 }
 
 /// A string of the library.
@@ -303,7 +305,24 @@ impl Plugin {
             (None, None, None) => return Err(bad("queue, control and stack are NULL; allowed: one of them")),
             _ => return Err(bad("it has several of queue, control and stack; allowed: one of them")),
         };
-        Plugin::new(name, title, source, params, make)
+        let mut plugin = Plugin::new(name, title, source, params, make)?;
+        // SAFETY: the condition above
+        if let Some(control) = unsafe { described.control.as_ref() }.filter(|control| control.by != 2) {
+            let hooks = [("cong_control()", control.cong_control.is_some()), ("rate_samples", control.rate_samples != 0)];
+            plugin.note_without_effect(hooks, "DUMBBELL_BY_BOTH");
+        }
+        Ok(plugin)
+    }
+
+    /// Notes the first of these that is there: it counts only with `both`, and the control has another way.
+    pub fn note_without_effect(&mut self, hooks: [(&str, bool); 2], both: &str) {
+        let found = hooks.iter().find(|(_, is_there)| *is_there);
+        self.without_effect = found.map(|(name, _)| format!("it has {name}, which has no effect; allowed: only with {both}"));
+    }
+
+    /// What it has and nobody calls or reads, in a line.
+    pub fn without_effect(&self) -> Option<&str> {
+        self.without_effect.as_deref()
     }
 
     /// A plugin of other origin than a library.
@@ -324,7 +343,7 @@ impl Plugin {
         {
             return Err(bad(format!("two parameters {}", twice.1.name)));
         }
-        Ok(Plugin { name: name.into(), title, source, params: params.into(), make })
+        Ok(Plugin { name: name.into(), title, source, params: params.into(), make, without_effect: None })
     }
 
     /// Its name in tables.

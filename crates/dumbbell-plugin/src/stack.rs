@@ -328,12 +328,11 @@ impl Protocol for Stack {
 
     fn told(&self) -> Option<Told> {
         let known = |value: u64| Some(value).filter(|&value| value != u64::MAX);
-        let count = |value| known(value).unwrap_or(0);
         let stats = self.stats();
         let abi::StackStats { received, cwnd, ssthresh, in_flight, rtt, min_rtt, lost, spurious, .. } = stats;
         let abi::StackStats { congestion_events, ce, timeouts, pacing_rate, .. } = stats;
         Some(Told {
-            received: count(received),
+            received: known(received).unwrap_or(0),
             srtt: known(rtt).map(Time),
             min_rtt: known(min_rtt).map(Time),
             cwnd: known(cwnd),
@@ -341,10 +340,10 @@ impl Protocol for Stack {
             in_flight: known(in_flight),
             pacing_rate: known(pacing_rate),
             segment: u64::from(self.payload),
-            lost: count(lost),
+            lost: known(lost),
             spurious: known(spurious),
-            reductions: count(congestion_events),
-            probes: count(timeouts),
+            reductions: known(congestion_events),
+            probes: known(timeouts),
             ce: known(ce),
         })
     }

@@ -9,7 +9,9 @@ use dumbbell_core::units::{Rate, Time};
 use dumbbell_sim::additions::{Additions, Fault};
 use dumbbell_sim::RunError;
 use serde_json::{json, Map, Value};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::fmt::Write;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What was tried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,32 +22,80 @@ pub struct Tried {
     pub runs: u32,
 }
 
-/// Tries `plugin` in `sequences` sequences of operations, if it is a queue discipline, and in `runs` runs, all drawn from `seed`.
+/// How far a trial has come, for who watches it from another thread.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// Sequences and runs that are done.
+    done: AtomicU64,
+    /// Simulated time of the run that is being made, ns.
+    simulated: Arc<AtomicU64>,
+    doing: Mutex<String>,
+}
+
+impl Watch {
+    /// Sequences and runs that are done.
+    pub fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
+    /// Simulated time of the run that is being made, ns.
+    pub fn simulated(&self) -> u64 {
+        self.simulated.load(Ordering::Relaxed)
+    }
+
+    /// What is being done, in words.
+    pub fn doing(&self) -> String {
+        self.doing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn begin(&self, number: u32, what: &str, seed: u64, config: Option<&Value>) {
+        let mut doing = self.doing.lock().unwrap_or_else(PoisonError::into_inner);
+        doing.clear();
+        // a String takes everything
+        let _ = write!(doing, "{what} {number} of seed {seed}");
+        if let Some(config) = config {
+            let _ = write!(doing, "; its configuration: {config}");
+        }
+        self.simulated.store(0, Ordering::Relaxed);
+    }
+
+    fn end(&self) {
+        self.done.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Tries `plugin` in `sequences` sequences of operations, if it is a queue discipline, and in `runs` runs, all drawn from `seed`. `watch` is told how
+/// far it has come.
 ///
 /// # Errors
 /// One line: what went wrong, and where.
-pub fn try_out(plugin: &Plugin, seed: u64, sequences: u32, runs: u32) -> Result<Tried, String> {
+pub fn try_out(plugin: &Plugin, seed: u64, sequences: u32, runs: u32, watch: &Watch) -> Result<Tried, String> {
     let mut tried = Tried::default();
     if matches!(plugin.make(), Make::Queue(_)) {
         for number in 0..sequences {
+            watch.begin(number, "sequence", seed, None);
             let place = |what: String| format!("sequence {number} of seed {seed}: {what}");
             let first = sequence(plugin, seed, number).map_err(place)?;
             if first != sequence(plugin, seed, number).map_err(place)? {
                 return Err(place("the same operations gave another result the second time".to_owned()));
             }
             tried.sequences += 1;
+            watch.end();
         }
     }
     for number in 0..runs {
         let config = configuration(plugin, seed, number);
+        watch.begin(number, "run", seed, Some(&config));
         let place = |what: String| format!("run {number} of seed {seed}: {what}; its configuration: {config}");
-        let first = run(plugin, &config).map_err(place)?;
-        if first != run(plugin, &config).map_err(place)? {
+        let first = run(plugin, &config, watch).map_err(place)?;
+        if first != run(plugin, &config, watch).map_err(place)? {
             return Err(place("the same run gave another result the second time".to_owned()));
         }
         tried.runs += 1;
+        watch.end();
     }
-    Ok(tried)
+    // the least of all mistakes comes last
+    plugin.without_effect().map_or(Ok(tried), |what| Err(what.to_owned()))
 }
 
 /// Values of parameters of a queue or control: the defaults half of the time, else each anywhere in its range.
@@ -127,6 +177,10 @@ fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
         while queue.next_timer() <= now && fault.found().is_none() {
             let due = queue.next_timer();
             queue.on_timer(due, &mut story);
+        }
+        if rng.below(20) == 0 {
+            let mut told = 0.0;
+            queue.state(&mut |_, value| told += value);
         }
         match rng.below(10) {
             draw if draw < arrivals => {
@@ -213,10 +267,10 @@ fn rough(rng: &mut Rng) -> Value {
 }
 
 /// Events of a run are limited by its time; a plugin that lets none pass is somebody else's to end.
-fn run(plugin: &Plugin, config: &Value) -> Result<String, String> {
+fn run(plugin: &Plugin, config: &Value, watch: &Watch) -> Result<String, String> {
     let mut additions = Additions::default();
     plugin.add_to(&mut additions, plugin.name());
-    match dumbbell_sim::run_with(config, additions, &AtomicBool::new(false), &AtomicU64::new(0)) {
+    match dumbbell_sim::run_with(config, additions, &AtomicBool::new(false), &watch.simulated) {
         Ok(outcome) => Ok(outcome.hash),
         Err(RunError::Foreign(what)) => Err(what),
         Err(error) => Err(error.to_string()),

@@ -111,8 +111,11 @@ fn aimd_of_one_and_a_half_does_what_reno_does() {
 fn the_examples_stand_the_trial() {
     for name in ["lifo", "aimd", "window"] {
         let plugin = example(name);
-        let tried = trial::try_out(&plugin, 7, 20, 6).unwrap_or_else(|what| panic!("{name}: {what}"));
+        let watch = trial::Watch::default();
+        let tried = trial::try_out(&plugin, 7, 20, 6, &watch).unwrap_or_else(|what| panic!("{name}: {what}"));
         assert_eq!(tried.sequences, if matches!(plugin.make(), Make::Queue(_)) { 20 } else { 0 });
+        assert_eq!(watch.done(), u64::from(tried.sequences + tried.runs));
+        assert!(watch.doing().starts_with("run 5 of seed 7; its configuration: {") && watch.simulated() > 0);
     }
 }
 
@@ -160,7 +163,7 @@ fn what_a_queue_must_not_do_ends_the_trial_in_a_line() {
     ];
     for (name, from, to, expected) in cases {
         let plugin = Plugin::load(changed(name, from, to)).expect("a plugin");
-        let text = trial::try_out(&plugin, 1, 20, 0).expect_err("a mistake");
+        let text = trial::try_out(&plugin, 1, 20, 0, &trial::Watch::default()).expect_err("a mistake");
         assert!(text.contains("queue lifo: ") && text.contains(expected) && !text.contains('\n'), "{name}: {text}");
         // and a run ends with it, too
         let mut additions = Additions::default();

@@ -7,6 +7,7 @@ use arrow_array::types::{Float64Type, Int32Type, Int64Type};
 use arrow_array::{Array, ArrayRef, ArrowPrimitiveType, DictionaryArray, PrimitiveArray, RecordBatch, RecordBatchIterator};
 use arrow_buffer::{Buffer, NullBuffer, ScalarBuffer};
 use arrow_schema::{ArrowError, DataType, Field, Schema};
+use dumbbell_sim::table::UNTOLD;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyCapsule;
@@ -37,9 +38,10 @@ pub fn coded_or_none(codes: &[i32], texts: ArrayRef) -> Result<ArrayRef, ArrowEr
     Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(keys, texts)?))
 }
 
-/// Integers.
+/// Integers; what nobody tells is missing.
 pub fn integers(words: Vec<u64>) -> ArrayRef {
-    numbers::<Int64Type>(words, None)
+    let valid = words.contains(&UNTOLD).then(|| NullBuffer::from_iter(words.iter().map(|&word| word != UNTOLD)));
+    numbers::<Int64Type>(words, valid)
 }
 
 /// Real numbers by their bits; `without_nan`: what is no number is missing.

@@ -264,13 +264,51 @@ fn describe_plugin(plugin: &Bound<'_, PyAny>) -> PyResult<String> {
     Ok(load(plugin)?.to_json().to_string())
 }
 
+/// How far the trial of a plugin has come, readable from any thread.
+#[pyclass(frozen)]
+#[derive(Default)]
+struct Trial(trial::Watch);
+
+#[pymethods]
+impl Trial {
+    #[new]
+    fn new() -> Trial {
+        Trial::default()
+    }
+
+    /// Sequences and runs that are done.
+    #[getter]
+    fn done(&self) -> u64 {
+        self.0.done()
+    }
+
+    /// Simulated time of the run that is being made, ns.
+    #[getter]
+    fn simulated(&self) -> u64 {
+        self.0.simulated()
+    }
+
+    /// What is being done, in words.
+    #[getter]
+    fn doing(&self) -> String {
+        self.0.doing()
+    }
+}
+
 /// Tries a plugin, a path or a class in Python, out, as `dumbbell_plugin::trial` says: how many sequences of operations and runs it stood.
 ///
 /// Raises RuntimeError, one line, if it is no plugin or does what it must not.
 #[pyfunction]
-fn try_plugin(py: Python<'_>, plugin: &Bound<'_, PyAny>, seed: u64, sequences: u32, runs: u32) -> PyResult<(u32, u32)> {
+fn try_plugin(
+    py: Python<'_>,
+    plugin: &Bound<'_, PyAny>,
+    seed: u64,
+    sequences: u32,
+    runs: u32,
+    trial: &Trial,
+) -> PyResult<(u32, u32)> {
     let plugin = load(plugin)?;
-    let tried = py.detach(|| trial::try_out(&plugin, seed, sequences, runs)).map_err(PyRuntimeError::new_err)?;
+    let tried = py.detach(|| trial::try_out(&plugin, seed, sequences, runs, &trial.0)).map_err(PyRuntimeError::new_err)?;
     Ok((tried.sequences, tried.runs))
 }
 
@@ -349,6 +387,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Interrupted", module.py().get_type::<Interrupted>())?;
     module.add_class::<Cancel>()?;
     module.add_class::<Progress>()?;
+    module.add_class::<Trial>()?;
     module.add_class::<Result>()?;
     module.add_class::<Rows>()?;
     module.add_function(wrap_pyfunction!(registry, module)?)?;

@@ -5,7 +5,7 @@
 
 use crate::arrow::{as_error, coded, integers, reals, Rows};
 use arrow_array::{ArrayRef, StringArray};
-use dumbbell_sim::table::{self, Table};
+use dumbbell_sim::table::{self, Table, UNTOLD};
 use dumbbell_sim::Outcome;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedStr;
@@ -88,7 +88,7 @@ impl Packed {
                 own
             };
             let value = match kind {
-                Kind::U64 => json!(word),
+                Kind::U64 => json!(Some(word).filter(|&word| word != UNTOLD)),
                 Kind::F64 => json!(f64::from_bits(word)),
                 Kind::Text => json!(text()),
                 Kind::Json => serde_json::from_str(text()).unwrap_or_default(),

@@ -435,6 +435,11 @@ pub fn plugin(class: &Bound<'_, PyAny>) -> PyResult<Plugin> {
             cc::Foreign(Box::new(PyControl { instance, traits }))
         }))
     };
-    Plugin::new(name, text(class, "title")?, text(class, "source")?, params, make)
-        .map_err(|error| PyValueError::new_err(error.to_string()))
+    let mut plugin = Plugin::new(name, text(class, "title")?, text(class, "source")?, params, make)
+        .map_err(|error| PyValueError::new_err(error.to_string()))?;
+    if !is_queue && by != Control::Both {
+        let hooks = [("cong_control()", class.hasattr("cong_control")?), ("rate_samples", traits.rate_samples)];
+        plugin.note_without_effect(hooks, "by = \"both\"");
+    }
+    Ok(plugin)
 }

@@ -240,10 +240,11 @@ impl Flow {
         for heard in std::mem::take(&mut self.heard) {
             self.write_heard(&heard, now);
         }
-        if let (Some(sender), true) = (belief.tcp, belief.lost > self.lost) {
+        let lost = belief.lost.unwrap_or(0);
+        if let (Some(sender), true) = (belief.tcp, lost > self.lost) {
             self.write_lost(sender, now);
         }
-        self.lost = belief.lost;
+        self.lost = lost;
         self.superseded.clear();
         if let Some(sender) = belief.tcp {
             self.write_state(sender, now);
@@ -434,7 +435,7 @@ fn metrics(belief: &Belief<'_>) -> Vec<(&'static str, Metric)> {
         (Some(model), Some(sender)) => found.extend(of_model(&model, sender)),
         (_, Some(_)) => {}
         // which packets is not told
-        (_, None) => found.push(("lost", Metric::Whole(belief.lost))),
+        (_, None) => found.push(("lost", whole(belief.lost))),
     }
     found
 }

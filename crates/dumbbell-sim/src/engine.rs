@@ -96,6 +96,14 @@ pub trait Run: Send {
     fn finish(self: Box<Self>) -> Result<Outcome, RunError>;
 }
 
+/// A process of short flows, and what its flows have in common.
+struct Web {
+    process: WebProcess,
+    class: u16,
+    /// Line of their acknowledgements.
+    line: u32,
+}
+
 /// One simulation.
 pub struct Engine<N: Net> {
     config: Arc<RunConfig>,
@@ -104,7 +112,7 @@ pub struct Engine<N: Net> {
     net: N,
     arena: Arena,
     clock: Clock,
-    webs: Vec<WebProcess>,
+    webs: Vec<Web>,
     /// Number of the next short flow.
     next_number: u32,
     measures: Measures,
@@ -175,8 +183,8 @@ impl<N: Net> Engine<N> {
         engine.list_udp()?;
         for (index, web) in engine.config.web.iter().enumerate() {
             let line = line_of(&engine.net.lines().all, web.params.base_rtt, web.route.up);
-            let (process, first) = WebProcess::new(&engine.config, web, index, engine.classes.of_web[index], line);
-            engine.webs.push(process);
+            let (process, first) = WebProcess::new(&engine.config, web, index);
+            engine.webs.push(Web { process, class: engine.classes.of_web[index], line });
             engine.clock.set(Due::Arrival(index), first);
         }
         Ok(engine)
@@ -412,7 +420,9 @@ impl<N: Net> Engine<N> {
     /// A short flow of process `index` arrives.
     fn on_arrival(&mut self, index: usize, now: Time) -> Result<(), RunError> {
         let Engine { config, webs, clock, next_number, host, arena, net, .. } = self;
-        let (web, process) = (&config.web[index], &mut webs[index]);
+        let web = &config.web[index];
+        let Web { process, class, line } = &mut webs[index];
+        let (class, line) = (*class, *line);
         let size = process.size();
         clock.set(Due::Arrival(index), process.after(now));
         let number = *next_number;
@@ -420,7 +430,6 @@ impl<N: Net> Engine<N> {
         let params = &web.params;
         let cc = web.cc.build(&CcContext { seed: config.run.seed, flow: u64::from(number) });
         let ecn = params.ecn.unwrap_or(host.ecn);
-        let (class, line) = (process.class, process.line);
         let stages = build_stages(&web.stages, config.run.seed, number as usize)?;
         let (origin, ecn_and_echo, app) = (Origin::Web { size }, (ecn, params.ecn_echo), Application::Size(size));
         let slot = match arena.reuse() {

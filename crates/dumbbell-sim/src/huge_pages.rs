@@ -47,8 +47,12 @@ unsafe impl<A: GlobalAlloc> GlobalAlloc for HugePages<A> {
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         let Some(huge) = huge(layout) else { return self.0.alloc_zeroed(layout) };
-        let block = self.0.alloc_zeroed(huge);
+        // an allocator that clears a block itself, one that it has had before, would touch its small pages before anybody asks for large ones
+        let block = self.0.alloc(huge);
         ask(block, huge.size());
+        if !block.is_null() {
+            std::ptr::write_bytes(block, 0, huge.size());
+        }
         block
     }
 

@@ -18,6 +18,7 @@ from dumbbell.experiment import units
 
 _Key = tuple[str, str, Hashable]
 # what XML 1.0 has no way to say
+_NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?")
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -74,6 +75,11 @@ class Suite:
     place: Callable[[Sequence[str]], tuple[str, Hashable]]
     at: Callable[[Mapping[str, Any]], Hashable]
     line: str  # form of a line of expected failures
+    places: Callable[[str], Sequence[Hashable]] | None = None  # those of a case, if there are no others
+
+    def is_bad(self, result: str) -> bool:
+        """Whether a result is a failure, or worse than one."""
+        return self.rank[result] >= self.rank[FAILED]
 
     def short(self, case: str) -> str:
         """Return the short name of a case."""
@@ -137,8 +143,8 @@ def gate(
 
 def plain(report: Report, of: Suite = BBR) -> Gate:
     """Return the gate without anything expected: each failure counts."""
-    failed = [one for one in report.results if one.verdict.result == FAILED]
-    return Gate({_key(one): f"failed: {label(one, of)}: {one.verdict.reason}" for one in failed})
+    failed = [one for one in report.results if of.is_bad(one.verdict.result)]
+    return Gate({_key(one): f"{one.verdict.result}: {label(one, of)}: {one.verdict.reason}" for one in failed})
 
 
 # --known
@@ -146,12 +152,13 @@ def plain(report: Report, of: Suite = BBR) -> Gate:
 
 @dataclass(frozen=True)
 class Expected:
-    """A line of a file of expected failures; `place` names it."""
+    """A line of a file of expected failures; `place` names it. Nothing worse than `result` is expected."""
 
     place: str
     case: str
     control: str
     point: Hashable
+    result: str = FAILED
 
     def fits(self, one: Result) -> bool:
         """Whether it speaks of a result."""
@@ -162,16 +169,22 @@ def known(report: Report, expected: Sequence[Expected], of: Suite = BBR) -> Gate
     """Return what is not as expected: failures that are not, and entries of which nothing fails."""
     gate = Gate()
     for one in report.results:
-        if one.verdict.result != FAILED:
+        now = one.verdict.result
+        if not of.is_bad(now):
             continue
-        if any(entry.fits(one) for entry in expected):
+        known = [entry.result for entry in expected if entry.fits(one)]
+        if any(of.rank[now] <= of.rank[result] for result in known):
             gate.expected.add(_key(one))
+        elif known:
+            worst = max(known, key=lambda result: of.rank[result])
+            gate.unexpected[_key(one)] = f"{worst} is expected, {now}: {label(one, of)}: {one.verdict.reason}"
         else:
-            gate.unexpected[_key(one)] = f"new failure: {label(one, of)}: {one.verdict.reason}"
+            new = "new failure" if now == FAILED else f"new failure, {now}"
+            gate.unexpected[_key(one)] = f"{new}: {label(one, of)}: {one.verdict.reason}"
     for entry in expected:
         fitting = [one for one in report.results if entry.fits(one)]
         judged = [one for one in fitting if one.verdict.result not in (NOT_APPLICABLE, CANNOT_TELL)]
-        if any(one.verdict.result == FAILED for one in judged):
+        if any(of.is_bad(one.verdict.result) for one in judged):
             continue
         if judged:
             said = f"expected to fail, but {judged[0].verdict.result}: {entry.place}"
@@ -184,19 +197,24 @@ def known(report: Report, expected: Sequence[Expected], of: Suite = BBR) -> Gate
     return gate
 
 
-def expected(path: Path, of: Suite = BBR) -> list[Expected]:
+def expected(path: Path, of: Suite = BBR, controls: Sequence[str] | None = None) -> list[Expected]:
     """Read a file of expected failures.
 
     A line is `CASE CONTROL`, which fails wherever it applies or at some places, or has the place, too (of `check bbr`
-    `CASE CONTROL RATE RTT`); `#` begins a comment. Raises InputError.
+    `CASE CONTROL RATE RTT`); `= RESULT` at its end names what is expected if that is worse than failed; `#` begins a
+    comment. Raises InputError, also for a place and one of `controls` that do not exist.
     """
     found = []
     for number, line in enumerate(_read(path).splitlines(), 1):
         text = line.partition("#")[0].strip()
         if not text:
             continue
-        words = text.split()
+        entry, equals, result = (part.strip() for part in text.partition(" = "))
+        words = entry.split()
         place = f"line {number}"
+        worse = [one for one in of.rank if of.is_bad(one)]
+        if equals and result not in worse:
+            raise UnknownName(str(path), place, shown(result), worse, what="result")
         keys = [key for key, (short, _) in of.cases.items() if words[0].rstrip(".") in (key, short)]
         if not keys:
             raise UnknownName(
@@ -210,7 +228,12 @@ def expected(path: Path, of: Suite = BBR) -> list[Expected]:
         control, point = of.place(words[1:])
         if not control:
             raise WrongValue(str(path), place, shown(text), of.line)
-        found.append(Expected(f"{path.name} {place}: {text}", keys[0], control, point))
+        if controls is not None and control not in controls:
+            raise UnknownName(str(path), place, shown(control), controls, what="control")
+        if point is not None and of.places is not None and point not in of.places(keys[0]):
+            where = [str(one) for one in of.places(keys[0])]
+            raise UnknownName(str(path), place, shown(str(point)), where, what=f"place of {keys[0]}")
+        found.append(Expected(f"{path.name} {place}: {text}", keys[0], control, point, result or FAILED))
     return found
 
 
@@ -235,10 +258,11 @@ def _read(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Before:
-    """The results of a report of before, and its name."""
+    """The results of a report of before, its name, and which limits were not kept, where that is known."""
 
     name: str
     results: dict[_Key, str]
+    broken: dict[_Key, frozenset[str]] = field(default_factory=dict)
 
 
 def baseline(report: Report, earlier: Before, of: Suite = BBR) -> Gate:
@@ -248,10 +272,13 @@ def baseline(report: Report, earlier: Before, of: Suite = BBR) -> Gate:
     for one in report.results:
         now, old = one.verdict.result, before.pop(_key(one), None)
         if old is None:
-            if now == FAILED:
-                gate.unexpected[_key(one)] = f"failed, not in {earlier.name}: {label(one, of)}: {one.verdict.reason}"
+            if of.is_bad(now):
+                gate.unexpected[_key(one)] = f"{now}, not in {earlier.name}: {label(one, of)}: {one.verdict.reason}"
         elif now == old:
-            if now in (FAILED, CANNOT_TELL):
+            known = earlier.broken.get(_key(one))
+            if of.is_bad(now) and known is not None and (new := sorted(limits_broken(one.verdict) - known)):
+                gate.unexpected[_key(one)] = f"{now} by another limit: {label(one, of)}: {'; '.join(new)}"
+            elif of.is_bad(now) or now == CANNOT_TELL:
                 gate.expected.add(_key(one))
         elif of.rank[now] > of.rank[old]:
             gate.unexpected[_key(one)] = f"{old} → {now}: {label(one, of)}: {one.verdict.reason}"
@@ -262,13 +289,33 @@ def baseline(report: Report, earlier: Before, of: Suite = BBR) -> Gate:
     return gate
 
 
+def limits_broken(verdict: Verdict) -> frozenset[str]:
+    """Return the limits that were not kept, without their numbers, which may depend on the run.
+
+    What ended a connection or a run is told, too.
+    """
+    return _broken([(one.what, one.found) for one in verdict.checks if one.held is False], verdict.result)
+
+
+def _broken(checks: Sequence[tuple[str, str]], result: str) -> frozenset[str]:
+    texts = (what if result == FAILED else f"{what}: {found}" for what, found in checks)
+    return frozenset(_NUMBER.sub("#", text) for text in texts)
+
+
 def before(path: Path, of: Suite = BBR) -> Before:
     """Read a report of before, as --json wrote it. Raises InputError."""
     text = _read(path)
     try:
-        found: dict[_Key, str] = {
-            (str(one["case"]), str(one["control"]), of.at(one)): str(one["result"])
-            for one in json.loads(text)["results"]
+        results = json.loads(text)["results"]
+        keys: list[_Key] = [(str(one["case"]), str(one["control"]), of.at(one)) for one in results]
+        found = {key: str(one["result"]) for key, one in zip(keys, results, strict=True)}
+        broken = {
+            key: _broken(
+                [(str(check["what"]), str(check["found"])) for check in one["checks"] if check["held"] is False],
+                str(one["result"]),
+            )
+            for key, one in zip(keys, results, strict=True)
+            if "checks" in one
         }
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         wanted = f"what dumbbell check {of.name} --json writes"
@@ -276,7 +323,7 @@ def before(path: Path, of: Suite = BBR) -> Before:
     for result in found.values():
         if result not in of.rank:
             raise WrongValue(str(path), "result", shown(result), of.rank)
-    return Before(path.name, found)
+    return Before(path.name, found, broken)
 
 
 # --junit
@@ -288,7 +335,7 @@ def junit(report: Report, gate: Gate, of: Suite = BBR) -> str:
     for control in dict.fromkeys(one.control for one in report.results):
         results = [one for one in report.results if one.control == control]
         suite = ElementTree.SubElement(outer, "testsuite", name=_xml(f"{of.name} {control}"))
-        counted = {"failures": 0, "skipped": 0}
+        counted = {"failures": 0, "errors": 0, "skipped": 0}
         for one in results:
             test = ElementTree.SubElement(
                 suite,
@@ -299,13 +346,13 @@ def junit(report: Report, gate: Gate, of: Suite = BBR) -> str:
             )
             tag, message = _outcome(one, gate)
             if tag:
-                counted["failures" if tag == "failure" else "skipped"] += 1
+                counted[_COUNTED[tag]] += 1
                 child = ElementTree.SubElement(test, tag, message=_xml(message))
-                if tag == "failure":
+                if tag != "skipped":
                     child.set("type", one.verdict.result.replace(" ", "-"))
                     child.text = _xml("\n".join(_checks(one)))
         suite.attrib |= {name: str(count) for name, count in counted.items()}
-        suite.attrib |= {"tests": str(len(results)), "errors": "0", "time": f"{report.seconds:.3f}"}
+        suite.attrib |= {"tests": str(len(results)), "time": f"{report.seconds:.3f}"}
     if gate.failures:
         suite = ElementTree.SubElement(outer, "testsuite", name="expected failures")
         for number, line in enumerate(gate.failures, 1):
@@ -319,10 +366,15 @@ def junit(report: Report, gate: Gate, of: Suite = BBR) -> str:
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(outer, encoding="unicode") + "\n"
 
 
+# elements of JUnit's XML and what counts them; what ended a run is an error and no failure
+_COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
+_ERRORS = ("crashed", "hung")
+
+
 def _outcome(one: Result, gate: Gate) -> tuple[str, str]:
     """Return the element that a result has in JUnit's XML, if any, and its message."""
     if _key(one) in gate.unexpected:
-        return "failure", gate.unexpected[_key(one)]
+        return "error" if one.verdict.result in _ERRORS else "failure", gate.unexpected[_key(one)]
     if _key(one) in gate.expected:
         return "skipped", f"expected: {one.verdict.result}: {one.verdict.reason}"
     if one.verdict.result in (CANNOT_TELL, NOT_APPLICABLE):
@@ -376,7 +428,7 @@ def status(report: Report, gate: Gate, of: Suite = BBR) -> int:
     unknown = [one for one in report.results if one.verdict.result == CANNOT_TELL and _key(one) not in gate.expected]
     if gate.failed:
         return 1
-    if unknown or not found & {*of.good, FAILED}:
+    if unknown or not any(result in of.good or of.is_bad(result) for result in found):
         return 3
     return 0
 

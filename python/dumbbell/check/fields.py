@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from dumbbell.check.lab import PAYLOAD
 
 BYTES, SEGMENTS, RATE, TIME, COUNT, FLAG, NUMBER = "B", "segments", "bit/s", "ms", "count", "0 or 1", "number"
-_UNSET = 2.0**62  # bytes, segments or bit/s; stacks write UINT64_MAX and the like for a bound that is not set
+_UNSET = 2.0**62  # bytes, segments or bit/s; stacks write UINT64_MAX, -1 and the like for a bound that is not set
 # by what a value of a file is divided to get ours
 _FACTORS = {BYTES: float(PAYLOAD), RATE: 1e6}
 
@@ -44,7 +44,7 @@ class Field:
 
     def ours(self, value: float) -> float:
         """Return a value in the unit of its column; NaN for a bound that is not set."""
-        return float("nan") if self.bound and value >= _UNSET else value
+        return float("nan") if self.bound and not 0 <= value < _UNSET else value
 
 
 _VOLUMES = {

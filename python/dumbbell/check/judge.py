@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dumbbell.check import qlog, suite
+from dumbbell.check import plausible, qlog, suite
 from dumbbell.check.cases import CASES, TIMES, VALUES
 from dumbbell.check.lab import Point, Run, Setup
 from dumbbell.check.model import Case
@@ -48,6 +48,7 @@ def file(path: Path, told: Told) -> Judged:
     """Judge a trace file. Raises InputError."""
     log = qlog.read(path, told.states)
     setup = _setup(path, log.header, told)
+    plausible.check(path, log.trace, setup.point, log.falls)
     run = Run(log.trace, setup)
     of_header = log.header.get("case")
     control = log.header.get("control")

@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from dumbbell import _native
 from dumbbell.check.trace import Trace
-from dumbbell.experiment import schema, units
+from dumbbell.experiment import plugins, schema, units
+from dumbbell.experiment.plugins import known, process
 
 FRAME, PAYLOAD = 1514, 1448  # bytes of a full frame without FCS, and of its payload
 MOST_PACKETS = 8e6  # of a run
@@ -26,10 +27,28 @@ MOST_ROWS = 12_000  # of a trace, but for changes of state
 _ROWS_IN_ROUND = 40
 _BUFFER = "64GiB"  # the hosts' buffers never limit a flow
 _NS = 1_000_000_000
+# what a control tells of its model, as a number that may be missing and as a count or a flag
+_MODEL = {
+    "max_bw_mbit",
+    "bw_mbit",
+    "bw_shortterm_mbit",
+    "inflight_shortterm",
+    "inflight_longterm",
+    "inflight_bdp",
+    "min_rtt_ms",
+    "probe_up_step",
+    "pacing_gain",
+    "cwnd_gain",
+}
+_COUNTS = {"round", "extra_acked", "full_bw_now", "full_bw_reached", "idle_restart"}
 
 
 class NotApplicable(Exception):  # noqa: N818  not an error: it says why a case makes no sense here
     """A case makes no sense at a point or for a control; its text says why."""
+
+
+class PluginFailed(Exception):  # noqa: N818  a finding about the control, and no error here
+    """A control that is a plugin crashed, hung, or did what it must not; its text is one line."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +132,10 @@ def _template() -> str:
 @cache
 def control(text: str) -> str:
     """Return a congestion control in canonical form, as JSON; `text` is that of an experiment file, as JSON."""
-    table = {"bottleneck": {"aqm": "pfifo"}, "flows": [{"cc": json.loads(text)}]}
+    cc = json.loads(text)
+    if "name" in cc and known.is_digest(str(cc.get("plugin"))):
+        return text  # a plugin that is settled
+    table = {"bottleneck": {"aqm": "pfifo"}, "flows": [{"cc": cc}]}
     return json.dumps(schema.resolve(table, 1)["flows"][0]["cc"])
 
 
@@ -216,9 +238,25 @@ class Lab:
 
 def traced(config: dict[str, Any]) -> Trace:
     """Return what the first flow of a run in canonical form traced."""
-    result = _native.run(json.dumps(config), _native.Cancel())
+    text, loaded = json.dumps(config), plugins.paths(config)
+    if loaded:
+        child = process.Child("run", site=any(path.endswith(".py") for path in loaded.values()))
+        try:
+            result = _native.Result.from_bytes(child.answer({"config": text, "plugins": loaded}))
+        except RuntimeError as error:
+            raise PluginFailed(str(error)) from None
+    else:
+        result = _native.run(text, _native.Cancel())
     trace = pa.table(dict(_native.gather([result]))["trace"])
-    return Trace({name: _column(trace[name].combine_chunks()) for name in trace.column_names})
+    columns = {name: _column(trace[name].combine_chunks()) for name in trace.column_names}
+    return Trace({name: column for name, column in columns.items() if not (loaded and _untold(name, column))})
+
+
+def _untold(name: str, column: np.ndarray[Any, Any]) -> bool:
+    """Whether a plugin tells nothing in a column of its model: there is no value in it, or none but 0."""
+    if name in _COUNTS:
+        return not column.any()
+    return name in _MODEL and not np.isfinite(column).any()
 
 
 def _column(values: pa.Array) -> np.ndarray[Any, Any]:

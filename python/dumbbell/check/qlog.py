@@ -43,6 +43,8 @@ class Log:
     trace: Trace
     header: dict[str, Any]
     notes: list[str] = field(default_factory=list)
+    falls: int = 0
+    """Events whose time lies before that of the one in front of them."""
 
     @property
     def cut(self) -> bool:
@@ -120,7 +122,7 @@ def read(path: Path, own_states: Mapping[str, str] | None = None) -> Log:
             f"known are {states.ALLOWED}; or --state {example}=STATE, --state {example}=- to pass it over",
             what="state",
         )
-    return Log(Trace(rows.columns()), file.header, file.notes)
+    return Log(Trace(rows.columns()), file.header, file.notes, file.falls)
 
 
 class _Rows:
@@ -144,7 +146,11 @@ class _Rows:
             if known is not None:
                 one, by = known
                 scale = event.unit if one.unit == "ms" else 1.0
-                self._known[one.column] = one.ours(self._number(key, value) * scale / by)
+                number = self._number(key, value)
+                if number < 0 and not one.bound:
+                    at = f"{key} at {event.time:.6g} s"
+                    raise WrongValue(str(self._path), at, shown(value, 40), "a number that is not negative")
+                self._known[one.column] = one.ours(number * scale / by)
         # congestion_metric_update has both; recovery_metrics_updated has no states
         if event.name not in (_METRIC, "metrics_updated", "metric_update"):
             self._take_state(event.data)

@@ -8,6 +8,7 @@ file on. A file that is cut off, as that of a process that was killed, is read u
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import re
@@ -43,6 +44,8 @@ class File:
     events: list[Event]
     header: dict[str, Any]
     notes: list[str] = field(default_factory=list)
+    falls: int = 0
+    """Events whose time lies before that of the one in front of them in the file."""
 
 
 @dataclass
@@ -73,7 +76,7 @@ def connections(path: Path, wanted: Iterable[str]) -> list[File]:
     if not groups:
         header = parts[0][1] if parts else {}
         return [File([], header, notes)]
-    return [File(found, header, list(notes)) for found, header in groups]
+    return [File(found, header, list(notes), _put_in_order(found)) for found, header in groups]
 
 
 def _text(path: Path, notes: list[str]) -> str:
@@ -233,9 +236,14 @@ def _of_part(path: Path, part: _Part, wanted: frozenset[str]) -> tuple[list[list
         since = now - first if first is not None and first > _EPOCH else now
         group = str(event.get("group_id", event.get("ODCID", event.get("odcid", ""))))
         found.setdefault(group, []).append(Event(since / 1e3, name, data, unit))
-    for one in found.values():
-        one.sort(key=lambda event: event.time)
     return list(found.values()), part.header
+
+
+def _put_in_order(found: list[Event]) -> int:
+    """Sort events by time; return how many of them were behind a later one."""
+    falls = sum(after.time < before.time for before, after in itertools.pairwise(found))
+    found.sort(key=lambda event: event.time)
+    return falls
 
 
 def _time(value: Any) -> float | None:

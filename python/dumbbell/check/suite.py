@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dumbbell.check.cases import CASES
-from dumbbell.check.lab import FRAME, Lab, NotApplicable, Point, Run
-from dumbbell.check.model import NOT_APPLICABLE, Case, Verdict
-from dumbbell.experiment import units
+from dumbbell.check.lab import FRAME, Lab, NotApplicable, PluginFailed, Point, Run
+from dumbbell.check.lab import control as canonical
+from dumbbell.check.model import FAILED, NOT_APPLICABLE, Case, Check, Verdict
+from dumbbell.experiment import plugins, units
 from dumbbell.waiting import hear_ctrl_c
 
 VERSIONS = ("bbr1", "bbr2", "bbr3", "bbr-draft")
@@ -65,8 +66,17 @@ class Report:
 
 def named(control: dict[str, Any]) -> str:
     """Return what a control is called: its name, and the parameters that were set."""
-    others = ", ".join(f"{key}={value}" for key, value in control.items() if key != "name")
-    return f"{control['name']}({others})" if others else str(control["name"])
+    others = ", ".join(f"{key}={value}" for key, value in control.items() if key not in ("name", "plugin"))
+    name = plugins.called(settled(control)) if "plugin" in control else str(control["name"])
+    return f"{name}({others})" if others else name
+
+
+def settled(control: dict[str, Any]) -> dict[str, Any]:
+    """Return a control as other processes can run it: of a plugin its canonical form, which names a copy of it."""
+    if "plugin" not in control:
+        return control
+    found: dict[str, Any] = json.loads(canonical(json.dumps(control)))
+    return found
 
 
 def grid(rates: Iterable[int] = RATES, rtts: Iterable[float] = RTTS) -> tuple[list[Point], dict[Point, str]]:
@@ -80,25 +90,29 @@ def grid(rates: Iterable[int] = RATES, rtts: Iterable[float] = RTTS) -> tuple[li
     return points, left_out
 
 
-def judge_point(cc: dict[str, Any], point: Point, cases: Sequence[str], wanted: Wanted) -> tuple[list[Result], float]:
-    """Judge cases of one control at one point; return also the seconds that a core took."""
+def judge_point(
+    name: str, cc: dict[str, Any], point: Point, cases: Sequence[str], wanted: Wanted
+) -> tuple[list[Result], float]:
+    """Judge cases of one control, called `name`, at one point; return also the seconds that a core took."""
     lab = Lab(point, cc)
     began = time.process_time()
     results = []
     for key in cases:
         run, verdict = _judged(CASES[key], lab)
         kept = run if run is not None and (wanted.traces or (wanted.failing and verdict.result == "failed")) else None
-        results.append(Result(key, named(cc), json.dumps(cc), point, verdict, kept))
+        results.append(Result(key, name, json.dumps(cc), point, verdict, kept))
     return results, time.process_time() - began
 
 
 def _judged(case: Case, lab: Lab) -> tuple[Run | None, Verdict]:
-    if reason := case.without.get(lab.cc["name"]):
+    if reason := case.without.get(lab.cc.get("name", "")):
         return None, Verdict(NOT_APPLICABLE, reason)
     try:
         run = case.prepare(lab)
     except NotApplicable as reason:
         return None, Verdict(NOT_APPLICABLE, str(reason))
+    except PluginFailed as error:
+        return None, Verdict(FAILED, str(error), (Check("the control runs", False, str(error)),))
     return run, case.verdict(run)
 
 
@@ -120,11 +134,13 @@ def check(
     if points is None:
         points, left_out = grid()
     # the largest first, so that no core ends long after the others
-    parts = sorted(((cc, point) for cc in controls for point in points), key=lambda part: -_cost(part[1]))
+    parts = sorted(
+        ((named(cc), settled(cc), point) for cc in controls for point in points), key=lambda part: -_cost(part[2])
+    )
     found: dict[tuple[str, Point], tuple[list[Result], float]] = {}
     if jobs == 1 or len(parts) == 1:
-        for number, (cc, point) in enumerate(parts):
-            found[named(cc), point] = judge_point(cc, point, cases, wanted)
+        for number, (name, cc, point) in enumerate(parts):
+            found[name, point] = judge_point(name, cc, point, cases, wanted)
             progress(number + 1, len(parts))
     else:
         context = multiprocessing.get_context(
@@ -132,7 +148,9 @@ def check(
         )
         with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=context) as pool:
             hear_ctrl_c()
-            begun = {pool.submit(judge_point, cc, point, cases, wanted): (named(cc), point) for cc, point in parts}
+            begun = {
+                pool.submit(judge_point, name, cc, point, cases, wanted): (name, point) for name, cc, point in parts
+            }
             try:
                 for number, future in enumerate(as_completed(begun)):
                     found[begun[future]] = future.result()

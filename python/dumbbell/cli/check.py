@@ -64,7 +64,9 @@ def bbr(
     cc: Annotated[
         list[str] | None,
         Option(
-            "--cc", metavar="NAME", help="Control, or a table with name and parameters; bbr1, bbr2, bbr3, bbr-draft."
+            "--cc",
+            metavar="NAME",
+            help="Control, or a table with name or plugin and parameters; bbr1, bbr2, bbr3, bbr-draft.",
         ),
     ] = None,
     case: Annotated[
@@ -120,9 +122,12 @@ def bbr(
     """
     from dumbbell.check import ci, judge, report, suite
     from dumbbell.check.cases import CASES
+    from dumbbell.experiment.registry import registry
 
     ways_out(as_json=as_json, as_markdown=as_markdown, known=known, baseline=baseline, junit=junit, github=github)
-    expected = ci.expected(Path(known)) if known else None
+    controls = [_control(one) for one in cc or suite.VERSIONS] if trace is None else []
+    names = [*registry().cc, *map(suite.named, controls)] if trace is None else None
+    expected = ci.expected(Path(known), controls=names) if known else None
     before = ci.before(Path(baseline)) if baseline else None
     cases = _cases(case or [])
     if listed:
@@ -144,7 +149,6 @@ def bbr(
             raise OutOfRange("check", "--rate, --rtt", f"{largest[0]}: {largest[1]}", "a point of fewer segments")
         folders = [_folder(option, name) for option, name in (("--qlog", qlog), ("--figures", figures))]
         wanted = suite.Wanted(traces=qlog is not None, failing=figures is not None)
-        controls = [_control(one) for one in cc or suite.VERSIONS]
         found = suite.check(controls, cases, points, jobs=jobs, wanted=wanted, progress=Progress())
         found = suite.Report(found.results, left_out, found.seconds, found.core_seconds)
         text = report.text(found)
@@ -223,6 +227,7 @@ def _quantity(kind: str, option: str, text: str) -> int:
 def _control(text: str) -> dict[str, Any]:
     """Return a control as an experiment file has it; InputError if there is none like this."""
     from dumbbell.check.lab import control
+    from dumbbell.experiment.plugins import trust
 
     try:
         table = tomllib.loads(f"cc = {text}")["cc"] if text.lstrip().startswith("{") else {"name": text}
@@ -230,6 +235,10 @@ def _control(text: str) -> dict[str, Any]:
         raise WrongValue(
             "check", "--cc", shown(text), 'a name, or a table such as { name = "bbr-draft", beta = 0.5 }'
         ) from None
+    if isinstance(table, dict) and isinstance(table.get("plugin"), str):
+        path = Path(table["plugin"]).expanduser().absolute()
+        trust.trust(path.parent)  # who names it here wants its code to be run
+        table["plugin"] = str(path)
     try:
         control(json.dumps(table))
     except InputError as error:

@@ -74,9 +74,9 @@ def stack(
     if listed:
         print(report.cases_table(keys) if as_markdown else report.listed(keys))
         return
-    expected = ci.expected(Path(known), suite.STACK) if known else None
     before = ci.before(Path(baseline), suite.STACK) if baseline else None
     subjects = [_subject(name, one, window, set_ or []) for one in cc or _DEFAULT]
+    expected = ci.expected(Path(known), suite.STACK, _known_names(_path(name))) if known else None
     other = None
     if against is not None:
         other = _subject(against, subjects[0].control or None, window, set_ or [])
@@ -95,6 +95,9 @@ def stack(
     judged = found
     if other is None:
         gate = ci.gate(found, expected, before, suite.STACK)
+        if baseline:
+            for one in subjects:
+                gate.failures += comparison.worse(comparison.earlier(Path(baseline), found, one.name))
         if known or baseline:
             others["gate"] = ci.as_json(gate)
             lines = gate.lines() or [f"nothing differs from {known or baseline}"]
@@ -103,6 +106,7 @@ def stack(
         gate = comparison.gate(found, subjects[0].name, other.name)
         change = comparison.changed(found, subjects[0].name, other.name)
         different = comparison.differences(found, subjects[0], other)
+        gate.failures += comparison.worse(different)
         others["gate"] = ci.as_json(gate)
         others["differences"] = comparison.rows(different) if different is not None else []
         lead = [change.lead(subjects[0].name, other.name), *report.headline(found, subjects[0].name, other.name)]
@@ -138,8 +142,8 @@ def _subject(name: str, control: str | None, window: str, settings: list[str]) -
     from dumbbell.check.stack import suite
     from dumbbell.experiment.plugins import trust
 
-    if "/" in name or name.endswith((".so", ".dylib")):
-        name = str(Path(name).absolute())
+    name = _path(name)
+    if name.startswith("/"):
         trust.trust(Path(name).parent)  # who names it here wants its code to be run
     try:
         known = suite.parameters(name)
@@ -155,6 +159,20 @@ def _subject(name: str, control: str | None, window: str, settings: list[str]) -
     except InputError as error:
         inner = error.key.partition(".stack.")[2]
         raise error.moved("check", f"--set: {inner}" if inner else "--cc") from None
+
+
+def _path(name: str) -> str:
+    """Return the absolute path of a stack that is named by its file, and other names as they are."""
+    return str(Path(name).absolute()) if "/" in name or name.endswith((".so", ".dylib")) else name
+
+
+def _known_names(stack: str) -> list[str]:
+    """Return what controls of stacks are called that there are: of this stack, and of those that are built."""
+    from dumbbell.check.stack import suite
+    from dumbbell.experiment.plugins import built
+
+    others = [f"{one.name}-{control}" for one in built.installed() for control in one.controls]
+    return list(dict.fromkeys([*suite.names(stack), *others]))
 
 
 def _size(text: str) -> int:

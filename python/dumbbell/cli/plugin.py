@@ -1,14 +1,14 @@
-"""`dumbbell plugin`: queue disciplines and congestion controls of one's own."""
+"""`dumbbell plugin`: queue disciplines, congestion controls and stacks of one's own."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import dumbbell.experiment.plugins.known as plugins
+from dumbbell.cli.suites import Progress
 from dumbbell.errors import Failed, InputError, Missing, count, one_line
 from dumbbell.experiment.plugins import process, project, trust
 
@@ -18,16 +18,18 @@ Option = typer.Option
 
 @plugin.callback(invoke_without_command=True)
 def _plugin(context: typer.Context) -> None:
-    """Write, test and trust queue disciplines and congestion controls of your own."""
+    """Write, test and trust queue disciplines, congestion controls and stacks of your own."""
     if context.invoked_subcommand is None:
         print(context.get_help())
 
 
 @plugin.command()
 def new(
-    kind: Annotated[str, typer.Argument(metavar="queue|control", help="What it is.")],
+    kind: Annotated[str, typer.Argument(metavar="queue|control|stack", help="What it is.")],
     name: Annotated[str, typer.Argument(help="What it is called, in experiment files and tables.")],
-    language: Annotated[str, Option(metavar="c|rust|python", help="What it is written in.")] = "c",
+    language: Annotated[
+        str, Option(metavar="c|rust|python", help="What it is written in; a stack in C or Rust.")
+    ] = "c",
     folder: Annotated[str, Option("-o", "--output", metavar="FOLDER", help="Where to; NAME by default.")] = "",
 ) -> None:
     """Make a plugin that works, to be changed: a folder with its source and an experiment."""
@@ -38,6 +40,7 @@ def new(
         *([build] if build else []),
         f"dumbbell plugin test {file}",
         "dumbbell run --trust try.toml",
+        *([f"dumbbell check stack ./{file}"] if kind == "stack" else []),
     ]
     print("\n".join([f"{place}: a {kind} called {name}. Next:", *(f"    {step}" for step in steps)]))
 
@@ -48,7 +51,14 @@ def test(
     seed: Annotated[int, Option(min=0, max=2**63 - 1, help="What the operations and runs are drawn from.")] = 1,
     sequences: Annotated[int, Option(min=0, max=10**6, help="Sequences of operations on a queue.")] = 200,
     runs: Annotated[int, Option(min=0, max=10**6, help="Short runs with other algorithms.")] = 40,
-    within: Annotated[float, Option(min=1, max=86400, help="It hangs if it takes longer, s.")] = 600.0,
+    within: Annotated[
+        float | None,
+        Option(
+            min=0.1,
+            max=86400,
+            help="It hangs if a sequence or run does not get on for so many seconds; 3, or DUMBBELL_PLUGIN_HANG_S.",
+        ),
+    ] = None,
 ) -> None:
     """Try a plugin out: random operations and runs, each twice; says what it does that it must not."""
     path = Path(file)
@@ -57,11 +67,20 @@ def test(
         found = plugins.read(path.name, path.absolute().parent)
     except InputError as error:
         raise error.moved("plugin test", "") from None
+    limit = process.hang_s(process.TRY_HANG_S) if within is None else within
+    parts_of = sequences * (found.kind == "aqm") + runs
+    progress = Progress("sequences and runs" if found.kind == "aqm" else "runs")
     try:
-        tried = process.asked("try", plugins.path_of(found.digest), seed, sequences, runs, within_s=within)
+        done, made = process.tried(
+            plugins.path_of(found.digest),
+            seed,
+            sequences,
+            runs,
+            gets_on_s=limit,
+            doing=lambda stood: progress(stood, parts_of),
+        )
     except RuntimeError as error:
         raise Failed(file, "", one_line(str(error)), "a plugin that stands its test") from None
-    done, made = json.loads(tried)
     parts = [f"{count(done, 'sequence')} of operations"] * bool(done) + [count(made, "run")] * bool(made)
     print(f"{found.algorithm.name}: {' and '.join(parts) or 'nothing'} tried, nothing wrong")
 

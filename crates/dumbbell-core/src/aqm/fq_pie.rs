@@ -72,20 +72,20 @@ impl State {
     pub fn new(params: Params, context: &QueueContext) -> State {
         let queues = FlowQueues::new(params.flows, params.quantum, context, "fq_pie hash");
         let pie = Pie::new(
-&pie::Params {
-            version: Version::Linux,
-            limit: params.limit,
-            target: Some(params.target),
-            tupdate: Some(params.tupdate),
-            alpha: params.alpha,
-            beta: params.beta,
-            ecn: params.ecn,
-            ecn_prob: params.ecn_prob,
-            bytemode: params.bytemode,
-            dq_rate_estimator: params.dq_rate_estimator,
-        },
-context.full_frame,
-);
+            &pie::Params {
+                version: Version::Linux,
+                limit: params.limit,
+                target: Some(params.target),
+                tupdate: Some(params.tupdate),
+                alpha: params.alpha,
+                beta: params.beta,
+                ecn: params.ecn,
+                ecn_prob: params.ecn_prob,
+                bytemode: params.bytemode,
+                dq_rate_estimator: params.dq_rate_estimator,
+            },
+            context.full_frame,
+        );
         State {
             limit: params.limit as usize,
             vars: Vec::new(),
@@ -218,7 +218,8 @@ mod tests {
         // in every queue the first of two packets has waited for 200 ms: each learns of it when its batch is updated, and not earlier
         let mut log = Counters::default();
         (0..80).for_each(|n| state.enqueue(Packet { flow: n % 40, ..packet(0, Ecn::NotEct) }, Time::ZERO, &mut log));
-        (0..state.queues.len()).for_each(|_| assert!(matches!(state.dequeue(Time::from_millis(200), &mut log), Dequeue::Packet(_))));
+        (0..state.queues.len())
+            .for_each(|_| assert!(matches!(state.dequeue(Time::from_millis(200), &mut log), Dequeue::Packet(_))));
         for updated in 0..=32 {
             for index in 0..state.queues.len() {
                 assert_eq!(state.vars[index].prob > 0, state.queues.bucket_of(index) < 2048 * updated);

@@ -91,7 +91,7 @@ impl Params {
         let burst = f64::from(self.burst.unwrap_or(derived));
         let room = burst + 1.0 - f64::from(min) / f64::from(self.avpkt);
         let reaches = |wlog: &u32| {
-            let weight = 0.5_f64.powi(*wlog as i32);
+            let weight = weight(*wlog);
             room <= (1.0 - real::pow(1.0 - weight, burst)) / weight
         };
         if room < 1.0 {
@@ -127,13 +127,18 @@ struct IdleTable {
     cell: u32,
 }
 
+/// What a packet weighs in the average: 2 to the power of -`wlog`, exactly.
+fn weight(wlog: u32) -> f64 {
+    1.0 / (1_u64 << wlog) as f64
+}
+
 impl IdleTable {
     fn new(wlog: u32, avpkt: u32, bandwidth: Rate) -> IdleTable {
         // what one packet does to the average, as bits, spread over the time that it takes; without averaging it is all gone at once
         let ticks = 1e6 * f64::from(avpkt) / (bandwidth.bits() as f64 / 8.0) * TICKS_PER_MICROSECOND;
         let per_tick = match wlog {
             0 => return IdleTable { shifts: [31; STAB_SIZE], cell: 0 },
-            _ => -real::ln_1p(-(0.5_f64.powi(wlog as i32))) / ticks.max(1.0).floor(),
+            _ => -real::ln_1p(-weight(wlog)) / ticks.max(1.0).floor(),
         };
         let longest = 31.0 / per_tick;
         let cell = (0..31).find(|&cell| longest / f64::from(1_u32 << cell) < 512.0).unwrap_or(31);

@@ -101,7 +101,11 @@ impl State {
             return 0;
         }
         let number = (now - self.first).0 / self.interval.0 + 1;
-        if self.instant(number) <= now { number } else { number - 1 }
+        if self.instant(number) <= now {
+            number
+        } else {
+            number - 1
+        }
     }
 
     /// The next interval begins.
@@ -260,7 +264,10 @@ mod tests {
     fn a_grant_is_carried_in_its_interval() {
         let mut link = link();
         let at: Vec<Time> = instants().into_iter().map(Time).collect();
-        assert!(link.wait(Waiting { packets: 4, bytes: 4_000 }, at[1]).is_some() && link.wait(Waiting { packets: 4, bytes: 4_000 }, at[3]).is_none());
+        assert!(
+            link.wait(Waiting { packets: 4, bytes: 4_000 }, at[1]).is_some()
+                && link.wait(Waiting { packets: 4, bytes: 4_000 }, at[3]).is_none()
+        );
         let (begins, ends) = (link.begin(3), link.begin(4));
         assert_eq!([link.take(2_000, at[3]), link.take(2_000, at[3])], [at[3], at[4]]);
         // 4000 B are 3.2 ms of the rate, which count from the beginning of the interval

@@ -68,7 +68,10 @@ mod tests {
     fn packets_leave_as_they_come_up_to_the_rate() {
         // 1514 B take 1.2112 ms at 10 Mbit/s: a queue that shapes at this rate never waits
         let spaced = [(0, 1_514), (1_211_200, 1_514), (2_422_400, 1_514), (9_000_000, 1_000)];
-        assert!(carry(&mut State::new(Params {}, &context(10)), &spaced).iter().zip(spaced).all(|(left, (at, _))| *left == (at, at)));
+        assert!(carry(&mut State::new(Params {}, &context(10)), &spaced)
+            .iter()
+            .zip(spaced)
+            .all(|(left, (at, _))| *left == (at, at)));
         // one that shapes at twice the rate waits as soon as the bucket is empty
         let faster = [(0, 1_514), (605_600, 1_514), (1_211_200, 1_514), (1_816_800, 1_514)];
         let left: Vec<u64> = carry(&mut State::new(Params {}, &context(10)), &faster).iter().map(|left| left.1).collect();

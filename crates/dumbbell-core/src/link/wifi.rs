@@ -227,7 +227,9 @@ fn share_of(bad: f64, full: Time, frames: u32) -> f64 {
         sent += probability * count * frame;
         taken += probability * if count < f64::from(frames) { count * frame } else { wait.max(count * frame) };
     };
-    for (long, of_long) in [(0.0, 1.0 - bad)].into_iter().chain(distribution(LONG_WAITS, NO_LONG).map(|(n, p)| (n * LONG, p * bad))) {
+    for (long, of_long) in
+        [(0.0, 1.0 - bad)].into_iter().chain(distribution(LONG_WAITS, NO_LONG).map(|(n, p)| (n * LONG, p * bad)))
+    {
         if of_long <= 0.0 {
             continue;
         }
@@ -272,7 +274,7 @@ mod tests {
             assert!((none - (-mean).exp()).abs() < 1e-12 * none);
             let drawn: Vec<f64> = (0..40_000).map(|_| poisson(&mut rng, mean, none)).collect();
             let average = drawn.iter().sum::<f64>() / 4e4;
-            let variance = drawn.iter().map(|one| (one - average).powi(2)).sum::<f64>() / 4e4;
+            let variance = drawn.iter().map(|one| (one - average) * (one - average)).sum::<f64>() / 4e4;
             // the deviation of the average is sqrt(mean / 40000)
             assert!((average - mean).abs() < 4.0 * (mean / 4e4).sqrt(), "{average}");
             assert!((variance / mean - 1.0).abs() < 0.05, "{variance}");

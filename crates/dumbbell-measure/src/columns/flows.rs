@@ -100,16 +100,17 @@ columns! {
             by SENDERS;
         /// Data packets that the sender sent, retransmissions included.
         sent: u64 = |row| row.result.sender.sent, unit "packets", label "packets sent", by SENDERS;
-        /// Data packets that the sender sent again. Of a QUIC stack: packets that it took for lost.
-        retransmissions: u64 = |row| row.result.sender.retransmissions, unit "packets", by SENDERS;
+        /// Data packets that the sender sent again. Of a QUIC stack: packets that it took for lost; missing if it does not tell.
+        retransmissions: u64 = |row| row.result.retransmissions(), unit "packets", by SENDERS;
         /// Retransmission timeouts of the sender. Not where the kernel does not count them.
         timeouts: u64 = |row| row.result.sender.timeouts, label "retransmission timeouts", by SENDERS;
-        /// Tail-loss probes that the sender sent. Of a QUIC stack: probe timeouts; 0 if it does not tell.
-        probes: u64 = |row| row.result.sender.probes, label "tail-loss probes", by SIM;
+        /// Tail-loss probes that the sender sent. Of a QUIC stack: probe timeouts; missing if it does not tell.
+        probes: u64 = |row| row.result.counted(row.result.sender.probes, |of| of.probes), label "tail-loss probes", by SIM;
         /// How often the sender reduced its window because of ECN. Of BBR: episodes of marks that its model answers, so none without `ecn`.
         ecn_reductions: u64 = |row| row.result.sender.ecn_reductions, label "reductions, ECN", by SIM;
         /// How often the sender reduced its window because of loss, timeouts not included. Of BBR: episodes of loss recovery.
-        loss_reductions: u64 = |row| row.result.sender.loss_reductions, label "reductions, loss", by SIM;
+        /// Of a QUIC stack: what it calls a congestion event, ECN included; missing if it does not tell.
+        loss_reductions: u64 = |row| row.result.counted(row.result.sender.loss_reductions, |of| of.reductions), label "reductions, loss", by SIM;
         /// Reductions that the sender found spurious and took back.
         undone_reductions: u64 = |row| row.result.sender.undone, label "reductions undone", by SIM;
         /// Packets that reached the receiver with CE.

@@ -5,7 +5,7 @@ use crate::fate::{Dropped, Marked};
 use dumbbell_core::log::{DropReason, Mark, Place as DropPlace};
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::Time;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
 
@@ -51,7 +51,7 @@ impl Queue {
         let open = |path: &PathBuf| Frames::open(captured, path, Place::Into(hop), Time::ZERO);
         let (mut arrivals, mut departures) = (open(&self.arrived)?, open(&self.left)?);
         let (mut arrived, mut left) = (arrivals.next()?, departures.next()?);
-        let mut waiting: HashMap<u32, VecDeque<Waiting>> = HashMap::new();
+        let mut waiting: BTreeMap<u32, VecDeque<Waiting>> = BTreeMap::new();
         let (mut found, mut queued, mut count) = (Vec::new(), 0, 0);
         loop {
             match (&arrived, &left) {
@@ -93,7 +93,8 @@ impl Queue {
         }
         let seen = found.iter().filter(|one| one.at <= duration).count() as u64;
         let mut rest: Vec<Waiting> = waiting.into_values().flatten().filter(|one| one.time <= duration).collect();
-        rest.sort_by_key(|one| one.time);
+        // in the order in which they came, also those of one instant: more may cut between them
+        rest.sort_by_key(|one| (one.time, one.ahead));
         let more = usize::try_from(self.drops.saturating_sub(seen)).unwrap_or(usize::MAX);
         found.extend(rest.into_iter().take(more).map(|one| Found { of: one.of, at: one.time, queued: one.ahead }));
         if self.drops_on_arrival {

@@ -15,6 +15,7 @@ use dumbbell_core::packet::{flag, Ecn, Packet, UDP_HEADERS};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
 use dumbbell_core::tcp::{ack_flag, Ack, Block, Network};
 use dumbbell_core::units::Time;
+use dumbbell_measure::table::UNTOLD;
 use dumbbell_measure::trace::Trace;
 use std::collections::VecDeque;
 
@@ -360,15 +361,15 @@ impl Ends for Other {
                 ..common
             };
         };
-        let Told { lost, probes, reductions, .. } = told;
+        let Told { lost, probes, reductions, spurious, ce, .. } = told;
         let closed = self.closed.and_then(|at| self.protocol.closed().map(|why| (why.to_owned(), at - self.started)));
         FlowResult {
             // as of TCP: measured until everything has arrived, not until it is told to stop
             end: self.complete.unwrap_or(now),
             min_rtt_us: told.min_rtt.map_or(u32::MAX, micros),
             completion: self.complete.map(|at| at + self.half_rtt - self.started),
-            sender: SenderStats { retransmissions: lost, probes, loss_reductions: reductions, ..sender },
-            stack: Some(Box::new(OfStack { spurious: told.spurious, ce: told.ce, closed })),
+            sender,
+            stack: Some(Box::new(OfStack { lost, probes, reductions, spurious, ce, closed })),
             ..common
         }
     }
@@ -385,7 +386,7 @@ impl Ends for Other {
             cwnd: segments(cwnd, segment),
             ssthresh: segments(ssthresh, segment),
             in_flight: segments(in_flight, segment),
-            retransmissions: lost,
+            retransmissions: lost.unwrap_or(UNTOLD),
         });
         Seen { payload: self.payload(), tcp, answered: self.answers.as_ref().map_or_else(Answered::default, |one| one.all) }
     }

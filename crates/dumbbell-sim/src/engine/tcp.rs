@@ -76,7 +76,7 @@ fn belief(sender: &Sender) -> Belief<'_> {
         in_flight: Some(bytes(conn.in_flight())),
         srtt: rtt(conn.rtt().srtt_us()),
         min_rtt: rtt(conn.rtt().min_us()),
-        lost: sender.lost(),
+        lost: Some(sender.lost()),
         tcp: Some(sender),
     }
 }

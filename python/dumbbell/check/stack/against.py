@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -19,9 +21,19 @@ _MEASURES: dict[str, Callable[[Flow], float]] = {
     "goodput_mbit": lambda one: one.goodput,
     "rtt_p50_ms": lambda one: 1e3 * one.rtt_p50,
     "rtt_p95_ms": lambda one: 1e3 * one.rtt_p95,
-    "retransmissions": lambda one: one.lost,
+    "drops": lambda one: one.lost,
     "completion_s": lambda one: one.completion,
 }
+# the same in a report as JSON
+_KEYS = {
+    "goodput_mbit": "goodput_mbit",
+    "rtt_p50_ms": "rtt_p50_ms",
+    "rtt_p95_ms": "rtt_p95_ms",
+    "drops": "lost",
+    "completion_s": "completion_s",
+}
+_MORE_IS_BETTER = ("goodput_mbit",)
+WORSE = 0.05  # of a figure: less is told, and fails no gate
 _SCHEMA = {
     "pair": pl.Int64,
     "where": pl.String,
@@ -41,10 +53,58 @@ def split(report: Report, control: str) -> Report:
 
 def gate(report: Report, name: str, other: str) -> ci.Gate:
     """Return in which verdicts `name` is worse than `other`, and in which it is better."""
-    before: dict[tuple[str, str, object], str] = {
-        (one.case, name, one.place): one.verdict.result for one in report.results if one.control == other
+    theirs = {(one.case, name, one.place): one.verdict for one in report.results if one.control == other}
+    before: dict[tuple[str, str, object], str] = {key: verdict.result for key, verdict in theirs.items()}
+    broken: dict[tuple[str, str, object], frozenset[str]] = {
+        key: ci.limits_broken(verdict) for key, verdict in theirs.items()
     }
-    return ci.baseline(split(report, name), ci.Before(other, before), STACK)
+    return ci.baseline(split(report, name), ci.Before(other, before, broken), STACK)
+
+
+def worse(found: diff.Diff | None) -> list[str]:
+    """Return the figures that got significantly worse, and by more than `WORSE`, in words."""
+    if found is None:
+        return []
+    lines = []
+    for one in found.frame.filter("differs").iter_rows(named=True):
+        before, after = one["a"], one["b"]
+        step = (after - before) * (-1 if one["measure"] in _MORE_IS_BETTER else 1)
+        if step > WORSE * abs(before):
+            change = f"{before:.4g} → {after:.4g}, {after - before:+.3g} ± {one['half']:.2g}, n = {one['n']}"
+            lines.append(f"figure got worse: {one['where']}: {one['measure']}: {change}")
+    return lines
+
+
+def earlier(path: Path, report: Report, name: str) -> diff.Diff | None:
+    """Return how the figures of a control differ from those of a report of before, as --json wrote it.
+
+    Raises InputError. None if the two have no place in common.
+    """
+    places = _places(report)
+    theirs = []
+    for one in json.loads(path.read_text(encoding="utf-8"))["results"]:
+        if one["control"] != name or (one["case"], one["place"]) not in places:
+            continue
+        pair, where = places.index((one["case"], one["place"])), f"{one['case']}, {one['place']}"
+        for run in one.get("runs", []):
+            flow = run["flows"][one["stack_flows"][0]]
+            theirs += [
+                (pair, where, "flows", measure, "", int(run["seed"]), "", float(flow[key]))
+                for measure, key in _KEYS.items()
+                if flow.get(key) is not None
+            ]
+    before, now = pl.DataFrame(theirs, schema=_SCHEMA, orient="row"), _frame(split(report, name))
+    # equal figures are equal runs
+    if before.is_empty() or now.is_empty():
+        return None
+    return diff.held(_hashed(before), _hashed(now), (path.name, name))
+
+
+def _hashed(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return figures with a hash of all of a run in place of the run's, which a report does not have."""
+    run = ["pair", "seed"]
+    texts = frame.sort("measure").group_by(run).agg(pl.format("{}={}", "measure", "value").str.join(" ").alias("hash"))
+    return frame.drop("hash").join(texts, on=run).select(*_SCHEMA)
 
 
 def differences(report: Report, name: Subject, other: Subject) -> diff.Diff | None:
@@ -55,8 +115,12 @@ def differences(report: Report, name: Subject, other: Subject) -> diff.Diff | No
     return diff.held(theirs, ours, (other.name, name.name))
 
 
+def _places(report: Report) -> list[tuple[str, str]]:
+    return sorted({(one.case, one.place) for one in report.results})
+
+
 def _frame(report: Report) -> pl.DataFrame:
-    places = sorted({(one.case, one.place) for one in report.results})
+    places = _places(report)
     rows = [row for one in report.results for row in _rows(one, places.index((one.case, one.place)))]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 

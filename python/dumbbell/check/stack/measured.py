@@ -15,7 +15,11 @@ _NONE = np.zeros(0)
 
 @dataclass(frozen=True)
 class Flow:
-    """A flow of a run. Rates are Mbit/s, times seconds. `times` are ends of intervals, `rates` the goodput in them."""
+    """A flow of a run. Rates are Mbit/s, times seconds. `times` are ends of intervals, `rates` the goodput in them.
+
+    `lost` are its packets that the queue dropped or the path lost, `believed` those that the stack says it took for
+    lost: NaN if it does not say it.
+    """
 
     goodput: float
     rtt_p50: float = math.nan
@@ -24,7 +28,7 @@ class Flow:
     start: float = 0.0
     sent: float = 0.0
     lost: float = 0.0
-    probes: float = 0.0
+    believed: float = math.nan
     completion: float = math.nan
     closed: str = ""
     closed_after: float = math.nan
@@ -33,7 +37,7 @@ class Flow:
 
     @property
     def lost_share(self) -> float:
-        """Packets that it took for lost, of those that it sent."""
+        """Packets that were lost, of those that it sent."""
         return self.lost / self.sent if self.sent else 0.0
 
     def gap(self, since: float, outages: Sequence[tuple[float, float]] = ()) -> float:
@@ -107,6 +111,10 @@ class Outcome:
         """Return the words with which connections of these flows were closed."""
         return sorted({one.flows[number].closed for one in self.runs for number in flows} - {""})
 
+    def total(self, flows: Sequence[int], of: Callable[[Flow], float]) -> float:
+        """Return the sum of a figure over flows and seeds."""
+        return sum(of(one.flows[number]) for one in self.runs for number in flows)
+
     def each(self, number: int, of: Callable[[Flow], float]) -> list[float]:
         """Return a figure of a flow, for each seed."""
         return [of(one.flows[number]) for one in self.runs]
@@ -121,8 +129,11 @@ class Outcome:
         return max((math.inf if math.isnan(one) else one for one in self.each(number, of)), default=math.inf)
 
 
-def outcomes(tables: Mapping[str, Any]) -> dict[str, Run]:
-    """Return the runs of frames `runs`, `flows`, `series` and `queue_series`, by key."""
+def outcomes(tables: Mapping[str, Any], rough: Mapping[str, Sequence[bool]]) -> dict[str, Run]:
+    """Return the runs of frames `runs`, `flows`, `series` and `queue_series`, by key.
+
+    `rough` says of each flow of a run whether its data pass stages that may lose them.
+    """
     series: dict[tuple[str, int], tuple[_Array, _Array]] = {}
     for (key, flow), part in tables["series"].group_by("key", "flow", maintain_order=True):
         series[key, flow] = (part["time_s"].to_numpy(), part["goodput_mbit"].to_numpy())
@@ -133,14 +144,15 @@ def outcomes(tables: Mapping[str, Any]) -> dict[str, Run]:
     flows: dict[str, list[Flow]] = {}
     for row in tables["flows"].sort("key", "flow").iter_rows(named=True):
         times, rates = series.get((row["key"], row["flow"]), (_NONE, _NONE))
-        flows.setdefault(row["key"], []).append(_flow(row, times, rates))
+        may_lose = rough[row["key"]][row["flow"]]
+        flows.setdefault(row["key"], []).append(_flow(row, times, rates, may_lose=may_lose))
     return {
         row["key"]: Run(row["seed"], tuple(flows[row["key"]]), links.get(row["key"], Link()), str(row["hash"]))
         for row in tables["runs"].iter_rows(named=True)
     }
 
 
-def _flow(row: Mapping[str, Any], times: _Array, rates: _Array) -> Flow:
+def _flow(row: Mapping[str, Any], times: _Array, rates: _Array, *, may_lose: bool) -> Flow:
     def number(name: str) -> float:
         return math.nan if row[name] is None else float(row[name])
 
@@ -151,8 +163,9 @@ def _flow(row: Mapping[str, Any], times: _Array, rates: _Array) -> Flow:
         base_rtt=number("base_rtt_ms") / 1e3,
         start=number("start_s"),
         sent=number("sent"),
-        lost=number("retransmissions"),
-        probes=number("probes"),
+        # what left neither the queue nor was dropped by it was lost ahead of it
+        lost=max(number("drops"), number("sent") - number("packets")) if may_lose else number("drops"),
+        believed=number("retransmissions"),
         completion=number("completion_s"),
         closed=row["closed"] or "",
         closed_after=number("closed_s"),

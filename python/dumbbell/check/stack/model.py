@@ -10,13 +10,18 @@ from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED, Check, Verdict
 from dumbbell.check.stack.measured import Outcome
 
 DIFFERS = "differs from TCP"
+CLOSED, CRASHED, HUNG = "closed", "crashed", "hung"
 # what the results mean, best first
 MEANING = {
     PASSED: "within all limits",
     DIFFERS: "within all limits, and unlike TCP's CUBIC in the same place: for information",
     CANNOT_TELL: "a run that the judge needs has failed, or it left no figure; the reason names it",
-    FAILED: "a limit was exceeded, or the connection was closed, or the stack crashed",
+    FAILED: "a limit was exceeded",
+    CLOSED: "the stack closed the connection before its end",
+    CRASHED: "the stack ended its process, or did what the interface forbids",
+    HUNG: "the stack did not come back from a call",
 }
+_HANGS = "the plugin hangs"  # what the process of a run says of one
 SUBJECT = "subject"
 """What stands for the stack in the table of an experiment: `{"who": SUBJECT}`."""
 
@@ -70,6 +75,7 @@ class Limits:
     def __init__(self) -> None:
         self.all: list[Check] = []
         self.notes: list[str] = []
+        self.worst = ""
 
     def must(self, what: str, held: bool, found: str) -> bool:
         """Note a limit; return whether it was kept."""
@@ -84,8 +90,16 @@ class Limits:
         """Note what is unlike TCP, and no failure."""
         self.notes.append(what)
 
+    def broken(self, result: str, what: str, found: str) -> None:
+        """Note what is worse than a limit that was exceeded."""
+        self.all.append(Check(what, False, found))
+        self.worst = result
+
     def verdict(self) -> Verdict:
         """Return the result of all of them."""
+        if self.worst:
+            one = self.all[-1]
+            return Verdict(self.worst, f"{one.found} ({one.what})", tuple(self.all))
         for result, held in ((FAILED, False), (CANNOT_TELL, None)):
             broken = [one for one in self.all if one.held is held]
             if broken:
@@ -122,12 +136,12 @@ class Case:
         return control.startswith(self.only)
 
     def verdict(self, seen: Seen) -> Verdict:
-        """Judge a scene; a connection that was closed, a crash and a hang are failures of every case."""
+        """Judge a scene; a connection that was closed, a crash and a hang are worse than any failure."""
         limits = Limits()
         if seen.subject.error:
-            limits.must("the stack runs", False, seen.subject.error)
+            limits.broken(HUNG if _HANGS in seen.subject.error else CRASHED, "the stack runs", seen.subject.error)
         elif closed := seen.subject.closed(seen.scene.subjects):
-            limits.must("the connection stays open", False, closed)
+            limits.broken(CLOSED, "the connection stays open", closed)
         elif self.tcp and seen.tcp.error:
             limits.unknown("TCP's CUBIC runs", seen.tcp.error)
         else:

@@ -12,13 +12,14 @@ from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED
 from dumbbell.check.report import seconds
 from dumbbell.check.stack.cases import CASES, GROUPS
 from dumbbell.check.stack.measured import Flow
-from dumbbell.check.stack.model import DIFFERS, MEANING
+from dumbbell.check.stack.model import CLOSED, CRASHED, DIFFERS, HUNG, MEANING
 from dumbbell.check.stack.suite import Report, Result
 from dumbbell.errors import count
 
 _WIDTH = 120
 _SPACE = "\0"  # where no line may end
-SIGNS = {PASSED: "+", DIFFERS: "d", CANNOT_TELL: "?", FAILED: "F"}
+_WORSE = (CLOSED, CRASHED, HUNG)  # told in the headline, with the stack's own words
+SIGNS = {PASSED: "+", DIFFERS: "d", CANNOT_TELL: "?", FAILED: "F", CLOSED: "C", CRASHED: "X", HUNG: "H"}
 
 
 def controls(report: Report) -> list[str]:
@@ -93,16 +94,17 @@ def _by_case(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
     return list(found.items())
 
 
-def _told(one: Result) -> bool:
-    """Whether the headline has it already."""
-    return bool(one.seen.subject.error or one.seen.subject.closed(one.seen.scene.subjects))
+def _legend(results: Sequence[Result]) -> list[tuple[str, str]]:
+    """Return the signs with what they mean: those of verdicts, and what is worse only where it is."""
+    found = {one.verdict.result for one in results}
+    return [(sign, result) for result, sign in SIGNS.items() if result in found or result not in _WORSE]
 
 
 def reasons(results: Sequence[Result], result: str) -> list[str]:
     """Return why verdicts are what they are: what was expected, and where it was not found."""
     found: dict[tuple[str, str], list[str]] = {}
     for one in results:
-        if one.verdict.result != result or (result == FAILED and _told(one)):
+        if one.verdict.result != result:
             continue
         held = False if result == FAILED else None
         broken = [check for check in one.verdict.checks if check.held is held]
@@ -165,7 +167,8 @@ def text(report: Report, *, lead: Sequence[str] = (), other: str = "") -> str:
             if lines := reasons(of(report, name), result):
                 parts.append("\n".join([f"{name}, {heading}:", *(_item(line) for line in lines)]))
     for name in names:
-        rows = [f"{name}, case by case ({', '.join(f'{sign} {result}' for result, sign in SIGNS.items())}):"]
+        signs = ", ".join(f"{sign} {result}" for sign, result in _legend(of(report, name)))
+        rows = [f"{name}, case by case ({signs}):"]
         group = ""
         by_case = _by_case(of(report, name))
         wide = max((len(case) for case, _ in by_case), default=0)
@@ -199,7 +202,7 @@ def markdown(report: Report, *, lead: Sequence[str] = (), other: str = "") -> st
             f"| {case} | {CASES[case].question} | `{_signs(found)}` | {_figures(found).replace(_SPACE, ' ')} |"
             for case, found in _by_case(results)
         ]
-        signs = ", ".join(f"`{sign}` {result}" for result, sign in SIGNS.items())
+        signs = ", ".join(f"`{sign}` {result}" for sign, result in _legend(results))
         parts.append("\n".join([f"| case | question | {signs} | figures |", "|---|---|---|---|", *rows]))
         if lines := reasons(results, DIFFERS):
             parts.append("\n".join(["Unlike TCP's CUBIC, and no failure:", "", *(f"- {line}" for line in lines)]))
@@ -217,6 +220,7 @@ def _flow(flow: Flow) -> dict[str, Any]:
         "rtt_p95_ms": _number(1e3 * flow.rtt_p95),
         "sent": _number(flow.sent),
         "lost": _number(flow.lost),
+        "believed_lost": _number(flow.believed),
         "completion_s": _number(flow.completion),
         "closed": flow.closed,
         "closed_s": _number(flow.closed_after),

@@ -12,8 +12,9 @@ from dumbbell.check.ci import Suite
 from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED, Verdict
 from dumbbell.check.stack.cases import CASES
 from dumbbell.check.stack.measured import Outcome, Run, outcomes
-from dumbbell.check.stack.model import DIFFERS, Case, Scene, Seen
+from dumbbell.check.stack.model import CLOSED, CRASHED, DIFFERS, HUNG, Case, Scene, Seen
 from dumbbell.engines import sweep
+from dumbbell.experiment import plugins
 from dumbbell.experiment.file import Experiment, parse
 from dumbbell.results.results import Results
 from dumbbell.scratch import Scratch
@@ -21,7 +22,7 @@ from dumbbell.scratch import Scratch
 TCP = "tcp-cubic"
 SEEDS = (1, 2, 3, 4, 5)
 _TABLES = ("runs", "flows", "series", "queue_series")
-_RANK = {PASSED: 0, DIFFERS: 0, CANNOT_TELL: 1, FAILED: 2}
+_RANK = {PASSED: 0, DIFFERS: 0, CANNOT_TELL: 1, FAILED: 2, CLOSED: 3, CRASHED: 4, HUNG: 5}
 
 
 def _place_of(words: Sequence[str]) -> tuple[str, str | None]:
@@ -36,7 +37,8 @@ STACK = Suite(
     test=lambda one: f"{one.case} {one.where}",
     place=_place_of,
     at=lambda one: str(one["place"]),
-    line="CASE CONTROL, or CASE CONTROL PLACE",
+    line="CASE CONTROL, or CASE CONTROL PLACE, and what is expected if it is not failed, such as = closed",
+    places=lambda case: [scene.place for scene in CASES[case].scenes],
 )
 
 
@@ -88,6 +90,14 @@ def parameters(stack: str) -> frozenset[str]:
     return frozenset(parse(table, "check").cell(0).groups["flows"][0]["cc"])
 
 
+def names(stack: str) -> list[str]:
+    """Return what the controls of a stack are called in tables. Raises InputError."""
+    table = {"duration": "1s", "bottleneck": {"aqm": "pfifo"}, "flows": [{"stack": stack}], "seeds": [1]}
+    algorithm = plugins.algorithm_of(parse(table, "check").cell(0).groups["flows"][0]["cc"], {})
+    assert algorithm is not None
+    return [f"{algorithm.name}-{one}" for one in algorithm.params["control"].choices]
+
+
 def check(
     subjects: Sequence[Subject],
     cases: Sequence[Case] = tuple(CASES.values()),
@@ -130,14 +140,16 @@ def _run(
     wanted: Mapping[tuple[str, str, str], Experiment], jobs: int | None, progress: Callable[[int, int], None]
 ) -> tuple[dict[tuple[str, str, str], Outcome], int]:
     """Carry all of it out; return what each left, and how many runs there were."""
-    keys = {name: [cell.key for cell in experiment.cells()] for name, experiment in wanted.items()}
+    cells = {name: list(experiment.cells()) for name, experiment in wanted.items()}
+    keys = {name: [cell.key for cell in of] for name, of in cells.items()}
+    rough = {cell.key: [bool(flow["path"]) for flow in cell.groups["flows"]] for of in cells.values() for cell in of}
     with Scratch() as folder:
         path = Path(folder) / "results.duckdb"
         done = sweep.run(list(wanted.values()), path, jobs=jobs, progress=progress)
         if done.interrupted:
             raise KeyboardInterrupt
         results = Results(path)
-        runs = outcomes({name: results.frame(name) for name in _TABLES}) if done.done else {}
+        runs = outcomes({name: results.frame(name) for name in _TABLES}, rough) if done.done else {}
     failed = {cell.key: text for cell, text in done.failed}
     return {name: _outcome(of, runs, failed) for name, of in keys.items()}, done.done + len(failed)
 

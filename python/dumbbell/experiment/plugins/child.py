@@ -4,17 +4,19 @@ Its arguments are the file of the extension module, what it is to do, and a path
 was standard output; what plugins print goes to standard error.
 
 - `describe PATH`: what the plugin declares, as JSON.
-- `try PATH`, with JSON on standard input: it is tried out.
+- `try PATH`, with JSON on standard input: it is tried out. It says `doing TEXT` and `progress N` from time to time.
 - `run`, with JSON on standard input: a run, and where its plugins lie. It says `progress NS` from time to time.
 
 The last answer is `done LENGTH` and so many bytes, or `failed TEXT`. When standard input is closed it ends at once.
 """
 
+import contextlib
 import importlib.util
 import json
 import os
 import sys
 import threading
+from collections.abc import Callable, Iterator
 from typing import Any
 
 REPORT_S = 0.2  # between two reports of progress
@@ -58,22 +60,37 @@ def _answer(native: Any, what: str, path: str, say: Any) -> bytes:
     asked = json.loads(_read_line())
     threading.Thread(target=_end_with_input, daemon=True).start()
     if what == "try":
-        return json.dumps(native.try_plugin(_plugin(path), *asked)).encode()
-    progress, over = native.Progress(), threading.Event()
+        trial = native.Trial()
 
-    def report() -> None:
-        while not over.wait(REPORT_S):
-            say(f"progress {progress.simulated}")
+        def tell() -> None:
+            say(f"doing {trial.done} {trial.doing}")
+            say(f"progress {trial.simulated}")
 
-    reporter = threading.Thread(target=report, daemon=True)
-    reporter.start()
-    try:
+        with _reports(tell):
+            return json.dumps(native.try_plugin(_plugin(path), *asked, trial)).encode()
+    progress = native.Progress()
+    with _reports(lambda: say(f"progress {progress.simulated}")):
         loaded = {name: _plugin(at) for name, at in asked["plugins"].items()}
         result: bytes = native.run(asked["config"], native.Cancel(), progress, loaded).to_bytes()
+    return result
+
+
+@contextlib.contextmanager
+def _reports(report: Callable[[], None]) -> Iterator[None]:
+    """Call `report` from time to time, for as long as the block takes."""
+    over = threading.Event()
+
+    def repeat() -> None:
+        while not over.wait(REPORT_S):
+            report()
+
+    reporter = threading.Thread(target=repeat, daemon=True)
+    reporter.start()
+    try:
+        yield
     finally:
         over.set()
         reporter.join()  # so that no report is in the middle of the result
-    return result
 
 
 def main() -> None:

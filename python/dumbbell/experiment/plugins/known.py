@@ -70,6 +70,11 @@ def keep(content: bytes, ending: str) -> str:
     return digest
 
 
+def is_digest(name: str) -> bool:
+    """Whether this is what a run's configuration calls a plugin."""
+    return _DIGEST.fullmatch(name) is not None
+
+
 def path_of(digest: str) -> Path:
     """Return the copy of a plugin."""
     return _store() / digest

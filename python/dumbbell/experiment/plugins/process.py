@@ -8,6 +8,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,15 +17,16 @@ from dumbbell.errors import one_line
 
 DESCRIBE_S = 20.0  # for a plugin to say what it declares
 HANG_S = 60.0  # that a run may take without getting on; DUMBBELL_PLUGIN_HANG_S sets another
+TRY_HANG_S = 3.0  # the same of a short run that tries a plugin out
 _MOST_SAID = 300  # characters of what a plugin printed before it crashed
 
 
-def hang_s() -> float:
+def hang_s(otherwise: float = HANG_S) -> float:
     """Return for how long a run with plugins may not get on, s."""
     try:
-        return float(os.environ.get("DUMBBELL_PLUGIN_HANG_S", HANG_S))
+        return float(os.environ.get("DUMBBELL_PLUGIN_HANG_S", otherwise))
     except ValueError:
-        return HANG_S
+        return otherwise
 
 
 class Child:
@@ -57,23 +59,33 @@ class Child:
             self._process.kill()
 
     def answer(
-        self, asked: Any = None, progress: _native.Progress | None = None, *, within_s: float | None = None
+        self,
+        asked: Any = None,
+        progress: _native.Progress | None = None,
+        *,
+        within_s: float | None = None,
+        gets_on_s: float | None = None,
+        doing: Callable[[int], None] = lambda _done: None,
     ) -> bytes:
         """Return its answer to what is `asked`; RuntimeError, one line, if it fails, crashes or hangs.
 
-        It hangs if it takes longer than `within_s`, or if a run does not get on for `hang_s`.
+        It hangs if it takes longer than `within_s`, or if a run does not get on for `gets_on_s`, by default `hang_s`.
+        `doing` is told how many parts are done.
         """
-        state = {"at": time.monotonic(), "over": False}
-        watch = threading.Thread(target=self._watch, args=(state, within_s or hang_s()), daemon=True)
+        # a plugin that is tried out is loaded first, for which it has as long as to say what it declares
+        limit = within_s or (DESCRIBE_S if gets_on_s else hang_s())
+        state = {"at": time.monotonic(), "over": False, "doing": "", "limit": limit}
+        watch = threading.Thread(target=self._watch, args=(state,), daemon=True)
         try:
             assert self._process.stdin is not None and self._process.stdout is not None
             watch.start()
             if asked is not None:
                 self._process.stdin.write(json.dumps(asked).encode() + b"\n")
                 self._process.stdin.flush()
-            return self._heard(self._process.stdout, progress, state, gets_on=within_s is None)
+            gets_on = within_s is None
+            return self._heard(self._process.stdout, progress, state, (gets_on_s, doing), gets_on=gets_on)
         except BrokenPipeError:
-            raise RuntimeError(self._end()) from None
+            raise RuntimeError(self._end(state)) from None
         finally:
             state["over"] = True
             self.kill()
@@ -81,12 +93,25 @@ class Child:
             self._printed.close()
 
     def _heard(
-        self, output: IO[bytes], progress: _native.Progress | None, state: dict[str, Any], *, gets_on: bool
+        self,
+        output: IO[bytes],
+        progress: _native.Progress | None,
+        state: dict[str, Any],
+        parts: tuple[float | None, Callable[[int], None]],
+        *,
+        gets_on: bool,
     ) -> bytes:
         reached = -1
+        gets_on_s, doing = parts
         for line in output:
             word, _, rest = line.decode(errors="replace").rstrip("\n").partition(" ")
-            if word == "progress":
+            if word == "doing" and state["doing"] != rest:
+                state["doing"], state["at"], reached = rest, time.monotonic(), -1
+                count, _, part = rest.partition(" ")
+                if part and gets_on_s:
+                    state["limit"] = gets_on_s
+                doing(int(count))
+            elif word == "progress":
                 if int(rest) > reached and gets_on:
                     reached, state["at"] = int(rest), time.monotonic()
                 if progress is not None:
@@ -97,18 +122,23 @@ class Child:
                     return answer
             elif word == "failed":
                 raise RuntimeError(one_line(rest))
-        raise RuntimeError(self._end())
+        raise RuntimeError(self._end(state))
 
-    def _watch(self, state: dict[str, Any], limit_s: float) -> None:
+    def _watch(self, state: dict[str, Any]) -> None:
         while not state["over"]:
-            if time.monotonic() - state["at"] > limit_s:
-                self._hung = f"the plugin hangs: nothing happened for {limit_s:g} s"
+            if time.monotonic() - state["at"] > state["limit"]:
+                self._hung = f"the plugin hangs: nothing happened for {state['limit']:g} s"
                 self.kill()
                 return
             time.sleep(0.05)
 
-    def _end(self) -> str:
-        """Return how the process came to its end."""
+    def _end(self, state: Mapping[str, Any]) -> str:
+        """Return how the process came to its end, and in which part of a trial."""
+        part = state["doing"].partition(" ")[2]
+        where, _, config = part.partition("; ")
+        return f"{where}{': ' * bool(where)}{self._how()}{'; ' * bool(config)}{config}"
+
+    def _how(self) -> str:
         if self._hung:
             return self._hung
         code = self._process.wait()
@@ -127,3 +157,12 @@ class Child:
 def asked(what: str, path: Path, *words: Any, within_s: float = DESCRIBE_S) -> bytes:
     """Return what a process of its own answers about the plugin at `path`; RuntimeError, one line, if it does not."""
     return Child(what, path).answer(list(words) if words else None, within_s=within_s)
+
+
+def tried(
+    path: Path, seed: int, sequences: int, runs: int, *, gets_on_s: float, doing: Callable[[int], None]
+) -> tuple[int, int]:
+    """Try the plugin at `path` out; return how many sequences of operations and runs it stood. Raises RuntimeError."""
+    answer = Child("try", path).answer([seed, sequences, runs], gets_on_s=gets_on_s, doing=doing)
+    done, made = json.loads(answer)
+    return done, made

@@ -8,8 +8,10 @@ from dumbbell import _native
 from dumbbell.errors import InUse, UnknownName, Unwritable, WrongValue, shown
 from dumbbell.experiment.registry import registry
 
-KINDS = ("queue", "control")
+KINDS = ("queue", "control")  # in each language
+STACK = "stack"
 LANGUAGES = ("c", "rust", "python")
+OF_STACKS = ("c", "rust")  # each packet of a stack is bytes, for which Python is too slow
 _NAME = re.compile(r"[a-z][a-z0-9-]{0,40}", re.ASCII)
 
 _CARGO = """\
@@ -40,14 +42,22 @@ aqm = "codel"
 [[flows]]
 cc = "cubic"
 base_rtt = "40ms"
-count = 2
-start = { uniform = ["0s", "1s"] }
+@FLOW@start = { uniform = ["0s", "1s"] }
 
 [matrix]
+"""
+_TWO = "count = 2\n"
+_STACK = """\
+start = { uniform = ["0s", "1s"] }
+
+[[flows]]
+stack = "@FILE@"
+base_rtt = "40ms"
 """
 _AXES = {
     "queue": '"bottleneck.aqm" = ["codel", { plugin = "@FILE@" }, { plugin = "@FILE@", threshold = "60kB" }]\n',
     "control": '"flows[*].cc" = ["reno", { plugin = "@FILE@" }, { plugin = "@FILE@", decrease = 0.7 }]\n',
+    STACK: '"bottleneck.aqm" = ["pfifo", "codel"]\n',
 }
 
 
@@ -55,12 +65,18 @@ def _template(name: str) -> str:
     return files("dumbbell.experiment.plugins").joinpath("templates", name).read_text(encoding="utf-8")
 
 
+def _interface() -> str:
+    """Return the part for stacks of the interface in Rust, which the stacks that are built here have, too."""
+    return files("dumbbell.stacks").joinpath("adapter", "src", "interface.rs").read_text(encoding="utf-8")
+
+
 def contents(kind: str, name: str, language: str) -> tuple[dict[str, str], str, str]:
     """Return the files of a new plugin by path, its own file, and the command that builds it, if one does."""
-    if kind not in KINDS:
-        raise UnknownName("plugin new", "", shown(kind), KINDS, what="kind")
-    if language not in LANGUAGES:
-        raise UnknownName("plugin new", "--language", shown(language), LANGUAGES, what="language")
+    if kind not in (*KINDS, STACK):
+        raise UnknownName("plugin new", "", shown(kind), (*KINDS, STACK), what="kind")
+    languages = OF_STACKS if kind == STACK else LANGUAGES
+    if language not in languages:
+        raise UnknownName("plugin new", "--language", shown(language), languages, what="language")
     taken = {**registry().aqm, **registry().cc}
     if not _NAME.fullmatch(name) or name in taken:
         allowed = "small letters, digits and -, a letter first, and no name of dumbbell list"
@@ -73,13 +89,13 @@ def contents(kind: str, name: str, language: str) -> tuple[dict[str, str], str, 
         file, build = f"target/release/lib{ident}.so", "cargo build --release"
         made = {
             "src/lib.rs": _template(f"{kind}.rs"),
-            "src/dumbbell.rs": _template("dumbbell.rs"),
+            "src/dumbbell.rs": _interface() if kind == STACK else _template("dumbbell.rs"),
             "Cargo.toml": _CARGO,
         }
     else:
         file, build = f"{ident}.py", ""
         made = {file: _template(f"{kind}.py.txt")}
-    made["try.toml"] = _TRY + _AXES[kind]
+    made["try.toml"] = _TRY.replace("@FLOW@", _STACK if kind == STACK else _TWO) + _AXES[kind]
     words = {"@NAME@": name, "@IDENT@": ident, "@FILE@": f"./{file}"}
     for path, text in made.items():
         for word, other in words.items():

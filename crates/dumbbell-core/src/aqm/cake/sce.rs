@@ -111,7 +111,7 @@ mod tests {
     /// At 100 Mbit/s four frames are 0.48 ms: being over target is all that counts.
     fn share(ramp: &Ramp, sojourn_us: u64) -> f64 {
         let sojourn = Time::from_micros(sojourn_us);
-        (ramp.probability(sojourn, sojourn > TARGET) as f64 / 2_f64.powi(32)).min(1.0)
+        (ramp.probability(sojourn, sojourn > TARGET) as f64 / 4_294_967_296.0).min(1.0)
     }
 
     #[test]
@@ -147,11 +147,11 @@ mod tests {
         // 5 Mbit/s: target 5 ms, four frames 9.69 ms. N = 2 at 9 ms: 858 * 6.5 ms / 2^32 = 1.2985 if not over, else
         // 0.5 + 429 * 4 ms / 2^32 = 0.8995: the probability falls.
         let two = ramp(Mode::Thresh, 2);
-        let at = |over| two.probability(Time::from_millis(9), over) as f64 / 2_f64.powi(32);
+        let at = |over| two.probability(Time::from_millis(9), over) as f64 / 4_294_967_296.0;
         assert!((at(false) - 1.2985).abs() < 1e-4 && (at(true) - 0.8995).abs() < 1e-4, "{} {}", at(false), at(true));
         // N = 16: 107 * 6.5 ms / 2^32 = 0.1619, then 1/16 + 805 * 4 ms / 2^32 = 0.8122: it jumps up.
         let sixteen = ramp(Mode::Thresh, 16);
-        let of = |over| sixteen.probability(Time::from_millis(9), over) as f64 / 2_f64.powi(32);
+        let of = |over| sixteen.probability(Time::from_millis(9), over) as f64 / 4_294_967_296.0;
         assert!((of(false) - 0.1619).abs() < 1e-4 && (of(true) - 0.8122).abs() < 1e-4, "{} {}", of(false), of(true));
         // Single does not mark before.
         assert_eq!(ramp(Mode::Single, 1).probability(Time::from_millis(9), false), 0);

@@ -247,7 +247,8 @@ impl Aqm for State {
         let (packets, bytes) = (self.packets(), self.bytes());
         let memory = self.memory + u64::from(truesize(&packet, self.small_heads));
         let setup = &self.setup;
-        let full = packets >= setup.limit || memory > setup.memlimit || bytes + u64::from(self.setup.full_frame) > setup.limit_bytes;
+        let full =
+            packets >= setup.limit || memory > setup.memlimit || bytes + u64::from(self.setup.full_frame) > setup.limit_bytes;
         if unlikely(full) {
             log.dropped(&packet, DropReason::Overflow, Place::Arrival, at);
             return;

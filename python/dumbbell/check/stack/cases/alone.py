@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 from dumbbell.check.stack.model import Case, Limits, Seen
 from dumbbell.check.stack.scenes import rate_text, scene, shown, subject
 
 LEAST_USE = 0.8  # of the goodput of TCP's CUBIC in the same place
 MOST_QUEUE = 1.2  # of the RTT of TCP's CUBIC over a deep queue, which RFC 9743 has as the bad example
 MOST_LOSS, MOST_LOSS_OF_TCP = 0.05, 3.0  # share of packets, and of the share that TCP's CUBIC loses
+UNKNOWN_LOSS, UNKNOWN_PACKETS = 0.1, 5  # share of the losses, and packets, by which what a stack believes may differ
 LEAST_LIMITED, MOST_LOST_LIMITED, MOST_RTT_LIMITED = 0.95, 0.001, 1.5  # of an application below the link's rate
 _MUCH = 1.25  # a figure that is larger or smaller by this is told
 
@@ -60,6 +63,19 @@ def loss(seen: Seen, limits: Limits) -> None:
     limits.must(
         f"at most {most:.1%} of the packets lost", ours <= most, f"{ours:.1%} lost, by TCP's CUBIC {theirs:.1%}"
     )
+    real, believed = (seen.subject.total(flows, of) for of in (lambda one: one.lost, lambda one: one.believed))
+    # NaN is within: what a stack does not tell it may know
+    if abs(believed - real) > UNKNOWN_LOSS * real + UNKNOWN_PACKETS * len(flows) * len(seen.subject.runs):
+        limits.note(f"it took {believed:.0f} packets for lost, and {real:.0f} were lost")
+
+
+def _lost(seen: Seen) -> str:
+    """Return the share of packets that all flows of the stack lost, and what the stack believes if it tells that."""
+    flows = seen.scene.subjects
+    share = sum(seen.subject.mean(number, lambda flow: flow.lost_share) for number in flows) / len(flows)
+    sent, believed = (seen.subject.total(flows, of) for of in (lambda one: one.sent, lambda one: one.believed))
+    known = f" ({believed / sent:.1%} believed)" if sent and not math.isnan(believed) else ""
+    return f"{share:.1%}{known}"
 
 
 def limited(seen: Seen, limits: Limits) -> None:
@@ -112,7 +128,7 @@ CASES = (
             for buffer in (0.25, 0.5, 1.5)
         ),
         measure="packets lost",
-        figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.lost_share):.1%}",
+        figure=_lost,
     ),
     Case(
         "limited",
