@@ -1,9 +1,10 @@
 //! The receiving end: cumulative and selective acknowledgement, delayed ACKs with quick-ack start, the echo of ECN.
 //!
-//! The application reads at once, so that the window never closes. A packet causes one ACK at the most, and one more for
+//! The application reads at once. A packet causes one ACK at the most, and one more for
 //! what came before it where the echo of a mark changes ([`Receiver::take_early`]).
 
 mod echo;
+mod reading;
 mod sack;
 #[cfg(test)]
 mod short_way;
@@ -17,8 +18,9 @@ pub use crate::cc::Echo;
 use crate::hint::{likely, seldom, unlikely};
 use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR};
 use crate::units::{timer_wheel, Time};
+use reading::Unread;
 pub use sack::Blocks;
-use sack::MAX_BLOCKS;
+use sack::{Kept, MAX_BLOCKS};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -32,6 +34,8 @@ const DELACK_MAX_MS: u16 = 200;
 const TIMEOUT_MIN_MS: u64 = 2;
 /// Linux `TCP_MAX_QUICKACKS`.
 const MAX_QUICKACKS: u8 = 16;
+/// As many even if the window is smaller than two segments (Linux `tcp_incr_quickack`).
+const LEAST_QUICKACKS: u32 = 2;
 /// Immediate ACKs after a first CE or a non-ECT packet on an ECN connection (Linux `tcp_ecn_check_ce`).
 const ECN_QUICKACKS: u8 = 2;
 /// Longest round trip of a handshake, us: 268 s, so that everything made of it fits 32 bits.
@@ -64,7 +68,9 @@ pub struct Receiver {
     acked: u64,
     /// `rcv_nxt` before the last packet.
     prior_rcv_nxt: u64,
+    /// When the last segment in order came.
     last_data: Time,
+    unread: Unread,
     /// A delayed ACK is pending until then.
     delack_at: Time,
     /// When the acknowledgements that SACK compression holds back are due.
@@ -74,6 +80,8 @@ pub struct Receiver {
     ato_ms: u32,
     /// Round-trip time of the handshake; 0: it is not complete.
     pub(super) srtt_us: u32,
+    /// Window of the last ACK, bytes.
+    advertised: u32,
     /// CE packets so far, since the connection is there.
     ce_count: u32,
     /// Payload that came with CE, bytes.
@@ -107,6 +115,8 @@ pub struct Receiver {
     /// The next ACK carries ESCE.
     esce_queued: bool,
     ack_now: bool,
+    /// The application acknowledges what it reads.
+    is_pushed: bool,
     syn_ack_repeated: bool,
     /// [`Receiver::early`] holds an ACK that goes ahead of the next one.
     early_waits: bool,
@@ -119,9 +129,11 @@ pub struct Receiver {
     // seldom needed
     /// The duplicate that the next ACK reports.
     dsack: Block,
-    /// What arrived out of order, ascending and disjoint.
+    /// What arrived out of order, ascending and disjoint: the segments of each socket buffer.
     out_of_order: VecDeque<Block>,
-    /// `out_of_order` in the order of reporting: most recently changed first (RFC 2018 section 4).
+    /// Segments in `out_of_order`.
+    held: u64,
+    /// Blocks of `out_of_order` in the order of reporting: most recently changed first (RFC 2018 section 4).
     recent: Vec<Block>,
     /// The last ACK that went ahead; its memory is kept.
     early: Option<Box<(Ack, Blocks)>>,
@@ -157,7 +169,10 @@ impl Receiver {
             ecn_ok: false,
             rcv_nxt: 0,
             acked: 0,
+            unread: Unread::default(),
+            advertised: 0,
             out_of_order: VecDeque::new(),
+            held: 0,
             recent: Vec::new(),
             dsack: (0, 0),
             has_dsack: false,
@@ -182,6 +197,7 @@ impl Receiver {
             last_data: Time::ZERO,
             ecn_settled: 0,
             ack_now: false,
+            is_pushed: false,
             delack_at: Time::NEVER,
             delack_expires: 0,
             srtt_us: 0,
@@ -205,6 +221,9 @@ impl Receiver {
             acked,
             prior_rcv_nxt,
             out_of_order,
+            held,
+            unread,
+            advertised,
             last_data,
             delack_at,
             delack_expires,
@@ -229,6 +248,7 @@ impl Receiver {
             sce_state,
             esce_queued,
             ack_now,
+            is_pushed,
             syn_ack_repeated,
             early_waits,
             has_gaps,
@@ -247,6 +267,8 @@ impl Receiver {
         *acked = 0;
         *prior_rcv_nxt = 0;
         out_of_order.clear();
+        *held = 0;
+        (*unread, *advertised) = (Unread::default(), 0);
         *last_data = Time::ZERO;
         *delack_at = Time::NEVER;
         *delack_expires = 0;
@@ -270,7 +292,7 @@ impl Receiver {
         *ce_state = false;
         *sce_state = false;
         *esce_queued = false;
-        *ack_now = false;
+        (*ack_now, *is_pushed) = (false, false);
         *syn_ack_repeated = false;
         *early_waits = false;
         (*has_gaps, *has_dsack, *dsack) = (false, false, (0, 0));
@@ -304,10 +326,10 @@ impl Receiver {
     #[inline(always)]
     pub fn on_packet(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
         let in_order = packet.flags & !flag::PSH == 0 && packet.seq == self.rcv_nxt && !self.has_gaps;
-        if unlikely(!in_order || self.srtt_us == 0) {
+        if unlikely(!in_order || self.srtt_us == 0 || self.unread.segments > 0) {
             return self.on_unusual(packet, now);
         }
-        // the usual packet: data, the next that is expected, and nothing else is missing
+        // the usual packet: data, the next that is expected, and nothing else is missing or waits to be read
         self.stats.count(packet);
         self.stats.count_data(packet, self.headers);
         self.window.on_data(packet, now);
@@ -317,14 +339,15 @@ impl Receiver {
         let grows = self.window.may_grow();
         self.take_in_order(now);
         self.check_ecn(packet, now);
-        if unlikely(grows) && self.window.grow(0) {
+        if unlikely(grows) && self.window.grow(self.window.memory(1, 1)) {
             self.quick |= 1;
         }
-        self.window.read(self.rcv_nxt, now);
         if unlikely(packet.has(flag::PSH)) {
             self.heed_push(packet);
         }
-        self.check_ack(now)
+        let ack = self.check_ack(now);
+        self.window.read(self.rcv_nxt, self.rcv_nxt, now);
+        ack
     }
 
     /// Any other packet.
@@ -343,7 +366,9 @@ impl Receiver {
             // the rest of its burst comes at this instant
             return None;
         }
-        self.check_ack(now)
+        let ack = self.check_ack(now).map(|ack| self.update_window(ack, now));
+        self.read(now);
+        ack
     }
 
     #[cold]
@@ -368,6 +393,7 @@ impl Receiver {
             // RFC 9768 section 3.2.3.2.1; also when it is sent again, as in Linux 6.18 (tcp_synack_options)
             let option = if self.headers > HEADERS { ack_flag::ACCECN_OPTION } else { 0 };
             let window = self.window.offered_first();
+            self.advertised = window;
             let flags = ack_flag::SYN_ACK | setup | option;
             let tsval = now.as_millis() as u32;
             return Some(Ack { flow: self.flow, tsecr: packet.tsval, tsval, window, ace: ACE_START, flags, ..Ack::default() });
@@ -417,28 +443,21 @@ impl Receiver {
             }
             return self.on_duplicate(seq);
         }
-        let grows = self.window.may_grow();
-        let held = if grows { self.held() } else { 0 };
         let in_order = seq == self.rcv_nxt;
-        let mut known = false;
         if in_order {
             self.take_in_order(now);
+            self.unread.append(1, self.rcv_nxt);
         }
         self.check_ecn(packet, now);
-        if !in_order {
-            known = !self.keep_out_of_order(seq, now);
-        }
-        if grows && !known && self.window.grow(held) {
+        let before = self.memory();
+        let kept = if in_order { Kept::Joined } else { self.keep_out_of_order(seq, now) };
+        // the memory of a new buffer counts once it lies among the others (`skb_set_owner_r` behind `tcp_grow_window`)
+        let memory = if kept == Kept::Apart { before } else { self.memory() };
+        if kept != Kept::Known && self.window.grow(memory) {
             self.quick |= 1;
         }
-        if in_order {
-            if self.has_gaps {
-                self.fill_gap();
-            }
-            if !packet.has(flag::MORE) {
-                // of a burst that counts as one packet the application reads the whole
-                self.window.read(self.rcv_nxt, now);
-            }
+        if in_order && self.has_gaps {
+            self.fill_gap();
         }
         if in_order && !self.has_gaps && packet.has(flag::PSH) {
             self.heed_push(packet);
@@ -449,7 +468,7 @@ impl Receiver {
     /// is left the read does not empty the buffer. Linux `tcp_cleanup_rbuf`.
     #[inline(always)]
     fn heed_push(&mut self, packet: &Packet) {
-        self.ack_now |= self.host.ack_push || packet.len < self.host.mss as u16 + HEADERS;
+        self.is_pushed |= self.host.ack_push || packet.len < self.host.mss as u16 + HEADERS;
     }
 
     /// The next segment that is expected has arrived.
@@ -504,8 +523,13 @@ impl Receiver {
         }
     }
 
+    /// As many immediate ACKs as acknowledge the window, `most` at the most. Linux `tcp_incr_quickack`.
     fn raise_quick(&mut self, most: u8) {
-        self.quick = self.quick.max(most);
+        let count = match self.advertised / (2 * self.host.mss) {
+            0 => LEAST_QUICKACKS,
+            whole => whole,
+        };
+        self.quick = self.quick.max(count.min(u32::from(most)) as u8);
     }
 
     fn enter_quickack(&mut self, most: u8) {
@@ -517,8 +541,10 @@ impl Receiver {
     /// leaves timer and immediate ACKs alone, as Linux `__tcp_send_ack` does.
     fn acknowledge_early(&mut self, now: Time) {
         self.stats.acks += 1;
-        self.acked = self.rcv_nxt;
-        let ack = Ack { ack: self.prior_rcv_nxt, ..self.ack(now) };
+        // compression ends even here (`tcp_event_ack_sent`)
+        self.compressed = 0;
+        self.compressed_at = Time::NEVER;
+        let ack = Ack { ack: self.prior_rcv_nxt, ..self.ack(now, false) };
         self.send_early(ack);
     }
 
@@ -543,16 +569,19 @@ impl Receiver {
         self.early.as_deref().copied()
     }
 
-    /// Whether to acknowledge now, later, or when data in order comes. Linux `__tcp_ack_snd_check`.
+    /// Whether to acknowledge now, later, or when data in order comes: as it is taken (Linux `__tcp_ack_snd_check`), and when the application has
+    /// read (`__tcp_cleanup_rbuf`).
     #[inline(always)]
     fn check_ack(&mut self, now: Time) -> Option<Ack> {
         let two_segments = self.rcv_nxt - self.acked > 1;
-        let at_once = two_segments || self.quick > 0 || self.ack_now || !self.host.delayed_ack;
+        let at_once = (two_segments && self.offers_as_much()) || self.quick > 0 || self.ack_now || !self.host.delayed_ack;
         if at_once || !self.holds_back(now) {
-            Some(self.acknowledge(now))
-        } else {
-            None
+            return Some(self.acknowledge(now, false));
         }
+        if unlikely(two_segments || self.is_pushed) {
+            return Some(self.acknowledge(now, true));
+        }
+        None
     }
 
     /// Whether the ACK of a packet that does not want it at once is held back.
@@ -609,25 +638,34 @@ impl Receiver {
         true
     }
 
+    /// Acknowledges what has come, before the application reads it or after.
     #[inline(always)]
-    fn acknowledge(&mut self, now: Time) -> Ack {
+    fn acknowledge(&mut self, now: Time, is_read: bool) -> Ack {
         self.stats.acks += 1;
-        self.quick = self.quick.saturating_sub(1);
-        self.ack_now = false;
+        if unlikely(self.quick > 0) {
+            self.quick -= 1;
+            if self.quick == 0 {
+                self.ato_ms = ATO_MIN_MS; // tcp_dec_quickack_mode
+            }
+        }
+        (self.ack_now, self.is_pushed) = (false, false);
         self.delack_at = Time::NEVER;
         self.compressed = 0;
         self.compressed_at = Time::NEVER;
-        self.acked = self.rcv_nxt;
-        self.ack(now)
+        self.ack(now, is_read)
     }
 
     /// An ACK with echo and window.
     #[inline]
-    fn ack(&mut self, now: Time) -> Ack {
+    fn ack(&mut self, now: Time, is_read: bool) -> Ack {
         let ece = if self.ecn_ok && self.demand_cwr { ack_flag::ECE } else { 0 };
         let esce = if std::mem::take(&mut self.esce_queued) { ack_flag::ESCE } else { 0 };
         let dsack = if self.has_dsack { ack_flag::DSACK } else { 0 };
         let window = self.window.offered();
+        let usual = window >= self.advertised && !is_read && !self.has_gaps && self.unread.segments <= 1;
+        let window = if likely(usual) { window } else { self.select_window(is_read) };
+        self.acked = self.rcv_nxt;
+        self.advertised = window;
         let (flow, tsecr) = (self.flow, self.ts_recent);
         let tsval = now.as_millis() as u32;
         let (flags, id) = (ece | esce | dsack, self.stats.acks as u16);
@@ -643,7 +681,7 @@ impl Receiver {
     fn add_counts(&mut self, ack: &mut Ack) {
         ack.ace = (self.ce_count as u8).wrapping_add(ACE_START) & ACE_MAX;
         self.ce_pending = 0;
-        if self.headers > HEADERS && self.out_of_order.len() + usize::from(ack.has(ack_flag::DSACK)) < MAX_BLOCKS {
+        if self.headers > HEADERS && self.recent.len() + usize::from(ack.has(ack_flag::DSACK)) < MAX_BLOCKS {
             ack.ce_bytes = self.ce_bytes;
             ack.flags |= ack_flag::ACCECN_OPTION;
         }
@@ -658,6 +696,6 @@ impl Receiver {
             // the timer ran out: the peer is slower than thought (Linux tcp_delack_timer_handler)
             self.ato_ms = (self.ato_ms << 1).min(self.ato_max_ms());
         }
-        Some(self.acknowledge(now))
+        Some(self.acknowledge(now, true))
     }
 }

@@ -1,7 +1,7 @@
 //! The window that a receiver offers: it grows with every segment towards what the buffer allows, and the buffer grows with what
 //! arrives in a round trip. Linux `tcp_grow_window`, `tcp_rcv_space_adjust`, `tcp_rcv_rtt_update`.
 //!
-//! The application reads every segment at once, so that the window never closes; it has read what came before the next one arrives.
+//! The application has read what came before the next segment arrives, so that the window never closes.
 
 use super::host::HostParams;
 use crate::buffers::{tcp_overhead, MAX_TCP_HEADER};
@@ -43,7 +43,7 @@ pub struct Window {
     rtt_8us: u32,
     /// Timestamp that gave the last sample, ms.
     rtt_tsecr: u32,
-    /// The same, rounded up to what the header can say: it changes seldom, and every ACK carries it.
+    /// What an ACK says while nothing but the segment that arrives is in the buffer: it changes seldom.
     header: u32,
     /// Largest segment that arrives: that of the path less timestamps, in both directions the same.
     mss: u32,
@@ -68,6 +68,8 @@ pub struct Window {
     /// When the first segment of the window being measured came.
     measured_from: Time,
     buffer: u64,
+    /// Window that the whole buffer allows (`window_clamp`).
+    clamp: u64,
     /// Largest buffer.
     most: u64,
 }
@@ -91,6 +93,7 @@ impl Window {
             scale: scale(most),
             most,
             buffer: INITIAL_BUFFER,
+            clamp: 0,
             limit: 0,
             offered: 0,
             header: 0,
@@ -104,7 +107,8 @@ impl Window {
         };
         // one segment is held in reserve (tcp_init_buffer_space); by halves that is already all
         let all_but_one = INITIAL_SPACE - u64::from(mss);
-        window.limit = if window.by_payload { window.room(0) } else { all_but_one };
+        window.clamp = if window.by_payload { window.of(window.buffer) } else { all_but_one };
+        window.limit = window.room(window.memory(1, 1));
         window.last_round = all_but_one.min(FIRST_ROUND * u64::from(mss));
         window.offer(all_but_one);
         window
@@ -137,9 +141,37 @@ impl Window {
         (bytes / mss).saturating_mul(memory)
     }
 
-    /// How far the window may grow when a segment arrives and `held` lie out of order. Linux `tcp_space`.
-    fn room(&self, held: u64) -> u64 {
-        self.of(self.buffer.saturating_sub((held + 1) * (u64::from(self.mss) + SEGMENT_OVERHEAD)))
+    /// Memory of `segments` in so many socket buffers, bytes. What joins a buffer leaves its own `sk_buff` and head behind
+    /// (`skb_try_coalesce`).
+    pub fn memory(&self, buffers: u64, segments: u64) -> u64 {
+        buffers * SEGMENT_OVERHEAD + segments * u64::from(self.mss)
+    }
+
+    /// How far the window may grow while `memory` bytes of the buffer are in use. Linux `tcp_space`, and the clamp.
+    fn room(&self, memory: u64) -> u64 {
+        self.of(self.buffer.saturating_sub(memory)).min(self.clamp)
+    }
+
+    /// Window that the whole buffer allows.
+    pub fn clamp(&self) -> u64 {
+        self.clamp
+    }
+
+    /// The window that may be offered while `memory` bytes of the buffer are in use, and whether that is more than half of it.
+    /// Linux `__tcp_select_window`.
+    pub fn select(&self, memory: u64) -> (u32, bool) {
+        let free = self.of(self.buffer.saturating_sub(memory));
+        let is_crowded = free < self.clamp / 2;
+        if is_crowded && free < (self.of(self.buffer) / 16).max(u64::from(self.mss)) {
+            return (0, true);
+        }
+        (self.round(free.min(self.offered)), is_crowded)
+    }
+
+    /// `bytes` rounded up to what the header can say.
+    pub fn round(&self, bytes: u64) -> u32 {
+        let unit = (1_u64 << self.scale) - 1;
+        ((bytes + unit) & !unit).min(u64::from(u32::MAX)) as u32
     }
 
     /// What a SYN-ACK offers: it has no scale, and counts whole segments. Linux `tcp_select_initial_window`.
@@ -156,9 +188,8 @@ impl Window {
     /// From now on `bytes` are offered (`rcv_ssthresh`), as far as the buffer allows: of segments that are less than half payload, it does not
     /// hold even the first window. Linux `__tcp_select_window`.
     fn offer(&mut self, bytes: u64) {
-        let unit = (1_u64 << self.scale) - 1;
         self.offered = bytes;
-        self.header = ((bytes.min(self.limit) + unit) & !unit).min(u64::from(u32::MAX)) as u32;
+        self.header = self.round(bytes.min(self.limit));
     }
 
     /// Round-trip time as the receiver estimates it, us; 0: not known.
@@ -178,11 +209,11 @@ impl Window {
         self.offered < self.limit
     }
 
-    /// A segment arrived: the offered window grows by two, as far as the buffer allows with `held` segments out of order in it.
-    /// Returns whether it did: each step is acknowledged at once. Linux `tcp_grow_window`.
+    /// A segment arrived: the offered window grows by two, as far as the buffer allows with `memory` bytes of it in use. Returns whether it did:
+    /// each step is acknowledged at once. Linux `tcp_grow_window`.
     #[inline(never)]
-    pub fn grow(&mut self, held: u64) -> bool {
-        let limit = if held == 0 { self.limit } else { self.room(held) };
+    pub fn grow(&mut self, memory: u64) -> bool {
+        let limit = self.room(memory);
         let grows = self.offered < limit;
         if grows {
             self.offer((self.offered + 2 * u64::from(self.mss)).min(limit));
@@ -238,34 +269,35 @@ impl Window {
         self.measured_from = now;
     }
 
-    /// The application reads what has come up to `rcv_nxt`. Dynamic right-sizing: once per round trip, room for twice what arrived and for its
-    /// growth. Linux `tcp_rcv_space_adjust`.
+    /// The application reads what has come up to `rcv_nxt`, at `now`; the first buffer of it ends before `first_end`. Dynamic right-sizing: once
+    /// per round trip, room for twice what arrived and for its growth. Linux `tcp_rcv_space_adjust`.
     #[inline(always)]
-    pub fn read(&mut self, rcv_nxt: u64, now: Time) {
+    pub fn read(&mut self, first_end: u64, rcv_nxt: u64, now: Time) {
         // in ns, which takes a product instead of a quotient for every segment
         let over = now.saturating_sub(self.round_at) >= Time::from_micros(u64::from(self.rtt_us()));
         if unlikely(over && self.rtt_8us != 0) {
-            self.end_round(rcv_nxt, now);
+            self.end_round(first_end, rcv_nxt, now);
         }
     }
 
-    /// A round trip is over.
+    /// A round trip is over. It ends with the first buffer that is read, and what waits behind that is taken off: it counts for the next one.
     #[inline(never)]
-    fn end_round(&mut self, rcv_nxt: u64, now: Time) {
+    fn end_round(&mut self, first_end: u64, rcv_nxt: u64, now: Time) {
         let mss = u64::from(self.mss);
-        let arrived = (rcv_nxt - self.round_seq) * mss;
+        let arrived = (first_end - self.round_seq).saturating_sub(rcv_nxt - first_end) * mss;
         if arrived > self.last_round {
             let window = 2 * arrived + 16 * mss;
             let growth = window * (arrived - self.last_round) / self.last_round;
             let buffer = self.buffer_for(window + 2 * growth).min(self.most);
             if buffer > self.buffer {
                 self.buffer = buffer;
-                self.limit = self.room(0);
+                self.clamp = self.of(buffer);
+                self.limit = self.room(self.memory(1, 1));
                 self.offer(self.offered);
             }
             self.last_round = arrived;
         }
-        self.round_seq = rcv_nxt;
+        self.round_seq = first_end;
         self.round_at = now;
     }
 }
@@ -339,14 +371,45 @@ mod tests {
         let mut window = of_buffer(6_291_456);
         window.established(Time::from_millis(100));
         window.on_data(&answer(100), Time::from_millis(100));
-        window.read(1, Time::from_millis(100));
+        window.read(1, 1, Time::from_millis(100));
         // a round trip of 50 ms ends with the first segment read at 150 ms
-        window.read(10, Time::from_micros(149_999));
+        window.read(10, 10, Time::from_micros(149_999));
         assert_eq!((window.round_seq, window.last_round), (0, 10 * 1448));
-        window.read(11, Time::from_millis(150));
+        window.read(11, 11, Time::from_millis(150));
         assert_eq!((window.round_seq, window.last_round, window.round_at), (11, 11 * 1448, Time::from_millis(150)));
-        window.read(12, Time::from_millis(150));
+        window.read(12, 12, Time::from_millis(150));
         assert_eq!(window.round_seq, 11);
+    }
+
+    #[test]
+    fn what_a_hole_held_back_counts_for_the_next_round_trip() {
+        let mut window = of_buffer(6_291_456);
+        window.established(Time::from_millis(100));
+        window.on_data(&answer(100), Time::from_millis(100));
+        // segment 20 fills a hole behind which 40 have come: the first buffer ends with it, 40 wait: 21 - 40 is less than 10
+        let buffer = window.buffer;
+        window.read(21, 61, Time::from_millis(150));
+        assert_eq!((window.round_seq, window.last_round, window.buffer), (21, 10 * 1448, buffer));
+        // they count for the round trip that begins with them: 40 + 9
+        window.read(70, 70, Time::from_millis(200));
+        assert_eq!((window.round_seq, window.last_round), (70, 49 * 1448));
+        // of 60 segments with 5 behind them 55 count
+        window.read(130, 135, Time::from_millis(250));
+        assert_eq!((window.round_seq, window.last_round), (130, 55 * 1448));
+    }
+
+    #[test]
+    fn an_ack_offers_what_is_left_of_the_buffer() {
+        let mut window = of_buffer(6_291_456);
+        // with nothing in the buffer the window may grow up to the clamp, 131072 * 162 / 256 = 82944, but with a segment only to 81501
+        while window.grow(0) {}
+        assert_eq!((window.offered, window.select(0), window.offered()), (82_944, (82_944, false), 81_536));
+        // 20 segments in two buffers: (131072 - 2 * 832 - 20 * 1448) * 162 / 256 = 63564; in 20 buffers 54087
+        assert_eq!(window.select(window.memory(2, 20)), (63_616, false));
+        assert_eq!(window.select(window.memory(20, 20)), (54_144, false));
+        // less than half of it, less than a sixteenth of it
+        assert_eq!(window.select(80_000), (32_384, true));
+        assert_eq!(window.select(125_000), (0, true));
     }
 
     #[test]
@@ -387,7 +450,7 @@ mod tests {
         assert_eq!((window.buffer, window.offered, window.limit), (131_072, 64_088, 81_501));
         window.established(Time::from_millis(100));
         window.on_data(&answer(150), Time::from_millis(150));
-        window.read(40, Time::from_millis(150));
+        window.read(40, 40, Time::from_millis(150));
         assert_eq!((window.buffer, window.limit), (131_072, 81_501));
     }
 
@@ -396,7 +459,7 @@ mod tests {
         let mut window = of_mss(256);
         window.established(Time::from_millis(100));
         window.on_data(&answer(150), Time::from_millis(150));
-        window.read(100, Time::from_millis(150));
+        window.read(100, 100, Time::from_millis(150));
         // 25600 B came, 2560 were expected: 51200 + 4096 = 55296, and twice 9 * 55296 more; a buffer of 256 / 60 of it
         assert_eq!((window.last_round, window.buffer), (25_600, 1_050_624 * 256 / 60));
         // rcv_ssthresh was 65536 - 256 all the time
@@ -407,11 +470,11 @@ mod tests {
     fn what_lies_out_of_order_leaves_less_room_to_grow() {
         let mut window = of_buffer(6_291_456);
         // (131072 - 21 * 2280) * 162 / 256 = 52646 B: less than is offered
-        assert!(window.may_grow() && !window.grow(20));
+        assert!(window.may_grow() && !window.grow(window.memory(21, 21)));
         // (131072 - 14 * 2280) * 162 / 256 = 62744; - 13 * 2280: 64187 B, 99 more than the 64088
-        assert!(!window.grow(13) && window.grow(12));
-        assert_eq!((window.offered, window.grow(12)), (64_187, false));
-        assert!(window.grow(0));
+        assert!(!window.grow(window.memory(14, 14)) && window.grow(window.memory(13, 13)));
+        assert_eq!((window.offered, window.grow(window.memory(13, 13))), (64_187, false));
+        assert!(window.grow(window.memory(1, 1)));
         assert_eq!(window.offered, 64_187 + 2_896);
     }
 
@@ -422,13 +485,13 @@ mod tests {
         assert_eq!((window.offered, window.may_grow()), (65_536 - 1448, false));
         window.established(Time::from_millis(100));
         window.on_data(&answer(150), Time::from_millis(150));
-        window.read(40, Time::from_millis(150));
+        window.read(40, 40, Time::from_millis(150));
         // 40 segments came, 10 were expected: a window of 2 * 40 + 16 = 96, and twice 3 * 96 more: 672 segments; each takes 1448 + 896 B,
         // and 5 * 128 more until half of it holds 1448 B
         assert_eq!(window.buffer, 672 * 2984);
         // half of what one segment leaves
         assert_eq!(window.limit, (672 * 2984 - 2280) / 2);
-        assert!(window.grow(0));
+        assert!(window.grow(window.memory(1, 1)));
         assert_eq!(window.offered, 64_088 + 2 * 1448);
     }
 }

@@ -1,5 +1,6 @@
 //! What lies out of order, and which of it an acknowledgement reports (RFC 2018, RFC 2883).
 
+use super::reading::MOST_FRAGMENTS;
 use super::Receiver;
 use crate::tcp::Block;
 use crate::units::Time;
@@ -31,19 +32,27 @@ impl Blocks {
     }
 }
 
-impl Receiver {
-    /// Segments that lie out of order.
-    pub(super) fn held(&self) -> u64 {
-        self.out_of_order.iter().map(|block| block.1 - block.0).sum()
-    }
+/// What became of a segment that arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kept {
+    /// It had arrived before.
+    Known,
+    /// It joined a buffer, or is in order.
+    Joined,
+    /// It has a buffer of its own.
+    Apart,
+}
 
-    /// In-order data has reached the first block that was out of order.
+impl Receiver {
+    /// In-order data has reached the first block that was out of order. Linux `tcp_ofo_queue`.
     pub(super) fn fill_gap(&mut self) {
         while let Some(&(start, end)) = self.out_of_order.front() {
             if start > self.rcv_nxt {
                 break;
             }
-            self.rcv_nxt = self.rcv_nxt.max(end);
+            self.rcv_nxt = end;
+            self.held -= end - start;
+            self.unread.append(end - start, end);
             self.out_of_order.pop_front();
         }
         let rcv_nxt = self.rcv_nxt;
@@ -61,33 +70,32 @@ impl Receiver {
         self.has_dsack = true;
     }
 
-    /// Remembers an out-of-order segment. If it was known, that is reported before its block, and returns false. An acknowledgement
-    /// of it may be held back like any other. Linux `tcp_data_queue_ofo`.
-    pub(super) fn keep_out_of_order(&mut self, seq: u64, now: Time) -> bool {
-        let blocks = &mut self.out_of_order;
-        let index = blocks.partition_point(|block| block.1 < seq);
-        let mut known = false;
-        match blocks.get(index).copied() {
-            Some((start, end)) if start <= seq && seq < end => known = true,
-            Some((start, end)) if end == seq => {
-                blocks[index] = (start, seq + 1);
-                if let Some(&(next_start, next_end)) = blocks.get(index + 1) {
-                    if next_start == seq + 1 {
-                        blocks[index].1 = next_end;
-                        blocks.remove(index + 1);
-                    }
-                }
+    /// Remembers an out-of-order segment, behind the buffer that ends with the segment before it, if that has room. If it was known, that is
+    /// reported before its block. An acknowledgement of it may be held back like any other. Linux `tcp_data_queue_ofo`.
+    pub(super) fn keep_out_of_order(&mut self, seq: u64, now: Time) -> Kept {
+        let buffers = &mut self.out_of_order;
+        let index = buffers.partition_point(|buffer| buffer.0 <= seq);
+        let before = index.checked_sub(1).map(|before| &mut buffers[before]);
+        let kept = match before {
+            Some((_, end)) if seq < *end => Kept::Known,
+            Some((start, end)) if *end == seq && *end - *start < MOST_FRAGMENTS => {
+                *end += 1;
+                Kept::Joined
             }
-            Some((start, end)) if start == seq + 1 => blocks[index] = (seq, end),
-            _ => blocks.insert(index, (seq, seq + 1)),
-        }
+            _ => {
+                buffers.insert(index, (seq, seq + 1));
+                Kept::Apart
+            }
+        };
         self.has_gaps = true;
-        if known {
+        if kept == Kept::Known {
             self.stats.duplicates += 1;
             self.report_duplicate(seq);
+        } else {
+            self.held += 1;
         }
         self.report_first(seq, now);
-        !known
+        kept
     }
 
     /// The block of `seq` is the first to be reported from now on, the least recent one is forgotten. What an ACK that is held back would then
@@ -96,7 +104,7 @@ impl Receiver {
         let index = self.recent.iter().position(|block| block.0 <= seq + 1 && seq <= block.1);
         let behind = index.unwrap_or(self.recent.len()) as u32;
         if behind >= self.host.sack_blocks_held && self.compressed > 0 {
-            let ack = self.acknowledge(now);
+            let ack = self.acknowledge(now, false);
             self.send_early(ack);
         }
         let Some(index) = index else {

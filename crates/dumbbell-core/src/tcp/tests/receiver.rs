@@ -51,7 +51,8 @@ impl Peer {
         peer
     }
 
-    /// With the immediate ACKs of the beginning behind it; segments 0 to 22 have arrived.
+    /// With the immediate ACKs of the beginning behind it; segments 0 to 22 have arrived. The window has grown as far as the buffer allows with
+    /// one segment in it: the first one out of order, which does not count yet, lets it grow once more, and is acknowledged for that.
     fn warm(options: FlowOptions) -> Peer {
         Peer::warm_on(HostParams::default(), options)
     }
@@ -442,16 +443,16 @@ fn duplicates_are_reported_first_and_at_once() {
 #[test]
 fn a_duplicate_of_what_lies_out_of_order_is_held_back_like_any_other() {
     let mut peer = Peer::warm(FlowOptions::default());
-    for seq in [24, 30, 25] {
+    for seq in [24, 30, 25, 26] {
         assert!(peer.arrive(seq).is_some(), "{seq}");
     }
     assert!(peer.arrive(30).is_none());
     peer.now = peer.receiver.next_timer();
     assert!(has(peer.receiver.on_timer(peer.now), ack_flag::DSACK));
-    assert_eq!(peer.receiver.blocks().as_slice(), [(30, 31), (30, 31), (24, 26)]);
+    assert_eq!(peer.receiver.blocks().as_slice(), [(30, 31), (30, 31), (24, 27)]);
     // no immediate ACKs follow: what is in order waits for a second segment
     assert!(peer.arrive(23).is_some());
-    for seq in 26..30 {
+    for seq in 27..30 {
         peer.arrive(seq);
     }
     assert!(peer.arrive(31).is_none());
@@ -477,22 +478,22 @@ fn acks_of_what_is_out_of_order_are_held_back_after_three() {
         for _ in 0..23 {
             peer.data();
         }
-        // 23 is missing. Three at once, then for 1 ms or a twentieth of the round trip, and 100 us of slack
-        for seq in 24..27 {
+        // 23 is missing. With 24 the window grows; three more at once, then for 1 ms or a twentieth of the round trip, and 100 us of slack
+        for seq in 24..28 {
             assert!(peer.arrive(seq).is_some(), "{seq}");
         }
-        assert!(peer.arrive(27).is_none());
+        assert!(peer.arrive(28).is_none());
         assert_eq!(peer.receiver.next_timer(), peer.now + Time::from_micros(delay_us));
         peer.now += Time::from_micros(100);
-        assert!(peer.arrive(28).is_none());
+        assert!(peer.arrive(29).is_none());
         peer.now = peer.receiver.next_timer();
         let ack = peer.receiver.on_timer(peer.now).expect("what was held back");
         assert_eq!(ack.ack, 23);
-        assert_eq!(peer.receiver.blocks().as_slice(), [(24, 29)]);
+        assert_eq!(peer.receiver.blocks().as_slice(), [(24, 30)]);
         assert_eq!(peer.receiver.next_timer(), Time::NEVER);
         // the hole is filled before the time is over
-        assert!(peer.arrive(29).is_none());
-        assert_eq!(peer.report(23), (30, vec![]));
+        assert!(peer.arrive(30).is_none());
+        assert_eq!(peer.report(23), (31, vec![]));
         assert_eq!(peer.receiver.next_timer(), Time::NEVER);
     }
 }
@@ -517,11 +518,11 @@ fn data_completes_a_handshake_whose_ack_was_lost() {
     for _ in 0..22 {
         peer.data();
     }
-    // 23 is missing: three ACKs at once, the next is held back for a twentieth of 60 ms, but for 1 ms at the most, and its slack
-    for seq in [24, 25, 26] {
+    // 23 is missing: four ACKs at once, the next is held back for a twentieth of 60 ms, but for 1 ms at the most, and its slack
+    for seq in [24, 25, 26, 27] {
         assert!(peer.arrive(seq).is_some(), "{seq}");
     }
-    assert!(peer.arrive(27).is_none());
+    assert!(peer.arrive(28).is_none());
     assert_eq!(peer.receiver.next_timer(), peer.now + Time::from_micros(1_100));
 }
 
@@ -537,10 +538,10 @@ fn a_repeated_syn_ack_leaves_the_round_trip_to_timestamps() {
 #[test]
 fn at_most_44_acks_are_held_back() {
     let mut peer = Peer::warm(FlowOptions::default());
-    for seq in 24..27 {
+    for seq in 24..28 {
         peer.arrive(seq);
     }
-    let held = (27..).take_while(|&seq| peer.arrive(seq).is_none()).count();
+    let held = (28..).take_while(|&seq| peer.arrive(seq).is_none()).count();
     assert_eq!(held, 44);
     // none without compression
     let mut plain = Peer::warm_on(HostParams { sack_compression: false, ..HostParams::default() }, FlowOptions::default());
@@ -555,23 +556,23 @@ fn early(peer: &mut Peer) -> Option<(u64, Vec<Block>)> {
 #[test]
 fn an_ack_that_is_held_back_goes_ahead_of_a_third_block() {
     let mut peer = Peer::warm(FlowOptions::default());
-    // 23 is missing; three ACKs at once, 27 is held back, and so is a second block
-    for seq in 24..27 {
+    // 23 is missing; four ACKs at once, 28 is held back, and so is a second block
+    for seq in 24..28 {
         assert!(peer.arrive(seq).is_some(), "{seq}");
     }
-    assert!(peer.arrive(27).is_none() && peer.arrive(30).is_none());
+    assert!(peer.arrive(28).is_none() && peer.arrive(31).is_none());
     assert_eq!(early(&mut peer), None);
     // a third one would push the first two back: they are reported before it, and it is held back
-    assert!(peer.arrive(33).is_none());
-    assert_eq!(early(&mut peer), Some((23, vec![(30, 31), (24, 28)])));
+    assert!(peer.arrive(34).is_none());
+    assert_eq!(early(&mut peer), Some((23, vec![(31, 32), (24, 29)])));
     // the first two of three touch no block that waits in third place; the third does
-    assert!(peer.arrive(34).is_none() && peer.arrive(31).is_none());
+    assert!(peer.arrive(35).is_none() && peer.arrive(32).is_none());
     assert_eq!(early(&mut peer), None);
-    assert!(peer.arrive(28).is_none());
-    assert_eq!(early(&mut peer), Some((23, vec![(30, 32), (33, 35), (24, 28)])));
+    assert!(peer.arrive(29).is_none());
+    assert_eq!(early(&mut peer), Some((23, vec![(31, 33), (34, 36), (24, 29)])));
     peer.now = peer.receiver.next_timer();
     assert!(peer.receiver.on_timer(peer.now).is_some());
-    assert_eq!(peer.receiver.blocks().as_slice(), [(24, 29), (30, 32), (33, 35)]);
+    assert_eq!(peer.receiver.blocks().as_slice(), [(24, 30), (31, 33), (34, 36)]);
     // nothing is held back: nothing goes ahead
     assert!(peer.arrive(23).is_some());
     assert_eq!(early(&mut peer), None);
@@ -580,7 +581,7 @@ fn an_ack_that_is_held_back_goes_ahead_of_a_third_block() {
 #[test]
 fn before_linux_5_8_a_fifth_block_sends_the_ack_that_is_held_back() {
     let mut peer = Peer::warm_on(HostParams { sack_blocks_held: 4, ..HostParams::default() }, FlowOptions::default());
-    for seq in 24..27 {
+    for seq in 24..28 {
         assert!(peer.arrive(seq).is_some(), "{seq}");
     }
     for seq in [30, 33, 36, 24] {
@@ -588,7 +589,7 @@ fn before_linux_5_8_a_fifth_block_sends_the_ack_that_is_held_back() {
         assert_eq!(early(&mut peer), None);
     }
     assert!(peer.arrive(40).is_none());
-    assert_eq!(early(&mut peer), Some((23, vec![(24, 25), (24, 27), (36, 37)])));
+    assert_eq!(early(&mut peer), Some((23, vec![(24, 25), (24, 28), (36, 37)])));
 }
 
 #[test]
@@ -622,13 +623,13 @@ fn a_push_is_acknowledged_at_once() {
 
 #[test]
 fn a_push_out_of_order_is_not_acknowledged_at_once() {
-    // the application reads nothing of it: after three ACKs it is held back, with PSH as without
+    // the application reads nothing of it: after four ACKs it is held back, with PSH as without
     for flags in [0, flag::PSH] {
         let mut peer = Peer::warm(FlowOptions::default());
-        for seq in 24..27 {
+        for seq in 24..28 {
             assert!(peer.packet(seq, Ecn::Ect0, flags).is_some(), "{seq}");
         }
-        for seq in 27..40 {
+        for seq in 28..40 {
             assert!(peer.packet(seq, Ecn::Ect0, flags).is_none(), "{seq} with flags {flags}");
         }
         assert_eq!(peer.receiver.next_timer(), peer.now + Time::from_micros(1_100));
@@ -655,8 +656,8 @@ fn acks_of_what_is_out_of_order_leave_every_1100_us() {
         }
     }
     let gaps: Vec<u64> = acks.windows(2).map(|two| (two[1] - two[0]).as_micros()).collect();
-    // three at once; the timer starts with the fourth segment, and then with the one that comes as it ends
-    assert_eq!(gaps, [100, 100, 1_200, 1_100, 1_100, 1_100, 1_100, 1_100, 1_100, 1_100]);
+    // four at once; the timer starts with the fifth segment, and then with the one that comes as it ends
+    assert_eq!(gaps, [100, 100, 100, 1_200, 1_100, 1_100, 1_100, 1_100, 1_100, 1_100, 1_100]);
 }
 
 /// A receiver over 50 ms to which 10 segments come in the first round trip, 20 in the second; the windows offered on the
