@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -112,3 +113,30 @@ def test_a_sweep_says_in_how_many_cells_the_seed_made_no_difference(
     assert said[-1].startswith(
         "in 2 of 4 cells all seeds (up to 3) made the same run: nothing random mattered in them; "
     )
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_said"),
+    [
+        ({}, True),
+        ({"hosts.ecn": True}, False),
+        ({"flows[0].ecn": True}, False),
+        ({"flows[0].cc": "dctcp"}, False),
+        ({"bottleneck.aqm": "codel"}, False),
+        ({"udp": [{"ecn": "ect1"}]}, False),
+    ],
+)
+def test_a_queue_that_marks_nothing_is_told_of(changes: dict[str, Any], is_said: bool) -> None:
+    from dumbbell.experiment import ecn
+    from dumbbell.experiment.file import parse
+
+    table = {"bottleneck": {"aqm": {"name": "codel", "ecn": True}}, "flows": [{"cc": "cubic"}], "udp": []}
+    said = ecn.marks_nothing(
+        parse(
+            {**table, **{k: v for k, v in changes.items() if k == "udp"}},
+            "test",
+            {key: value for key, value in changes.items() if key != "udp"},
+        )
+    )
+    line = "bottleneck.aqm.ecn = true marks nothing: no flow asks for ECN; hosts.ecn = true makes them ask"
+    assert said == (line if is_said else "")

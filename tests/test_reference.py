@@ -90,7 +90,7 @@ def test_describe_takes_a_name_or_all(command: Command) -> None:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("hosts.mss", "hosts.mss = 1448 B (size, from 88 B to 8934 B)"),
+        ("hosts.mss", "hosts.mss = 1448 B (size, from 88 B to 8948 B)"),
         ("hosts.initial_ssthresh", "hosts.initial_ssthresh = unset (int, from 2 to 1000000000, or none)"),
         ("flows.size", "flows.size = unset (size, from 1 B, unlimited, or none)"),
         ("prague.burst_shift", "prague.burst_shift = 12 (2^-12 s) (int, "),

@@ -97,7 +97,7 @@ prop_compose! {
     fn host()(
         ecn in any::<bool>(),
         initial_window in prop_oneof![Just(10_u32), 1_u32..4, 1_u32..50],
-        mss in prop_oneof![Just(1448_u32), 88_u32..8934],
+        mss in prop_oneof![Just(1448_u32), 88_u32..8949],
         offload in prop::sample::select(&[Offload::None, Offload::Tso, Offload::Gso][..]),
         (tso_rtt, tso_defer_near) in any::<(bool, bool)>(),
         push_bursts in any::<bool>(),

@@ -123,7 +123,7 @@ impl Case {
         let short =
             json!({"cc": {"name": "cubic"}, "base_rtt": self.base_rtt, "arrivals": {"per_second": self.web}, "size": size});
         let mut config = json!({"duration": millis * MS, "seed": 1, "web": if self.web > 0.0 { vec![short] } else { Vec::new() }, "bottleneck": {"rate": self.rate, "aqm": self.aqm},
-            "hosts": {"send_buffer": 1_u64 << 30, "receive_buffer": 1_u64 << 30, "sce_feedback": true}, "flows": flows,
+            "hosts": {"ecn": true, "send_buffer": 1_u64 << 30, "receive_buffer": 1_u64 << 30, "sce_feedback": true}, "flows": flows,
             "record": {"series": false}});
         for (key, value) in self.net.iter().flat_map(|(net, _)| net.as_object()).flatten() {
             config[key] = value.clone();

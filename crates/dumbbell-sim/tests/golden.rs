@@ -312,7 +312,7 @@ fn runs_over_links_are_as_they_were() {
             for cc in ["cubic", "bbr1"] {
                 let config = json!({"duration": 40 * SECOND, "seed": 1,
                     "bottleneck": {"rate": 20_000_000, "link": {"name": spec.name}, "aqm": queue.aqm},
-                    "flows": [{"cc": {"name": cc}, "base_rtt": 40 * MS}], "record": {"series": false}});
+                    "hosts": {"ecn": true}, "flows": [{"cc": {"name": cc}, "base_rtt": 40 * MS}], "record": {"series": false}});
                 let outcome = dumbbell_sim::run(&config, &AtomicBool::new(false), &AtomicU64::new(0))
                     .unwrap_or_else(|error| panic!("{error}: {} {} {cc}", spec.name, queue.name));
                 let [used, p99, marks, drops] = ["utilisation", "sojourn_p99_ms", "ce_marks", "drops"]

@@ -60,6 +60,7 @@ fn a_packet_finds_the_place_of_one_that_leaves_as_it_arrives() {
     // Behind a token bucket departures after an idle time are whole frames apart, and so are the packets that their ACKs release:
     // they arrive exactly as others leave. With two places that decides: 10.6 Mbit/s on Linux 6.12, and 2.9 if they came too early.
     let mut config = config(20, 20, vec![flow("reno", 40)]);
+    config["hosts"] = json!({"ecn": true});
     config["bottleneck"] = json!({"rate": 20_000_000, "shaper": "htb", "aqm": {"name": "pfifo", "limit": 2}});
     close(total(&must(&config), "goodput_total_mbit"), 10.6, 0.35, "goodput");
     // with three they need not come as one leaves: 14.22 on Linux, with 31 retransmissions
@@ -640,7 +641,7 @@ fn marks_and_drops_of_all_flows_are_those_of_the_queue() {
         let no_ecn = with(sized("cubic"), "ecn", json!(false));
         let mut config = config(30, 10, vec![sized(cc), no_ecn, sized(cc)]);
         config["bottleneck"]["aqm"] = aqm.clone();
-        config["hosts"] = json!({"sce_feedback": true});
+        config["hosts"] = json!({"ecn": true, "sce_feedback": true});
         let outcome = must(&config);
         let flows = &outcome.tables.flows;
         assert!(flows.real("completion_s").is_some_and(|times| times.iter().all(|&time| time < 29.0)), "{aqm}");
@@ -694,6 +695,7 @@ fn who_does_not_answer_counts_no_reduction() {
     for (flows, answers) in [(&silent[..], false), (&answering[..], true)] {
         for flow in flows {
             let mut config = config(5, 10, vec![flow.clone()]);
+            config["hosts"] = json!({"ecn": true});
             config["bottleneck"]["aqm"] = json!({"name": "step", "threshold": 500_000});
             let outcome = must(&config);
             assert!(int(&outcome, "ce_marks", 0) > 10, "{flow}");

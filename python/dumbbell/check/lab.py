@@ -124,7 +124,7 @@ class Run:
 @cache
 def _template() -> str:
     """Return a run of one flow in canonical form, which every run of the suite begins with."""
-    hosts = {"send_buffer": _BUFFER, "receive_buffer": _BUFFER}
+    hosts = {"ecn": True, "send_buffer": _BUFFER, "receive_buffer": _BUFFER}
     table = {"duration": "1s", "bottleneck": {"aqm": "pfifo"}, "hosts": hosts, "flows": [{"cc": "reno"}]}
     return json.dumps(schema.resolve(table, 1))
 

@@ -14,6 +14,7 @@ from dumbbell.engines import estimate, sweep
 from dumbbell.engines.base import Engine
 from dumbbell.engines.sim import Simulator
 from dumbbell.errors import Conflict, count, one_line
+from dumbbell.experiment import ecn
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment, load
 from dumbbell.experiment.plugins import trust as trusting
@@ -116,6 +117,8 @@ def carry_out(
     """Run experiments, or say what that would take, with what there is to say; leaves if runs fail."""
     engine = engine or Simulator()
     _prepare(engine, experiments)
+    for note in filter(None, map(ecn.marks_nothing, experiments)):
+        print(note, file=sys.stderr)
     if dry_run:
         workers = sweep.slots(jobs, cluster, engine)
         plan = estimate.estimate(experiments, output, workers, engine)

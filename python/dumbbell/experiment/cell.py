@@ -9,6 +9,7 @@ from typing import Any
 
 from dumbbell import _native
 from dumbbell.experiment import traffic
+from dumbbell.experiment.frames import full_frame
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
@@ -133,7 +134,7 @@ class Cell:
         Flows fill the links that their data pass; short flows and UDP send what they send, even if it is more than the
         links carry.
         """
-        link = sum(max(rates) for rates in self._filled()) * self.duration / 1e9 / (1514 * 8)
+        link = sum(max(rates) for rates in self._filled()) * self.duration / 1e9 / (8 * full_frame(self.groups))
         sent = 0.0
         for udp in self.groups["udp"]:
             sent += udp["count"] * udp["rate"] * self._seconds(udp) / (8 * udp["size"])

@@ -15,6 +15,7 @@ from dumbbell.explain import bursts, facts
 from dumbbell.explain.bursts import Array
 from dumbbell.explain.facts import Fact
 from dumbbell.explain.observed import Observed
+from dumbbell.experiment.frames import full_frame
 
 MOST_SINGLE = 6  # flows of which each has its own sentences
 _FEW = 3  # events that are told one by one
@@ -27,7 +28,6 @@ _REDUCTIONS = {"loss": "loss_reductions", "ecn": "ecn_reductions"}
 # what stages of a path do to packets
 _LOSES, _DELAYS = ("loss", "burst_loss", "policer"), ("reorder", "jitter")
 _UNSET_SSTHRESH = 1 << 30
-_FRAME = 1514  # bytes of a full frame
 _LIMITS = ("app_rate", "app_pause", "size", "stop")  # keys by which an application has nothing to send at times
 _LIMITED = 0.05  # share of its time from which a flow is said to be limited by its application
 
@@ -375,7 +375,7 @@ def _bbr(one: Told, run: Observed) -> Iterator[Fact]:
                 float(time[rows[0]]),
                 float(np.median(trace["max_bw_mbit"][rows])),
                 float(np.median(trace["min_rtt_ms"][rows])),
-                float(one.row["base_rtt_ms"]) + 2 * 8 * _FRAME * 1e3 / slowest,
+                float(one.row["base_rtt_ms"]) + 2 * 8 * full_frame(run.config) * 1e3 / slowest,
                 float(own["goodput_mbit"].sum()) * run.interval_s / span,
             )
 

@@ -106,8 +106,8 @@ params! {
         /// Kernel that sets the switches which are not set themselves, and parameters of congestion controls. Before Linux 6.3, small packets also
         /// take another amount of a queue's memory.
         profile: Profile = Profile::Linux612, unit "", source "tables in tcp/host/profiles.rs";
-        /// Ask for and accept ECN.
-        ecn: bool = true, unit "", source "sysctl tcp_ecn = 1 on both ends";
+        /// Flows ask for ECN; hosts accept it from whoever asks. DCTCP and Prague always do, as they need it.
+        ecn: bool = false, unit "", source "sysctl tcp_ecn: the default, 2, accepts ECN and asks for none; 1 asks";
         /// Acknowledge every second full segment instead of each.
         delayed_ack: bool = true, unit "", source "RFC 5681 section 4.2; Linux tcp_input.c";
         /// Bursts of the sending host.

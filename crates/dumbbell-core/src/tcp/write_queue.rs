@@ -125,9 +125,11 @@ impl Sizes {
     }
 }
 
-/// Send buffer for so many windows of `cwnd` segments. Linux `tcp_sndbuf_expand`.
+/// Send buffer for so many windows of `cwnd` segments. Linux `tcp_sndbuf_expand`. It holds two segments at the least: Linux sends what is
+/// less than one if nothing is in flight, and there are no such segments here.
 fn send_buffer(windows: u8, cwnd: u32, host: &HostParams) -> u64 {
-    (u64::from(windows) * u64::from(cwnd) * send_buffer_per_segment(host.mss)).min(host.send_buffer)
+    let wanted = u64::from(windows) * u64::from(cwnd) * send_buffer_per_segment(host.mss);
+    wanted.min(host.send_buffer).max(2 * (u64::from(host.mss) + BUFFER_OVERHEAD))
 }
 
 /// A socket buffer that is not entirely sent.
@@ -599,12 +601,14 @@ mod tests {
             (4000, 4_194_304, 20 * 8448),
             (8934, 4_194_304, 20 * 16_640),
             (8934, 65_536, 65_536),
+            (1448, 8_192, 8_192),
+            (8934, 8_192, 2 * (8934 + 832)),
         ] {
             let host = HostParams { mss, send_buffer, ..HostParams::default() };
             let mut queue = WriteQueue::new(Application::Bulk, 2, &host);
             assert_eq!(queue.size, size, "{mss} B");
             let more = queue.expand(&Conn { cwnd: 20, ..conn() }, &host, &Host { is_short: false });
-            assert_eq!((more, queue.size), (send_buffer > size, (2 * size).min(send_buffer)), "{mss} B");
+            assert_eq!((more, queue.size), (send_buffer > size, (2 * size).min(send_buffer).max(size)), "{mss} B");
         }
     }
 

@@ -27,10 +27,10 @@ ALWAYS = {
     "`no-split-gso`, because a burst is one packet here",
     "flows.cc": "the flow's congestion control, by setsockopt(2)",
     "flows.base_rtt": "`netem delay … limit 10000000` behind a band of `prio`: by itself netem holds 1000 packets",
-    "hosts.mss": "the MTU of every device, from which the kernel has the limit of `bfifo` and quanta",
+    "hosts.mss": "the MTU of every device, from which the kernel has thresholds, quanta and the limit of `bfifo`",
     "hosts.offload": 'TSO, GSO and GRO of every device: a veth has all of them on, `"tso"` here none; '
     '`gso_max_segs 1` with `"none"`',
-    "hosts.ecn": "`features ecn` of the route for flows with ECN; `tcp_ecn = 2`: Linux accepts ECN and asks for none",
+    "hosts.ecn": "`features ecn` of the route for flows with ECN; `tcp_ecn = 2`, Linux's default: accept ECN, ask for none",
     "hosts.send_buffer": "the last number of `tcp_wmem`: Linux has it from its memory, and a guest has little",
     "hosts.receive_buffer": "the last number of `tcp_rmem`, for the same reason",
     "hosts.memory": "`tcp_mem`, for the same reason",

@@ -44,7 +44,7 @@ impl Network for Wire {
 
 /// A host that sends segment by segment, with an initial window of `window`.
 fn plain(window: u32) -> HostParams {
-    HostParams { initial_window: window, offload: Offload::None, ..HostParams::default() }
+    HostParams { ecn: true, initial_window: window, offload: Offload::None, ..HostParams::default() }
 }
 
 fn prr(bis: bool) -> Prr {

@@ -22,7 +22,8 @@ struct Seen {
 
 /// Runs one flow of 20 MB over 20 Mbit/s, event by event. Between two reductions by ECN, everything that was in flight at the first must
 /// be acknowledged.
-fn transfer(cc: &str, echo: &str, aqm: Value, hosts: Value, path: Value, ack_path: Value) -> Seen {
+fn transfer(cc: &str, echo: &str, aqm: Value, mut hosts: Value, path: Value, ack_path: Value) -> Seen {
+    hosts["ecn"] = json!(true);
     let flow = json!({"cc": {"name": cc}, "base_rtt": 20 * MS, "size": 20_000_000, "ecn_echo": echo, "path": path, "ack_path": ack_path});
     let config = json!({"duration": 600_000_000_000_u64, "seed": 5, "bottleneck": {"rate": 20_000_000, "aqm": aqm}, "hosts": hosts,
         "flows": [flow], "record": {"series": false}});

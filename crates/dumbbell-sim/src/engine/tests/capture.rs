@@ -101,7 +101,7 @@ fn config(aqm: Value, base_rtt_ms: u64, shaper: &str) -> Value {
     let rtt = base_rtt_ms * 1_000_000;
     let start = json!({"min": 0, "max": 1_500_000_000});
     json!({"duration": 8_000_000_000_u64, "seed": 3,
-        "bottleneck": {"rate": 10_000_000, "shaper": shaper, "aqm": aqm},
+        "bottleneck": {"rate": 10_000_000, "shaper": shaper, "aqm": aqm}, "hosts": {"ecn": true},
         "flows": [{"cc": {"name": "reno"}, "base_rtt": rtt, "count": 2, "start": start},
             {"cc": {"name": "cubic"}, "base_rtt": rtt, "ecn": false}],
         "udp": [{"rate": 1_000_000, "size": 600, "ecn": "ect1", "start": {"min": 500_000_000, "max": 500_000_000}}],
