@@ -220,7 +220,7 @@ class Plan:
                     raise Unsupported("", f"{hop.place}.{key}", what, "none", where="Linux")
             if link := hop.own.get("link"):
                 raise Unsupported("", f"{hop.place}.link", f"link {link['name']}", "shaper", where="Linux")
-            taken = _HOP_TAKEN if hop.qdisc.kind != "cake" else (*_HOP_TAKEN, *LINK_LAYER)
+            taken = (*_HOP_TAKEN, *LINK_LAYER) if hop.qdisc.shapes else _HOP_TAKEN
             left = {key: value for key, value in hop.own.items() if key not in taken}
             refuse_rest(hop.place, left, described("bottleneck"), {})
         if self.groups["record"].get("queue"):
@@ -413,16 +413,15 @@ class Plan:
 
     def queue(self, hop: Hop) -> None:
         """Give a hop its shaper and queue, and what is behind them."""
-        rate, burst = hop.own["rate"], hop.own["burst"]
+        rate = hop.own["rate"]
         tc, dev = f"tc -n {hop.space}", f"dev {hop.departure}"
-        if hop.qdisc.shapes:
-            self.command(f"{tc} qdisc add {dev} root handle 2: {hop.qdisc.text}")
-        else:
+        place = "root" if hop.qdisc.limits else "parent 1:1"
+        if not hop.qdisc.limits:
             self.command(
                 f"{tc} qdisc add {dev} root handle 1: htb default 1",
-                f"{tc} class add {dev} parent 1: classid 1:1 htb {_rate(rate, burst)}",
-                f"{tc} qdisc add {dev} parent 1:1 handle 2: {hop.qdisc.text}",
+                f"{tc} class add {dev} parent 1: classid 1:1 htb {_rate(rate, hop)}",
             )
+        self.command(f"{tc} qdisc add {dev} {place} handle 2: {hop.qdisc.text}")
         space, device = hop.behind
         behind = f"dev {device} root handle 1: netem{f' delay {hop.delay / 1000:.3f}us' if hop.delay else ''}"
         if hop.serial or hop.delay:
@@ -430,14 +429,15 @@ class Plan:
             self.command(f"tc -n {space} qdisc add {behind}{speed} limit {_NETEM_LIMIT}")
         for change in sorted(hop.own["rate_changes"], key=lambda change: change["at"]):
             new = change["rate"]
-            texts = [f"{tc} class change {dev} parent 1: classid 1:1 htb {_rate(new, burst)}"]
-            if hop.qdisc.shapes:
-                texts = [f"{tc} qdisc change {dev} root handle 2: cake bandwidth {new}bit"]
-                if hop.own["aqm"]["bandwidth"] is not None:
-                    continue
+            texts = []
+            if not hop.qdisc.limits:
+                texts.append(f"{tc} class change {dev} parent 1: classid 1:1 htb {_rate(new, hop)}")
+            if hop.qdisc.shapes and hop.own["aqm"]["bandwidth"] is None:
+                texts.append(f"{tc} qdisc change {dev} {place} handle 2: cake bandwidth {new}bit")
             if hop.serial:
                 texts.append(f"tc -n {space} qdisc change {behind} rate {new}bit limit {_NETEM_LIMIT}")
-            self.lines.append(f"at {change['at']} {' && '.join(texts)}")
+            if texts:
+                self.lines.append(f"at {change['at']} {' && '.join(texts)}")
 
     # who sends
 
@@ -563,5 +563,24 @@ def _or_never(value: int | None) -> int:
     return -1 if value is None else value
 
 
-def _rate(rate: int, burst: int) -> str:
-    return f"rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} quantum 1514"
+# of 64 bytes 65 are sent, which htb cannot count but for a lower rate: the rest of a frame makes at most one byte of difference
+_PTM = (64, 65)
+_ETHERNET_HEADER = 14  # which htb counts, and an overhead replaces
+
+
+def _rate(rate: int, hop: Hop) -> str:
+    """Return the options of the class that is the link of a hop, which counts what frames take on it."""
+    layer = {key: hop.own[key] for key in LINK_LAYER if hop.own.get(key) is not None}
+    overhead, mpu, framing = _native.link_layer(json.dumps(layer))
+    words = ""
+    if overhead is not None:
+        if overhead < _ETHERNET_HEADER:
+            allowed = f"{_ETHERNET_HEADER} or more: htb cannot count a frame as shorter than it is"
+            raise WrongValue("", f"{hop.place}.overhead", f"{overhead} bytes below a shaper", allowed)
+        words = f" overhead {overhead - _ETHERNET_HEADER}"
+    words += f" mpu {mpu}" if mpu else ""
+    words += " linklayer atm" if framing == "atm" else ""
+    if framing == "ptm":
+        rate = rate * _PTM[0] // _PTM[1]
+    burst = hop.own["burst"]
+    return f"rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} quantum 1514{words}"

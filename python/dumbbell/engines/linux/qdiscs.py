@@ -23,7 +23,9 @@ class Qdisc:
     full: Literal["at drops", "at limit", "unknown"] = "unknown"
     """How to tell that it drops because it is full: it drops for nothing else, or by its limit of packets."""
     shapes: bool = False
-    """It has a rate of its own and needs no shaper."""
+    """It has a rate of its own."""
+    limits: bool = False
+    """What it lets leave is never more than its link carries, so that it needs no link below it."""
 
     @property
     def text(self) -> str:
@@ -207,7 +209,21 @@ def _cake(options: _Options, hop: dict[str, Any]) -> Qdisc:
     filters = {"off": "no-ack-filter", "on": "ack-filter", "aggressive": "ack-filter-aggressive"}
     options.choice("ack_filter", filters)
     options.word("no-split-gso")  # the simulator's Cake takes bursts as they come
-    return Qdisc("cake", options.done(("sce_thresh",)), False, flow_queues=True, shapes=True)
+    shapes = bandwidth > 0
+    limits = shapes and _counts_as_link(hop) and bandwidth <= min(_rates(hop), default=0)
+    return Qdisc("cake", options.done(("sce_thresh",)), False, flow_queues=True, shapes=shapes, limits=limits)
+
+
+def _rates(hop: dict[str, Any]) -> list[int]:
+    """Return the rates that the link has while Cake keeps its own: all of them, or the first if it follows."""
+    changes = hop["rate_changes"] if hop["aqm"]["bandwidth"] is not None else []
+    return [hop["rate"], *(change["rate"] for change in changes)]
+
+
+def _counts_as_link(hop: dict[str, Any]) -> bool:
+    """Whether Cake has no overhead, least length or cells of its own, and counts what its link counts."""
+    aqm = hop["aqm"]
+    return aqm["overhead"] is None and not aqm["mpu"] and aqm["framing"] == "none"
 
 
 _MAPPED: dict[str, Callable[[_Options], Qdisc]] = {
