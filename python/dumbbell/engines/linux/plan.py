@@ -18,7 +18,7 @@ from typing import Any
 from dumbbell import _native
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.keys import refuse_rest
-from dumbbell.engines.linux.qdiscs import Qdisc, qdisc
+from dumbbell.engines.linux.qdiscs import LINK_LAYER, Qdisc, qdisc
 from dumbbell.errors import Conflict, InputError, TooMany, Unsupported, WrongValue
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.net import ROUTES, hops
@@ -98,7 +98,6 @@ _TAKEN = {
     ),
 }
 _ROUTES = tuple(param.name for param in ROUTES)
-LINK_LAYER = ("link_layer", "overhead", "mpu", "framing")  # of a hop
 _HOP_TAKEN = ("name", "rate", "shaper", "burst", "aqm", "rate_changes", "delay", "trace", "path", "behind")
 _ECN_BITS = {"not-ect": 0, "ect1": 1, "ect0": 2}
 
@@ -563,7 +562,7 @@ def _or_never(value: int | None) -> int:
     return -1 if value is None else value
 
 
-# of 64 bytes 65 are sent, which htb cannot count but for a lower rate: the rest of a frame makes at most one byte of difference
+# 65 bytes are sent of 64, which htb knows as a lower rate alone; the last block of a frame makes less than a byte of difference
 _PTM = (64, 65)
 _ETHERNET_HEADER = 14  # which htb counts, and an overhead replaces
 
