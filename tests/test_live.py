@@ -123,6 +123,13 @@ def test_both_directions_are_those_of_the_simulator() -> None:
     assert len(found[0]["hop_series"]["time_s"]) == 2 * 5
 
 
+def test_a_shaper_above_its_link_is_limited_by_the_link() -> None:
+    one = cell("20Mbit", "4s", {"name": "cake", "bandwidth": "50Mbit"}, flows=[{"cc": "cubic", "base_rtt": "20ms"}])
+    found, expected = (json.loads(run.summary) for run in (valid(one), _native.run(one.config, _native.Cancel())))
+    assert found["utilisation"] <= 1 and found["throughput_mbit"] <= 20.01
+    assert found["utilisation"] == pytest.approx(expected["utilisation"], rel=0.05)
+
+
 def test_a_dry_run_and_workers_go_one_after_the_other(tmp_path: Path, command: Command) -> None:
     assert live.Engine().at_once(8) == 1
     with live.Engine().workers(8) as lab:

@@ -1,7 +1,7 @@
 //! Hops, and which of them packets pass.
 
 use crate::read::{field, list, object, read_path, without};
-use crate::sections::BottleneckParams;
+use crate::sections::{BottleneckParams, Shaper};
 use crate::RunConfig;
 use dumbbell_core::link::Chosen;
 use dumbbell_core::packet::Packet;
@@ -127,9 +127,14 @@ impl RunConfig {
 
 /// The link that a hop names. That of a trace is left to the key `trace`, which says the same.
 fn read_link(section: &Map<String, Value>, params: &mut BottleneckParams) -> Result<Option<Chosen>, ParamError> {
-    let Some(given) = section.get("link").filter(|value| !value.is_null()) else { return Ok(None) };
-    let chosen = Chosen::from_json(object(given, "link")?).map_err(|e| e.within("link"))?;
     let default = BottleneckParams::default();
+    let Some(given) = section.get("link").filter(|value| !value.is_null()) else {
+        if params.burst != default.burst && params.shaper == Shaper::Link {
+            return Err(ParamError::new("burst", params.burst, format!("{} without shaper = \"htb\"", default.burst)));
+        }
+        return Ok(None);
+    };
+    let chosen = Chosen::from_json(object(given, "link")?).map_err(|e| e.within("link"))?;
     let twice = [
         ("trace", params.trace.is_some()),
         ("shaper", params.shaper != default.shaper),

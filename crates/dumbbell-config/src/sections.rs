@@ -72,9 +72,6 @@ impl BottleneckParams {
         if self.trace.is_some() && (self.shaper != default.shaper || self.burst != default.burst) {
             return Err(ParamError::new("trace", "shaper or burst beside it", "a trace without them"));
         }
-        if self.burst != default.burst && self.shaper == Shaper::Link {
-            return Err(ParamError::new("burst", self.burst, format!("{} without shaper = \"htb\"", default.burst)));
-        }
         Ok(())
     }
 

@@ -51,3 +51,46 @@ pub fn check(config: &RunConfig, hop: usize, until: Time, counted: &QueueCounter
     let name = config.hop_name(hop);
     Err(format!("link of {name}: it carried {carried} bytes, which is more than the {could:.0} that it can"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn full_is_at_most_one() {
+        let counted = |bytes: u64, carried_bytes: i64| QueueCounters { bytes, carried_bytes, ..QueueCounters::default() };
+        // 1000 B could be carried; a burst that is lent counts as it is paid back
+        assert_eq!(
+            [(500, 480), (1_000, 900), (1_600, 990), (1_600, 1_001)]
+                .map(|(left, carried)| utilisation(&counted(left, carried), 8e3)),
+            [0.5, 1.0, 0.99, 1.0]
+        );
+        let cells = QueueCounters { bytes: 500, link_layer_bytes: 300, ..QueueCounters::default() };
+        assert_eq!(utilisation(&cells, 8e3), 0.8);
+    }
+
+    #[test]
+    fn a_link_that_carries_more_than_it_can_is_found() {
+        let config = |more: serde_json::Value| {
+            let mut config =
+                json!({"duration": 1_000_000_000, "bottleneck": {"rate": 8_000_000, "aqm": {"name": "codel"}}, "udp": [{}]});
+            config.as_object_mut().expect("a table").extend(more.as_object().expect("a table").clone());
+            RunConfig::from_json(&config).expect("a run")
+        };
+        let check = |config: &RunConfig, bytes: u64, ahead: u64| {
+            check(config, 0, config.run.duration, &QueueCounters::default(), Given { bytes, ahead })
+        };
+        // 1 MB in a second, and one frame of 9014 B
+        let plain = config(json!({}));
+        assert!(check(&plain, 1_009_014, 0).is_ok() && check(&plain, 1_009_016, 0).is_err());
+        assert!(check(&plain, 1_012_000, 3_000).is_ok());
+        let error = check(&plain, 2_410_000, 0).unwrap_err();
+        assert_eq!(error, "link of bottleneck: it carried 2410000 bytes, which is more than the 1000000 that it can");
+        // what was carried counts as well
+        let carried = QueueCounters { carried_bytes: 1_020_000, ..QueueCounters::default() };
+        assert!(super::check(&plain, 0, plain.run.duration, &carried, Given::default()).is_err());
+        // bursts that count as one packet
+        assert!(check(&config(json!({"hosts": {"offload": "gso"}})), 1_130_000, 0).is_ok());
+    }
+}

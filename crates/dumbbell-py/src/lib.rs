@@ -2,9 +2,9 @@
 
 use arrow::Rows;
 use dumbbell_config::schedule::Schedule;
-use dumbbell_config::RunConfig;
+use dumbbell_config::{BottleneckParams, RunConfig};
 use dumbbell_core::link_trace::{BadTrace, LinkTrace};
-use dumbbell_core::param::ParamError;
+use dumbbell_core::param::{ParamError, ParamType};
 use dumbbell_measure::from_capture::{measure, Capture, CaptureError, Crossed};
 use dumbbell_plugin::{trial, Plugin, HEADER};
 use dumbbell_sim::additions::Additions;
@@ -334,6 +334,19 @@ fn link_rate(schedule: &str) -> PyResult<u64> {
     LinkTrace::from_schedule("", schedule).map(|trace| trace.mean_rate().bits()).map_err(trace_error)
 }
 
+/// What a frame takes on the link of the hop with these keys, JSON: bytes that replace the Ethernet header, or None; the smallest length; how
+/// frames are packed.
+///
+/// Raises ValueError (with `key`, `found` and `allowed`) on bad keys.
+#[pyfunction]
+fn link_layer(keys: &str) -> PyResult<(Option<u16>, u16, String)> {
+    let value = parse(keys)?;
+    let keys = value.as_object().cloned().unwrap_or_default();
+    let layer = BottleneckParams::from_json(&keys).map_err(refused)?.layer();
+    let framing = layer.framing.to_json();
+    Ok((layer.overhead, layer.mpu, framing.as_str().unwrap_or_default().to_owned()))
+}
+
 /// When everything in a canonical configuration starts, drawn from its seed, as JSON: `{"flows": [ns], "udp": [ns], "web": [[process, ns, bytes]]}`.
 ///
 /// Raises ValueError (with `key`, `found` and `allowed`) on a bad configuration.
@@ -395,6 +408,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(engine_version, module)?)?;
     module.add_function(wrap_pyfunction!(measuring_version, module)?)?;
     module.add_function(wrap_pyfunction!(check, module)?)?;
+    module.add_function(wrap_pyfunction!(link_layer, module)?)?;
     module.add_function(wrap_pyfunction!(link_schedule, module)?)?;
     module.add_function(wrap_pyfunction!(link_rate, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;

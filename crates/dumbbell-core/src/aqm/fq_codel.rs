@@ -5,6 +5,10 @@
 //!
 //! Deviations: flows are hashed by hosts and ports only (no filters, no classes by priority); of the selectors of `ce_threshold`
 //! there are "all packets" and "ECT(1)".
+//!
+//! With `version = "mac80211"` it has the values of the queues of Linux's Wi-Fi stack (`net/mac80211/tx.c`, `include/net/fq_impl.h`), and CoDel's
+//! guard looks at the bytes of its own queue. Deviations of that: one station, so that there is no turn of stations by airtime, and CoDel keeps
+//! the last frame of a queue, where mac80211, which sets no `mtu`, drops it.
 
 use super::codel::{CeSelector, Codel, ControlLaw, Source, Vars};
 use super::drr::FlowQueues;
@@ -19,11 +23,31 @@ pub const NAME: &str = "fq_codel";
 /// One line.
 pub const TITLE: &str = "flow queues by deficit round robin, CoDel in each";
 /// Specification and deviations.
-pub const SOURCE: &str = "RFC 8290 as in Linux 6.18 sch_fq_codel.c, tc-fq_codel(8); no filters";
+pub const SOURCE: &str =
+    "RFC 8290 as in Linux 6.18 sch_fq_codel.c, tc-fq_codel(8), and mac80211 of Linux 6.12; no filters, no airtime of stations";
+
+crate::versions! {
+    /// Whose FQ-CoDel.
+    pub enum Version sets Params = { Params::default() } {
+        /// The queue discipline of Linux.
+        Linux = "linux" {},
+        /// The queues of Linux's Wi-Fi stack: fq_init and fq_flow_drop, fq_impl.h; ieee80211_txq_setup_flows, net/mac80211/tx.c.
+        Mac80211 = "mac80211" {
+            limit: 8_192,
+            flows: 4_096,
+            quantum: 300,
+            memory_limit: 16 << 20,
+            drop_batch: 32,
+            target: Time::from_millis(20),
+        },
+    }
+}
 
 crate::params! {
     /// Parameters of FQ-CoDel.
     pub struct Params {
+        /// Whose FQ-CoDel; sets what is not given.
+        version: Version = Version::Linux, unit "", source "sch_fq_codel.c; net/mac80211/tx.c and include/net/fq_impl.h of Linux 6.12: 20 ms, 300 bytes";
         /// Packets that fit into all queues together; beyond, the queue with the most bytes loses a batch.
         limit: u32 = 10_240, unit "packets", range 1_u32, 100_000_000_u32, source "tc-fq_codel(8)";
         /// Queues that flows are hashed to.
@@ -50,13 +74,15 @@ crate::params! {
         stale_when_empty: bool = false, unit "", source "true for Linux until 2026; fixed in 6.1.192, 6.12.117 (codel_dequeue, codel_impl.h)";
         /// How the control law is computed.
         control_law: ControlLaw = ControlLaw::Linux, unit "", source "Linux codel_impl.h; RFC 8289 section 5";
-    }
+    } over Version;
 }
 
 /// One flow queue, with the backlog of all.
 struct FlowQueue<'a> {
     queues: &'a mut FlowQueues,
     index: usize,
+    /// CoDel's guard looks at its bytes alone.
+    guards_itself: bool,
 }
 
 impl Source for FlowQueue<'_> {
@@ -70,7 +96,7 @@ impl Source for FlowQueue<'_> {
     }
     #[inline]
     fn backlog(&self) -> u64 {
-        self.queues.bytes()
+        if self.guards_itself { self.queues.backlog(self.index) } else { self.queues.bytes() }
     }
     #[inline]
     fn number(&self) -> u32 {
@@ -87,6 +113,7 @@ pub struct State {
     codel: Codel,
     vars: Vec<Vars>,
     queues: FlowQueues,
+    guards_itself: bool,
 }
 
 impl State {
@@ -103,6 +130,7 @@ impl State {
             codel,
             vars: Vec::new(),
             queues,
+            guards_itself: params.version == Version::Mac80211,
         }
     }
 
@@ -143,7 +171,7 @@ impl Aqm for State {
     #[inline]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         while let Some(index) = self.queues.turn() {
-            let mut source = FlowQueue { queues: &mut self.queues, index };
+            let mut source = FlowQueue { queues: &mut self.queues, index, guards_itself: self.guards_itself };
             match self.codel.judge(&mut self.vars[index], &mut source, now, log) {
                 Some(head) => {
                     log.sent(head, At { now, queue: index as u32 });
@@ -195,6 +223,43 @@ mod tests {
     use super::*;
     use crate::packet::Ecn;
     use crate::record::Counters;
+
+    #[test]
+    #[cfg(feature = "config")]
+    fn the_queues_of_wifi_have_their_own_values() {
+        let read = |value: serde_json::Value| Params::from_json(value.as_object().unwrap()).unwrap();
+        let of_wifi = read(serde_json::json!({"version": "mac80211"}));
+        assert_eq!((of_wifi.target, of_wifi.interval, of_wifi.quantum), (Time::from_millis(20), Time::from_millis(100), 300));
+        assert_eq!((of_wifi.limit, of_wifi.flows, of_wifi.memory_limit, of_wifi.ecn), (8_192, 4_096, 16 << 20, true));
+        assert_eq!(read(serde_json::json!({"version": "mac80211", "target": 5_000_000})).target, Time::from_millis(5));
+        assert_eq!(read(serde_json::json!({})).target, Time::from_millis(5));
+    }
+
+    #[test]
+    fn wifi_guards_the_last_frame_of_each_queue() {
+        // a flow whose queue never holds more than a frame, behind one that holds many: CoDel signals it, unless the guard looks at its own queue
+        let marked = |version: Version| {
+            let params = Params { version, quantum: 1_514, target: Time::from_millis(5), ..Params::default() };
+            let mut state = state(params);
+            let mut counters = Counters::default();
+            for number in 0..60 {
+                let now = Time::from_millis(20 * number);
+                if number == 0 {
+                    (0..200).for_each(|_| state.enqueue(packet(0, Ecn::Ect0), now, &mut counters));
+                }
+                state.enqueue(Packet { flow: 1, ..packet(number, Ecn::Ect0) }, now, &mut counters);
+                for _ in 0..2 {
+                    if let Dequeue::Packet(packet) = state.dequeue(now + Time::from_millis(15), &mut counters) {
+                        if packet.flow == 1 && packet.ecn == Ecn::Ce {
+                            return true;
+                        }
+                    }
+                }
+            }
+            false
+        };
+        assert!(marked(Version::Linux) && !marked(Version::Mac80211));
+    }
 
     /// Two flows, which do not collide.
     fn state(params: Params) -> State {

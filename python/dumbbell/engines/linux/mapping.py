@@ -45,7 +45,7 @@ def notes(cells: list[Cell], kernel: Kernel) -> list[str]:
         if not kernel.release.startswith(profile.removeprefix("linux-") + "."):
             said[f"hosts.profile = {profile}: the kernel is {kernel.release}"] = None
         for place, hop in hops(groups):
-            if hop["shaper"] == "link" and hop["aqm"]["name"] != "cake":
+            if hop["shaper"] == "link" and not (hop["aqm"]["name"] == "cake" and hop["aqm"]["bandwidth"] != 0):
                 said[f"{place}.shaper = link: htb with a burst of one frame, and a serial link behind it"] = None
             said |= dict.fromkeys(approximated(hop["aqm"], place))
         if any(one["stop"] is not None for one in groups["flows"]):

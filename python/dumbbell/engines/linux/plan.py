@@ -19,7 +19,7 @@ from dumbbell import _native
 from dumbbell.engines.linux import readback
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.keys import refuse_rest
-from dumbbell.engines.linux.qdiscs import Qdisc, qdisc
+from dumbbell.engines.linux.qdiscs import LINK_LAYER, Qdisc, qdisc
 from dumbbell.engines.linux.readback import Setting
 from dumbbell.errors import Conflict, InputError, TooMany, Unsupported, WrongValue
 from dumbbell.experiment.cell import Cell
@@ -102,7 +102,6 @@ _TAKEN = {
     ),
 }
 _ROUTES = tuple(param.name for param in ROUTES)
-LINK_LAYER = ("link_layer", "overhead", "mpu", "framing")  # of a hop
 _HOP_TAKEN = ("name", "rate", "shaper", "burst", "aqm", "rate_changes", "delay", "trace", "path", "behind")
 _ECN_BITS = {"not-ect": 0, "ect1": 1, "ect0": 2}
 
@@ -235,7 +234,7 @@ class Plan:
                     raise Unsupported("", f"{hop.place}.{key}", what, "none", where="Linux")
             if link := hop.own.get("link"):
                 raise Unsupported("", f"{hop.place}.link", f"link {link['name']}", "shaper", where="Linux")
-            taken = _HOP_TAKEN if hop.qdisc.kind != "cake" else (*_HOP_TAKEN, *LINK_LAYER)
+            taken = (*_HOP_TAKEN, *LINK_LAYER) if hop.qdisc.shapes else _HOP_TAKEN
             left = {key: value for key, value in hop.own.items() if key not in taken}
             refuse_rest(hop.place, left, described("bottleneck"), {})
         if self.groups["record"].get("queue"):
@@ -483,16 +482,15 @@ class Plan:
 
     def queue(self, hop: Hop) -> None:
         """Give a hop its shaper and queue, and what is behind them."""
-        rate, burst = hop.own["rate"], hop.own["burst"]
+        rate = hop.own["rate"]
         tc, dev = f"tc -n {hop.space}", f"dev {hop.departure}"
-        if hop.qdisc.shapes:
-            self.command(f"{tc} qdisc add {dev} root handle 2: {hop.qdisc.text}")
-        else:
+        place = "root" if hop.qdisc.limits else "parent 1:1"
+        if not hop.qdisc.limits:
             self.command(
                 f"{tc} qdisc add {dev} root handle 1: htb default 1",
-                f"{tc} class add {dev} parent 1: classid 1:1 htb {_rate(rate, burst)}",
-                f"{tc} qdisc add {dev} parent 1:1 handle 2: {hop.qdisc.text}",
+                f"{tc} class add {dev} parent 1: classid 1:1 htb {_rate(rate, hop)}",
             )
+        self.command(f"{tc} qdisc add {dev} {place} handle 2: {hop.qdisc.text}")
         space, device = hop.behind
         delay = whole_us(f"{hop.place}.delay", hop.delay)
         behind = f"dev {device} root handle 1: netem{f' delay {delay}us' if delay else ''}"
@@ -501,14 +499,15 @@ class Plan:
             self.command(f"tc -n {space} qdisc add {behind}{speed} limit {_NETEM_LIMIT}")
         for change in sorted(hop.own["rate_changes"], key=lambda change: change["at"]):
             new = change["rate"]
-            texts = [f"{tc} class change {dev} parent 1: classid 1:1 htb {_rate(new, burst)}"]
-            if hop.qdisc.shapes:
-                texts = [f"{tc} qdisc change {dev} root handle 2: cake bandwidth {new}bit"]
-                if hop.own["aqm"]["bandwidth"] is not None:
-                    continue
+            texts = []
+            if not hop.qdisc.limits:
+                texts.append(f"{tc} class change {dev} parent 1: classid 1:1 htb {_rate(new, hop)}")
+            if hop.qdisc.shapes and hop.own["aqm"]["bandwidth"] is None:
+                texts.append(f"{tc} qdisc change {dev} {place} handle 2: cake bandwidth {new}bit")
             if hop.serial:
                 texts.append(f"tc -n {space} qdisc change {behind} rate {new}bit limit {_NETEM_LIMIT}")
-            self.lines.append(f"at {change['at']} {' && '.join(texts)}")
+            if texts:
+                self.lines.append(f"at {change['at']} {' && '.join(texts)}")
         self._expect_hop(hop)
 
     def _expect_hop(self, hop: Hop) -> None:
@@ -524,8 +523,8 @@ class Plan:
         if last and hop.qdisc.kind == "cake" and hop.own["aqm"]["bandwidth"] is None:
             text = re.sub(r"bandwidth \d+bit", f"bandwidth {rate}bit", text)
         self.settings += readback.queue(text, hop.place, f"{tc} -j qdisc show {dev}")
-        if not hop.qdisc.shapes:
-            self.settings += readback.htb(hop.place, rate, hop.own["burst"], f"{tc} class show {dev}")
+        if not hop.qdisc.limits:
+            self.settings += readback.htb(hop.place, _class_rate(rate, hop), hop.own["burst"], f"{tc} class show {dev}")
         space, device = hop.behind
         if hop.serial or hop.delay:
             command = f"tc -n {space} -j qdisc show dev {device}"
@@ -665,5 +664,32 @@ def _or_never(value: int | None) -> int:
     return -1 if value is None else value
 
 
-def _rate(rate: int, burst: int) -> str:
-    return f"rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} quantum 1514"
+# 65 bytes are sent of 64, which htb knows as a lower rate alone; the last block of a frame makes less than a byte of difference
+_PTM = (64, 65)
+_ETHERNET_HEADER = 14  # which htb counts, and an overhead replaces
+
+
+def _layer(hop: Hop) -> tuple[int | None, int | None, str | None]:
+    """Return what a frame takes on the link of a hop besides itself: overhead and least size in bytes, and the framing."""
+    layer = {key: hop.own[key] for key in LINK_LAYER if hop.own.get(key) is not None}
+    return _native.link_layer(json.dumps(layer))
+
+
+def _class_rate(rate: int, hop: Hop) -> int:
+    """Return the rate of the class that is the link of a hop: what PTM leaves of it."""
+    return rate * _PTM[0] // _PTM[1] if _layer(hop)[2] == "ptm" else rate
+
+
+def _rate(rate: int, hop: Hop) -> str:
+    """Return the options of the class that is the link of a hop, which counts what frames take on it."""
+    overhead, mpu, framing = _layer(hop)
+    words = ""
+    if overhead is not None:
+        if overhead < _ETHERNET_HEADER:
+            allowed = f"{_ETHERNET_HEADER} or more: htb cannot count a frame as shorter than it is"
+            raise WrongValue("", f"{hop.place}.overhead", f"{overhead} bytes below a shaper", allowed)
+        words = f" overhead {overhead - _ETHERNET_HEADER}"
+    words += f" mpu {mpu}" if mpu else ""
+    words += " linklayer atm" if framing == "atm" else ""
+    rate, burst = _class_rate(rate, hop), hop.own["burst"]
+    return f"rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} quantum 1514{words}"

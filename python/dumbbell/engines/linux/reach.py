@@ -59,6 +59,7 @@ _BESIDE: dict[str, dict[str, Any]] = {
     "dualpi2.marking": {"version": "rfc9332"},
     "cake.sce_thresh": {"sce": "thresh"},
     "udp.base_rtt": {"echo": True},
+    "bottleneck.burst": {"shaper": "htb"},
     "flows.connect": {"start": "2s"},
     "flows.app_rate_from": {"app_rate": "1Mbit"},
     "flows.app_resume": {"app_pause": "1s"},

@@ -53,10 +53,10 @@ crate::params! {
             source "tc-cake(8): internet (100 ms) is the default; 5 % of it as target";
         /// Bytes on the link in front of the IP packet, instead of the Ethernet header; unset: as the hop has it.
         overhead: Option<u16> = None, unit "bytes", range 0_u16, 256_u16, source "tc-cake(8): raw is the default";
-        /// Smallest packet on the link, overhead included; 0: as the hop has it.
-        mpu: u16 = 0, unit "bytes", range 0_u16, 256_u16, source "tc-cake(8): mpu";
-        /// Cells or code blocks of the link; none: as the hop has it.
-        framing: Framing = Framing::None, unit "", source "tc-cake(8): noatm is the default";
+        /// Smallest packet on the link, overhead included; unset: as the hop has it.
+        mpu: Option<u16> = None, unit "bytes", range 0_u16, 256_u16, source "tc-cake(8): mpu";
+        /// Cells or code blocks of the link; unset: as the hop has it.
+        framing: Option<Framing> = None, unit "", source "tc-cake(8): noatm is the default";
         /// Memory for packets; unset: four times rate times rtt, at least 4 MiB, at most 10240 full frames.
         memlimit: Option<u32> = None, unit "bytes", range 1_u32, u32::MAX, source "tc-cake(8): memlimit; cake_reconfigure, sch_cake.c";
         /// Shapes traffic that has already passed the bottleneck: charges dropped packets, raises the target for many flows.
@@ -160,8 +160,8 @@ impl State {
         State {
             layer: context.link_layer.with(
                 params.overhead,
-                (params.mpu > 0).then_some(params.mpu),
-                (params.framing != Framing::None).then_some(params.framing),
+                params.mpu,
+                params.framing,
             ),
             full_frame: context.full_frame,
             shaped: rate > 0,
