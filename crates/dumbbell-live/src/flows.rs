@@ -56,6 +56,23 @@ pub struct Plans {
     ccs: Vec<String>,
 }
 
+/// The error of a kernel that has something else than it was told.
+fn unlike(key: &str, asked: impl std::fmt::Display, got: impl std::fmt::Display) -> io::Error {
+    io::Error::other(format!("the kernel has not what it was told: {key}: asked {asked}, got {got}"))
+}
+
+/// Chooses the congestion control of a socket, and reads it back.
+fn choose(socket: &Socket, cc: &str) -> io::Result<()> {
+    socket.set_tcp_congestion(cc.as_bytes())?;
+    let told = socket.tcp_congestion()?;
+    let got = String::from_utf8_lossy(&told);
+    let got = got.trim_end_matches('\0');
+    if got == cc {
+        return Ok(());
+    }
+    Err(unlike("flows.cc", cc, got))
+}
+
 impl Plans {
     /// At most [`MOST_FLOWS`] of them.
     pub fn new(plans: Vec<Plan>) -> Plans {
@@ -101,7 +118,7 @@ impl Plans {
         let mut sockets = Vec::new();
         for (number, cc) in self.ccs.iter().enumerate() {
             let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
-            socket.set_tcp_congestion(cc.as_bytes())?;
+            choose(&socket, cc)?;
             let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, RECEIVER_PORT + number as u16);
             socket.bind(&any.into())?;
             socket.listen(MOST_FLOWS as i32)?;
@@ -293,8 +310,13 @@ impl Senders<'_> {
     fn open(&mut self, number: usize) -> io::Result<()> {
         let plan = &self.plans.plans[number];
         let socket = Socket::new(Domain::IPV4, Type::STREAM.nonblocking(), Some(Protocol::TCP))?;
-        socket.set_tcp_congestion(plan.cc.as_bytes())?;
-        socket.set_tos_v4(u32::from(plan.dscp) << 2)?;
+        choose(&socket, &plan.cc)?;
+        let tos = u32::from(plan.dscp) << 2;
+        socket.set_tos_v4(tos)?;
+        match socket.tos_v4()? {
+            got if got == tos => {}
+            got => return Err(unlike("flows.dscp", plan.dscp, got >> 2)),
+        }
         if plan.stop.is_some() {
             socket.set_tcp_notsent_lowat(UNSENT)?;
         }

@@ -324,10 +324,10 @@ fn asks_for_ecn() -> RouteAttribute {
 }
 
 /// Commands of the ethtool ioctl (linux/ethtool.h): checksums of what is sent, scatter-gather follows; segmentation in and before the
-/// interface; merging of what is received.
+/// interface; merging of what is received. Those that set are one above those that get.
 const OFFLOADS: [u32; 4] = [0x17, 0x1f, 0x24, 0x2c];
 
-/// Switches off everything that would make frames of interface `index` other than they would be on a wire.
+/// Switches off everything that would make frames of interface `index` other than they would be on a wire, and reads it back.
 fn offloads_off(index: u32) -> io::Result<()> {
     #[repr(C)]
     struct Value {
@@ -335,7 +335,8 @@ fn offloads_off(index: u32) -> io::Result<()> {
         data: u32,
     }
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None)?;
-    for command in OFFLOADS {
+    // one can switch another, so all of them are set first
+    for command in OFFLOADS.into_iter().chain(OFFLOADS.map(|set| set - 1)) {
         let mut value = Value { command, data: 0 };
         // SAFETY: all zero is a valid ifreq: a name and a union of integers and pointers.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -349,6 +350,8 @@ fn offloads_off(index: u32) -> io::Result<()> {
             if error.raw_os_error() != Some(libc::EOPNOTSUPP) {
                 return Err(error);
             }
+        } else if value.data != 0 {
+            return Err(io::Error::other(format!("offload {command:#x} of {}: asked off, got on", name(index))));
         }
     }
     Ok(())

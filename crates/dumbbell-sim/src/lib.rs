@@ -85,7 +85,40 @@ fn build(config: &RunConfig, additions: &Additions) -> Result<(Vec<AnyAqm>, Vec<
         controls.push(Speaks::Tcp(chosen.build(&CcContext { seed: config.run.seed, flow: index as u64 })));
         last = Some((flow, chosen));
     }
-    Ok((every_queue(config, additions)?, controls))
+    let queues = every_queue(config, additions)?;
+    check_states(config, &queues)?;
+    Ok((queues, controls))
+}
+
+/// What is to be recorded of queue disciplines, one of them tells, at points of the time series; of a plugin that is not known before it runs.
+fn check_states(config: &RunConfig, queues: &[AnyAqm]) -> Result<(), ParamError> {
+    if config.states.is_empty() {
+        return Ok(());
+    }
+    if !config.record.series {
+        return Err(ParamError::new(
+            "record.queue",
+            config.states.join(", "),
+            "nothing without record.series: it is kept at its points",
+        ));
+    }
+    let mut told = Vec::new();
+    for queue in queues {
+        if matches!(queue, AnyAqm::Foreign(_)) {
+            return Ok(());
+        }
+        queue.state(&mut |name, _| told.push(name));
+    }
+    match config.states.iter().find(|state| !told.contains(state)) {
+        None => Ok(()),
+        Some(state) if told.is_empty() => {
+            Err(ParamError::new("record.queue", state, "nothing: the queue disciplines of this run tell nothing of their state"))
+        }
+        Some(state) => {
+            told.dedup();
+            Err(ParamError::new("record.queue", state, format!("what a queue discipline of this run tells: {}", told.join(", "))))
+        }
+    }
 }
 
 /// What only TCP's application and receiver can do, a flow of a stack does not ask for.

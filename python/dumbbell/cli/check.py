@@ -131,6 +131,14 @@ def bbr(
     before = ci.before(Path(baseline)) if baseline else None
     cases = _cases(case or [])
     if listed:
+        others_of_list = {
+            "--cc": cc, "--rate": rate, "--rtt": rtt, "--trace": trace, "--at": at, "--value": value, "--state": state,
+            "--jobs": jobs, "--json": as_json, "--markdown": as_markdown, "--known": known, "--baseline": baseline,
+            "--junit": junit, "--github": github, "--qlog": qlog, "--figures": figures,
+        }  # fmt: skip
+        for option, given in others_of_list.items():
+            if given:
+                raise Conflict("check", "", f"--list and {option}", "--list with --case alone")
         print(
             "\n".join(f"{CASES[key].number:3} {key:20} {CASES[key].heading}\n    {CASES[key].expects}" for key in cases)
         )

@@ -11,7 +11,7 @@ import typer
 from dumbbell.engines.linux import build as building
 from dumbbell.engines.linux import kernels, needs, sources
 from dumbbell.engines.linux.work import Told, Work
-from dumbbell.errors import Missing, UnknownName
+from dumbbell.errors import Conflict, Missing, UnknownName
 
 linux = typer.Typer(rich_markup_mode=None)
 Option = typer.Option
@@ -58,6 +58,8 @@ def build(
         fragment=Path(config) if config is not None else None,
         jobs=jobs,
     )
+    if dry_run and install:
+        raise Conflict("linux build", "", "--dry-run and --install", "one of them")
     if dry_run:
         print("\n".join(building.plan(wanted)))
         return

@@ -300,8 +300,11 @@ def paper(
     ] = None,
     only: Annotated[str | None, typer.Option(metavar="FIGURE", help="Draw one figure, into -o DIR or here.")] = None,
     formats: Annotated[
-        str, typer.Option("--format", metavar="FORMATS", help="Of figures: png, pdf, svg, or several with commas.")
-    ] = "png",
+        str | None,
+        typer.Option(
+            "--format", metavar="FORMATS", help="Of figures: png (default), pdf, svg, or several with commas."
+        ),
+    ] = None,
     where: Where = None,
     engine: Engine = None,
 ) -> None:
@@ -314,7 +317,9 @@ def paper(
     module = programs.load(study.folder(name) / study.PAPER)
     if reference is not None and not getattr(module, "TAKES_REFERENCE", False):
         raise Conflict("paper", "", f"--reference and {name}", "it with dualpi2-versions")
-    endings = [f".{one.strip()}" for one in formats.split(",")]
+    if formats is not None and output is None and only is None:
+        raise Missing("paper", "--output", "a folder for the figures that --format is of, or --only FIGURE")
+    endings = [f".{one.strip()}" for one in (formats or "png").split(",")]
     for ending in endings:
         if ending not in figures.SUFFIXES:
             known = [one[1:] for one in figures.SUFFIXES]

@@ -45,7 +45,10 @@ def report(
     It needs no network. Claims and published numbers that come with dumbbell are taken in if they are about these runs.
     """
     from dumbbell import report as reporting
+    from dumbbell.errors import Missing
 
+    if run_program and not claims:
+        raise Missing("report", "--claims", "a file of claims, whose program --run-program runs")
     print(
         reporting.write(
             results,

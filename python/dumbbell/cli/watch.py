@@ -48,7 +48,15 @@ def watch(
 
     is_file = which.is_experiment(what)
     if not is_file and (not Path(what).is_file() or (not key and not where and sessions.is_running(what))):
-        of_runs: dict[str, object] = {"--set": settings, "--cell": cell, "--where": where, "--engine": engine}
+        of_runs: dict[str, object] = {
+            "--set": settings,
+            "--cell": cell,
+            "--where": where,
+            "--engine": engine,
+            "--speed": speed,
+            "--stored": stored_only,
+            "--trust": trust,
+        }
         for option, value in of_runs.items():
             if value:
                 raise Conflict("watch", "", f"{option} and a session", "an experiment file or a results file")

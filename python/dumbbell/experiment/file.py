@@ -27,7 +27,7 @@ from dumbbell.errors import (
     several,
     shown,
 )
-from dumbbell.experiment import link_trace, net, places, plugins, schema, shipped, spelling, units
+from dumbbell.experiment import link_trace, net, places, plugins, schema, shipped, spelling, units, without_effect
 from dumbbell.experiment import matrix as keys
 from dumbbell.experiment.cell import Cell, canonical, digest
 from dumbbell.experiment.files import Files
@@ -227,6 +227,7 @@ class Experiment:
             yield from found
             return
         unmet = set(range(len(self.overrides)))
+        has_tcp, idle = self.matrix.size > CHECKED_AHEAD, None
         for position in itertools.islice(self.matrix.positions(), CHECKED_AHEAD):
             try:
                 run = self._resolve_and_say(position, seed)
@@ -235,6 +236,11 @@ class Experiment:
                 yield from error.errors
                 return
             unmet.difference_update(run.chosen)
+            groups = run.cell.groups
+            if not has_tcp and not (has_tcp := without_effect.has_tcp(groups)):
+                idle = idle or without_effect.of_no_tcp(groups["hosts"], run.cell.given["hosts"])
+        if not has_tcp and idle is not None:
+            yield idle.within(self.file)
         if self.matrix.size > CHECKED_AHEAD:
             # a condition holds for some value of an axis, or never
             unmet = {n for n in unmet if not all((n, m) in met for m in range(len(self.overrides[n][0])))}
@@ -267,20 +273,12 @@ class Experiment:
         return True
 
     def _check_times(self, cell: Cell) -> None:
-        """Refuse what begins or changes after the end of the run."""
-        groups = cell.groups
-        begins = {
-            f"{name}[{n}].start": one["start"]["min"] for name in schema.SENDERS for n, one in enumerate(groups[name])
-        }
-        begins |= {
-            f"{place}.rate_changes[{n}].at": change["at"]
-            for place, hop in net.hops(groups)
-            for n, change in enumerate(hop["rate_changes"])
-        }
-        for key, time in begins.items():
-            if time >= cell.duration:
+        """Refuse what begins, changes or ends after the end of the run."""
+        for key, time, is_end in without_effect.times(cell.groups):
+            if time > cell.duration or (time == cell.duration and not is_end):
                 found = f'"{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
-                raise OutOfRange(self.file, key, found, "a time before the end of the run")
+                allowed = "a time up to the end of the run" if is_end else "a time before the end of the run"
+                raise OutOfRange(self.file, key, found, allowed)
 
     def _check_cell(self, cell: Cell) -> None:
         self._check_times(cell)

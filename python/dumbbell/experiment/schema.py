@@ -37,7 +37,7 @@ from dumbbell.errors import (
     several,
     shown,
 )
-from dumbbell.experiment import frames, link_trace, other_names, plugins, stack
+from dumbbell.experiment import frames, link_trace, other_names, plugins, stack, without_effect
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import Path, get_path, path_text
 from dumbbell.experiment.net import DELAY, HOPS, NAME, ROUTES, hops, leave_out_net
@@ -473,8 +473,10 @@ def resolve_and_given(
         raise Nothing("", "flows", "nothing sends", "one [[flows]], [[web]] or [[udp]] or more")
     for (place, hop), (_, own) in zip(hops(run), hops(given), strict=True):
         link_trace.settle(place, set(own), hop)
+    written = without_effect.written(given)
     _apply_profile(run, given)
     frames.settle(run, given)
+    without_effect.refuse(run, written)
     leave_out_net(run, list(SENDERS))
     return run | {"seed": seed}, given
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell import _native
-from dumbbell.errors import Conflict, Failed, Nothing, OutOfRange, Unwritable, one_line
+from dumbbell.errors import Conflict, Failed, Nothing, OutOfRange, Unfit, Unwritable, one_line
 from dumbbell.experiment import plugins, units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import label
@@ -65,6 +65,9 @@ def write(cell: Cell, output: Path, flows: Sequence[int] = (), *, old: bool = Fa
         raise Conflict("qlog", "", f"{len(wanted)} flows and one file", "--flow, or a folder for --output")
     if alone and stacks:
         raise Conflict("qlog", "", "--stacks and one file", "a folder for --output")
+    digests = [one["cc"]["plugin"] for one in cell.groups["flows"] if "plugin" in one["cc"]]
+    if stacks and not any(plugins.of_digest(digest).kind == "stack" for digest in digests):
+        raise Unfit("qlog", "--stacks", "no flow of this run has a stack", "a run with one, or no --stacks")
     folder = output.parent if alone else output
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -669,8 +669,8 @@ _PTM = (64, 65)
 _ETHERNET_HEADER = 14  # which htb counts, and an overhead replaces
 
 
-def _layer(hop: Hop) -> tuple[int | None, int | None, str | None]:
-    """Return what a frame takes on the link of a hop besides itself: overhead and least size in bytes, and the framing."""
+def _layer(hop: Hop) -> tuple[int | None, int, str]:
+    """Return what a frame takes on the link of a hop: overhead and least size in bytes, and the framing."""
     layer = {key: hop.own[key] for key in LINK_LAYER if hop.own.get(key) is not None}
     return _native.link_layer(json.dumps(layer))
 

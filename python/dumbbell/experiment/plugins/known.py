@@ -169,6 +169,8 @@ def plain(groups: dict[str, Any]) -> dict[str, Any]:
     for _, owner, kind in _tables(copies):
         if "plugin" in owner[kind]:
             owner[kind] = standing[kind]
+            if kind == "aqm":  # the state that a plugin tells is not known without it
+                copies["record"] = groups["record"] | {"queue": []}
     return copies
 
 

@@ -1,0 +1,118 @@
+"""Keys that a file sets and that another key of the run leaves without effect: they are refused.
+
+`tests/test_no_key_without_effect.py` sets every key alone and finds those that are missing here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from dumbbell.errors import Unfit
+from dumbbell.experiment import plugins
+from dumbbell.experiment.net import hops
+from dumbbell.experiment.registry import registry
+
+Table = Mapping[str, Any]
+_Needs = tuple[Callable[[Table], bool], str]
+
+
+def _on(key: str) -> _Needs:
+    return lambda one: bool(one[key]), f"{key} = true"
+
+
+def _set(key: str) -> _Needs:
+    return lambda one: one[key] is not None, key
+
+
+_ABE = _on("abe")
+# what a key of an algorithm needs next to it to mean anything
+NEEDS: dict[str, dict[str, _Needs]] = {
+    "red": {"harddrop": _on("ecn"), "nodrop": _on("ecn")},
+    "codel": {"ce_threshold_selector": _set("ce_threshold")},
+    "fq_codel": {"ce_threshold_selector": _set("ce_threshold")},
+    "pie": {"ecn_prob": _on("ecn")},
+    "fq_pie": {"ecn_prob": _on("ecn")},
+    "dualpi2": {
+        "step_count": _set("step_packets"),
+        "wrr_ratio": (lambda one: str(one["scheduler"]).startswith("wrr"), 'scheduler = "wrr-packets" or "wrr-bytes"'),
+    },
+    "cake": {"sce_thresh": (lambda one: one["sce"] == "thresh", 'sce = "thresh"')},
+    "reno": {"abe_slow_start": _ABE},
+    "cubic": {"abe_slow_start": _ABE},
+}
+# of hosts, what counts without a flow whose TCP is Linux's: queues learn the size of a frame from it
+OF_EVERY_RUN = ("mss",)
+
+
+def written(given: dict[str, Any]) -> dict[str, frozenset[str]]:
+    """Return the keys that a file sets itself in each algorithm, not those of versions and profiles."""
+    return {place: frozenset(one) for place, one in _algorithms(given)}
+
+
+def has_tcp(run: dict[str, Any]) -> bool:
+    """Return whether anything in a run has the TCP of hosts, and not a stack of its own."""
+    controls = (one["cc"].get("plugin") for one in run["flows"])
+    return bool(run["web"]) or any(digest is None or plugins.of_digest(digest).kind != "stack" for digest in controls)
+
+
+def of_no_tcp(hosts: dict[str, Any], given: dict[str, Any]) -> Unfit | None:
+    """Return the error, without a file, for a key of hosts that is `given` where no run has their TCP, if any is."""
+    params = registry().sections["hosts"]
+    for key in params:
+        if key in given and key not in OF_EVERY_RUN and hosts[key] != params[key].default:
+            found = "it is about the hosts' TCP, which nothing here has"
+            return Unfit("", f"hosts.{key}", found, "no such key, or a [[flows]] without stack, or [[web]]")
+    return None
+
+
+def refuse(run: dict[str, Any], written: Mapping[str, frozenset[str]]) -> None:
+    """Raise InputError, without a file, for the first of the keys that are `written` which another leaves unused."""
+    for place, one in _algorithms(run):
+        if "plugin" in one:
+            continue
+        params = registry().algorithms[one["name"]].params
+        for key, (holds, words) in NEEDS.get(one["name"], {}).items():
+            if key in written.get(place, ()) and one[key] != params[key].default and not holds(one):
+                raise Unfit(
+                    "", f"{place}.{key}", f"without {words} it does nothing", f"{words} next to it, or no {key}"
+                )
+
+
+def _algorithms(run: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for place, hop in hops(run):
+        if "aqm" in hop:
+            yield f"{place}.aqm", hop["aqm"]
+    for kind in ("flows", "web"):
+        for number, one in enumerate(run[kind]):
+            if "cc" in one:
+                yield f"{kind}[{number}].cc", one["cc"]
+
+
+def times(run: dict[str, Any]) -> Iterator[tuple[str, int, bool]]:
+    """Yield the times of a run at which something begins, changes or ends, ns, with their keys.
+
+    True stands with an end: it may be that of the run.
+    """
+    for place, hop in hops(run):
+        for number, change in enumerate(hop["rate_changes"]):
+            yield f"{place}.rate_changes[{number}].at", change["at"], False
+        yield from _stages(place, hop, ("path", "behind"))
+    for kind in ("flows", "web", "udp"):
+        for number, one in enumerate(run[kind]):
+            place = f"{kind}[{number}]"
+            yield f"{place}.start", one["start"]["min"], False
+            yield f"{place}.start", one["start"]["max"], True
+            for key in ("app_rate_from", "app_pause", "app_resume"):
+                if one.get(key) is not None:
+                    yield f"{place}.{key}", one[key], False
+            if one.get("stop") is not None:
+                yield f"{place}.stop", one["stop"], True
+            yield from _stages(place, one, ("path", "ack_path"))
+
+
+def _stages(place: str, table: dict[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, int, bool]]:
+    for key in keys:
+        for number, stage in enumerate(table.get(key) or ()):
+            if stage.get("from"):
+                yield f"{place}.{key}[{number}].from", stage["from"], False

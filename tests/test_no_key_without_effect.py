@@ -1,0 +1,251 @@
+"""Every key of an experiment file acts, is refused, or stands on a short list with the reason.
+
+A key is found by being registered: a new one is set, alone, in the fitting runs below, and has to change what is
+measured in one of them.
+"""
+
+import copy
+import itertools
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import window_stack
+from dumbbell import _native
+from dumbbell.engines.linux import reach
+from dumbbell.errors import InputError
+from dumbbell.experiment.cell import Cell
+from dumbbell.experiment.file import parse
+from dumbbell.experiment.plugins import known, trust
+from dumbbell.experiment.registry import registry
+from dumbbell.experiment.without_effect import NEEDS, OF_EVERY_RUN
+
+# keys for which no short run is found here, and why
+LEFT = {
+    "bottleneck.burst": "acts with shaper = htb",
+    "hosts.tso_rtt": "acts above the rates at which a burst holds many segments at a small RTT",
+    "hosts.early_ack_event": "acts on controls that see an ACK before the congestion machine, in one order of events",
+    "hosts.receiver_rtt_not_zero": "acts on receivers whose first sample of the RTT is 0",
+    "hosts.ack_delay_bound": "acts on delayed ACKs whose timer was stretched",
+    "hosts.syn_linear_timeouts": "acts where several SYNs in a row are lost",
+    "hosts.sce_feedback": "acts on marks of SCE in senders without a control for them",
+    "cubic.hystart_ack_delta": "acts where a train of ACKs is broken in slow start",
+}
+_RECORDED = ("key", "cell", "seed")
+
+
+def mix(aqm: Any = "pfifo", cc: Any = "cubic", **more: Any) -> dict[str, Any]:
+    """Return a run with some of everything."""
+    return {
+        "duration": "4s",
+        "bottleneck": {"rate": "10Mbit", "aqm": aqm},
+        "flows": [
+            {"cc": cc, "base_rtt": "20ms"},
+            {"cc": "reno", "base_rtt": "60ms", "ecn": False, "start": "100ms", "src_host": 7, "dst_host": 8},
+        ],
+        "web": [{"cc": "cubic", "arrivals": "5/s", "size": "30kB"}],
+        "udp": [{"rate": "1Mbit", "start": "1s"}],
+    } | more
+
+
+def of_queue(name: str) -> Iterator[dict[str, Any]]:
+    for rate, cc in itertools.product(("10Mbit", "1Mbit", "100Mbit"), ("cubic", "prague")):
+        yield mix(name, cc, bottleneck={"rate": rate, "aqm": name})
+    flood = [
+        {"rate": "30Mbit", "start": "1s", "ecn": "ect1", "size": "300B", "stop": "3s"},
+        {"rate": "20Mbit", "stop": "2s"},
+    ]
+    yield mix(name, "prague", udp=flood)
+    yield mix(name, reverse={"rate": "200kbit", "aqm": name})
+
+
+def of_control(name: str) -> Iterator[dict[str, Any]]:
+    queues = ("pfifo", "codel", "step", "dualpi2", {"name": "pfifo", "limit": 30}, {"name": "cake", "sce": "thresh"})
+    for aqm in queues:
+        yield mix(aqm, name, duration="12s")
+        yield mix(aqm, name, duration="15s", bottleneck={"rate": "100Mbit", "aqm": aqm})
+        yield mix(aqm, name, duration="25s", udp=[], web=[], flows=[{"cc": name, "base_rtt": "20ms"}])
+
+
+def of_hosts() -> Iterator[dict[str, Any]]:
+    small = {"name": "pfifo", "limit": 20}
+    for aqm, cc in itertools.product(
+        ("pfifo", small, "codel", "dualpi2", "step"), ("cubic", "prague", "bbr3", "dctcp-sce")
+    ):
+        yield mix(aqm, cc)
+        pausing = mix(aqm, cc, udp=[{"rate": "20Mbit", "start": "1s", "stop": "2s"}])
+        pausing["flows"][0] |= {"app_pause": "500ms", "app_resume": "1s", "jitter": "5ms"}
+        yield pausing | {"reverse": {"rate": "1Mbit", "aqm": {"name": "pfifo", "limit": 5}}}
+        fast = mix(aqm, cc, hosts={"offload": "gso"}, bottleneck={"rate": "200Mbit", "aqm": aqm})
+        fast["flows"][0] |= {"loss": 0.05}
+        yield fast
+
+
+def of_tables(name: str) -> Iterator[dict[str, Any]]:
+    cake = {"name": "cake", "isolation": "dual-srchost" if name.endswith("src_host") else "dual-dsthost"}
+    yield mix("pie" if name == "record.queue" else "codel")
+    yield mix(cake)
+    pinging = mix("codel")
+    pinging["udp"][0] |= {"echo": True, "base_rtt": "20ms"}
+    yield pinging
+    if name.startswith("flows.app"):
+        pausing = mix("codel")
+        pausing["flows"][0] |= {"app_pause": "1s", "app_resume": "2s"}
+        yield pausing
+
+
+def bases(key: reach.Key) -> Iterator[dict[str, Any]]:
+    """Yield runs in which a key may act."""
+    if key.owner in registry().aqm:
+        return of_queue(key.owner)
+    if key.owner in registry().cc:
+        return of_control(key.owner)
+    return of_hosts() if key.owner == "hosts" else of_tables(key.name)
+
+
+@cache
+def measured(config: str) -> tuple[str, dict[str, pl.DataFrame]]:
+    result = _native.run(config, _native.Cancel())
+    tables = {name: pl.DataFrame(pa.table(table)) for name, table in _native.gather([result])}
+    return result.hash, {name: one.drop(_RECORDED, strict=False) for name, one in tables.items()}
+
+
+def acts(one: Cell, other: Cell) -> bool:
+    """Whether two runs measure something else, or record something else of it."""
+    (first, tables), (second, others) = measured(one.config), measured(other.config)
+    return first != second or any(not table.equals(others[name]) for name, table in tables.items())
+
+
+# what of NEEDS is said in another key's words, to act
+_BESIDE = {
+    "pie.ecn_prob": {"ecn": True},
+    "fq_pie.ecn_prob": {"ecn": True},
+    "reno.abe_slow_start": {"abe": True},
+    "cubic.abe_slow_start": {"abe": True},
+}
+# values that are needed, where those of a kind do not fit
+_VALUES: dict[str, list[Any]] = {"red.burst": [400], "web.size": ["90kB"], "record.queue": [["p"]]}
+
+
+def settings(key: reach.Key) -> dict[str, Any]:
+    return {key.place + name: value for name, value in (_BESIDE.get(key.name) or key.beside).items()}
+
+
+KEYS = list(reach.every_key())
+
+
+@pytest.mark.spread
+@pytest.mark.parametrize("key", KEYS, ids=[key.name for key in KEYS])
+def test_every_key_acts(key: reach.Key) -> None:
+    if key.name in LEFT:
+        assert LEFT[key.name]
+        return
+    refused = ""
+    for base in bases(key):
+        for value in _VALUES.get(key.name) or reach.values(key.param):
+            try:
+                beside = settings(key)
+                one = parse(copy.deepcopy(base), "base", beside).cell(0)
+                other = parse(copy.deepcopy(base), "key", beside | {key.place + key.param.name: value}).cell(0)
+                if one.config != other.config and acts(one, other):
+                    return
+            except InputError as error:
+                refused = str(error)
+    pytest.fail(f"{key.name} does nothing in any of these runs; refused: {refused or 'never'}")
+
+
+def test_what_is_left_out_is_there() -> None:
+    assert {key.name for key in KEYS} >= LEFT.keys()
+
+
+@pytest.mark.parametrize(("name", "key"), [(name, key) for name, keys in NEEDS.items() for key in keys])
+def test_a_key_without_what_it_needs_is_refused_and_does_nothing(
+    monkeypatch: pytest.MonkeyPatch, name: str, key: str
+) -> None:
+    """Both halves: the refusal is there, and without it the key would change nothing."""
+    (found,) = (one for one in KEYS if one.name == f"{name}.{key}")
+    value = reach.values(found.param)[0]
+    base = next(bases(found))
+    place = found.place + key
+    with pytest.raises(InputError, match=rf"{key}: without .* it does nothing"):
+        parse(copy.deepcopy(base), "file", {place: value})
+    monkeypatch.setattr("dumbbell.experiment.without_effect.NEEDS", {})
+    one, other = (parse(copy.deepcopy(base), "file", more).cell(0) for more in ({}, {place: value}))
+    assert one.config != other.config and not acts(one, other)
+    # the default, written out, is no mistake
+    parse(
+        copy.deepcopy(base),
+        "file",
+        {place: reach.default(found.param)} if reach.default(found.param) is not None else {},
+    )
+
+
+BEYOND = {
+    "flows[0].stop": "4001ms",
+    "web[0].stop": "5s",
+    "udp[0].stop": "5s",
+    "flows[0].start": {"uniform": ["1s", "6s"]},
+    "flows[0].app_pause": "4s",
+    "flows[0].path": [{"name": "loss", "probability": 0.1, "from": "4s"}],
+    "flows[0].ack_path": [{"name": "bleach", "probability": 0.5, "from": "5s"}],
+    "bottleneck.path": [{"name": "reorder", "probability": 0.1, "delay": "1ms", "from": "5s"}],
+    "bottleneck.rate_changes": [{"at": "4s", "rate": "1Mbit"}],
+}
+
+
+@pytest.mark.parametrize("key", BEYOND)
+def test_what_would_happen_after_the_end_is_refused(key: str) -> None:
+    with pytest.raises(InputError, match=r"in a run of 4s; it must be a time (before|up to) the end of the run"):
+        parse(mix("codel"), "file", {key: BEYOND[key]})
+    parse(mix("codel"), "file", {"flows[0].stop": "4s"})  # the end itself is one
+
+
+@pytest.mark.parametrize("value", ["p", "blue"])
+def test_states_that_no_queue_tells_are_refused(value: str) -> None:
+    with pytest.raises(InputError, match=r"record\.queue is p|record\.queue is blue"):
+        parse(mix("codel"), "file", {"record.queue": ["count", value]})
+    with pytest.raises(InputError, match="tell nothing of their state"):
+        parse(mix("pfifo"), "file", {"record.queue": [value]})
+    with pytest.raises(InputError, match=r"record\.series"):
+        parse(mix("codel"), "file", {"record.queue": ["count"], "record.series": False})
+    parse(mix("codel") | {"reverse": {"rate": "1Mbit", "aqm": "cake"}}, "file", {"record.queue": ["count", "blue"]})
+
+
+UDP = {"duration": "1s", "bottleneck": {"rate": "10Mbit", "aqm": "codel"}, "udp": [{"rate": "20Mbit"}]}
+OF_HOSTS = [key for key in KEYS if key.owner == "hosts"]
+
+
+@pytest.mark.parametrize("key", OF_HOSTS, ids=[key.name for key in OF_HOSTS])
+def test_hosts_without_tcp_are_refused(key: reach.Key) -> None:
+    value = next(iter(reach.values(key.param)))
+    setting = {f"hosts.{key.param.name}": value}
+    if key.param.name in OF_EVERY_RUN:
+        parse(copy.deepcopy(UDP), "file", setting)
+        return
+    with pytest.raises(InputError, match=rf"hosts\.{key.param.name}: it is about the hosts' TCP"):
+        parse(copy.deepcopy(UDP), "file", setting)
+    # one run of a sweep that has it is enough
+    parse(
+        copy.deepcopy(UDP) | {"matrix": {"web": [[], [{"cc": "reno", "arrivals": "1/s", "size": "1kB"}]]}},
+        "file",
+        setting,
+    )
+
+
+def test_hosts_of_stacks_alone_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / ".config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
+    monkeypatch.setattr(known, "_known", {})
+    library = window_stack.built(tmp_path)
+    trust.trust(library.parent)
+    table: dict[str, Any] = {"duration": "1s", "bottleneck": {"rate": "10Mbit", "aqm": "codel"}}
+    stacked = {"stack": str(library), "base_rtt": "20ms"}
+    for setting in ({"hosts.initial_window": 20}, {"hosts.profile": "linux-5.4"}, {"hosts.pacing": "fq"}):
+        with pytest.raises(InputError, match="it is about the hosts' TCP, which nothing here has"):
+            parse(table | {"flows": [dict(stacked)]}, "file", setting)
+        parse(table | {"flows": [dict(stacked), {"cc": "cubic", "base_rtt": "20ms"}]}, "file", setting)

@@ -1,0 +1,49 @@
+"""Options that would do nothing are refused with one line."""
+
+from pathlib import Path
+
+import pytest
+
+from conftest import Command
+
+ONE = """
+duration = "1s"
+[bottleneck]
+rate = "10Mbit"
+aqm = "codel"
+[[flows]]
+cc = "cubic"
+base_rtt = "20ms"
+"""
+
+REFUSED = {
+    "trace beyond the end": (["trace", "one.toml", "--time", "20s..30s"], "trace: --time is 20 s in a run of 1 s"),
+    "trace at the end": (["trace", "one.toml", "--time", "1s..2s"], "a time that begins before the end of the run"),
+    "qlog of stacks": (["qlog", "write", "one.toml", "--stacks"], "qlog: --stacks: no flow of this run has a stack"),
+    "report": (["report", "one.duckdb", "--run-program"], "--claims is missing"),
+    "jobs of live": (["run", "one.toml", "--engine", "live", "--jobs", "4"], "--jobs 4 and --engine live"),
+    "linux build": (["linux", "build", "--install", "--dry-run"], "--dry-run and --install do not go together"),
+    "check bbr": (["check", "bbr", "--list", "--at", "x=1s"], "--list and --at do not go together"),
+    "check bbr as JSON": (["check", "bbr", "--list", "--json"], "--list and --json do not go together"),
+    "paper": (["paper", "abe", "one.duckdb", "--format", "pdf"], "--output is missing"),
+    "watch": (["watch", "1", "--speed", "2"], "--speed and a session do not go together"),
+    "commands": (
+        ["run", "one.toml", "--engine", "linux", "--show-commands", "--jobs", "2"],
+        "--show-commands and --jobs",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_an_option_without_effect_is_refused(tmp_path: Path, command: Command, name: str) -> None:
+    (tmp_path / "one.toml").write_text(ONE)
+    words, said = REFUSED[name]
+    done = command(*words)
+    assert done.returncode == 2, done.stdout
+    assert said in done.stderr and done.stderr.count("\n") == 1, done.stderr
+
+
+def test_the_same_options_where_they_act(tmp_path: Path, command: Command) -> None:
+    (tmp_path / "one.toml").write_text(ONE)
+    assert command("trace", "one.toml", "--time", "500ms..2s").returncode == 0
+    assert command("check", "bbr", "--list", "--case", "18").returncode == 0
