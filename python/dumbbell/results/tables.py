@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from html import escape
 from typing import Any
 
@@ -246,8 +247,8 @@ def mean_text(mean: float | None, half: float | None, width: float | None = None
     text = half_text(half, width)
     if mean is None or mean != mean or half is None or text in ("", EQUAL):
         return number(mean) + text
-    of = width if width is not None and half < width else half
-    last = 0 if of >= 99.5 else 1 - math.floor(math.log10(float(f"{of:.1e}")))  # the place of its second digit
+    shown = text.removeprefix(f" {NARROW}").removeprefix(" ± ")
+    last = -int(Decimal(shown).as_tuple().exponent)  # the place of the last digit that the interval shows
     rounded = round(mean, last)
     digits = last + 1 + (math.floor(math.log10(abs(rounded))) if rounded else -last)
     if digits > _MOST_DIGITS:

@@ -224,6 +224,11 @@ def axes(
             needed.append(pair)
         else:
             rest += pair.keys
+    for one in [*needed]:  # which follows from one after it, as the first of two keys that a matrix joins may do
+        other = next((axis for axis in needed if axis is not one and _joins(axis, one, own)), None)
+        if other is not None and one in needed:
+            needed[needed.index(other)] = joined([*other.parts, *one.parts])
+            needed.remove(one)
     beside = []
     for key in rest:
         place = next((n for n, axis in enumerate(needed) if _joins(axis, key, own)), None)
@@ -252,9 +257,9 @@ def _joins(axis: Dimension, key: Dimension, of_matrix: Sequence[matrix.Path]) ->
     """Return whether a key that follows from an axis is to be part of its label."""
     if {axis.name, key.name} & {*OF_CELLS} or not follows(key, axis):
         return False
-    if not _is_set_by(of_matrix, key) and any(_is_set_by(of_matrix, one) for one in axis.parts):
+    if not _is_set_by(of_matrix, key.parts[0]) and any(_is_set_by(of_matrix, one) for one in axis.parts):
         return False
-    whole = joined([*axis.parts, key])
+    whole = joined([*axis.parts, *key.parts])
     unlike = {tuple(one.texts.values()) for one in whole.keys}
     return len(unlike) <= _MOST_JOINED and max(map(len, whole.texts.values())) <= _LONGEST
 
