@@ -127,7 +127,7 @@ def table(
     heads = across.texts if across else [found.measure.label]
     by_row: dict[tuple[str, ...], dict[str, str]] = {}
     places = []
-    several = found.frame.filter(pl.col("n") + pl.col("none") > 0)["n"].n_unique() > 1
+    several = found.frame.filter(pl.col("n") > 0)["n"].n_unique() > 1
     bins = [column.resolution(mean) for mean in found.frame["mean"]]
     found.frame.insert_column(found.frame.columns.index("high") + 1, pl.Series("resolution", bins, dtype=pl.Float64))
     for row in found.frame.iter_rows(named=True):
