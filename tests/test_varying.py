@@ -275,6 +275,14 @@ def test_no_queue_is_judged_by_a_hop_that_nothing_fills(both_ways: Results) -> N
     assert "without bottleneck: utilisation of" in text
 
 
+def test_a_caption_of_latex_has_measure_and_unit(confounded: Results) -> None:
+    text = confounded.table("rtt").to_latex("Two queues.")
+    assert text.splitlines()[2].startswith(
+        r"\caption{Two queues. Mean RTT, ms, of each flow; mean $\pm$ half of the 95 \% interval"
+    )
+    assert text.startswith(r"\begin{table}") and text.endswith(r"\end{table}")
+
+
 # units
 
 

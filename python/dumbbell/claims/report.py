@@ -10,7 +10,7 @@ from typing import Any
 from dumbbell.claims.judging import FAILS, HOLDS, NO_DATA, Interval, Verdict
 from dumbbell.claims.language import Claims
 from dumbbell.errors import count
-from dumbbell.results.tables import aligned, mean_text, number
+from dumbbell.results.tables import aligned, half_text, number
 
 _MOST_NAMED = 4  # cells
 
@@ -18,7 +18,7 @@ _MOST_NAMED = 4  # cells
 def _mean(value: Interval) -> str:
     if math.isnan(value.mean):
         return "-"
-    return mean_text(value.mean, (value.high - value.low) / 2)
+    return number(value.mean) + half_text((value.high - value.low) / 2)
 
 
 def value(verdict: Verdict) -> str:

@@ -76,10 +76,18 @@ class Table:
         """Return what the table shows as CSV: one mean per row, every key a column."""
         return self.plain.write_csv()
 
-    def to_latex(self) -> str:
-        """Return what the table shows as a LaTeX `tabular`, for which a document has to load booktabs."""
+    def to_latex(self, caption: str | None = None) -> str:
+        """Return what the table shows as a LaTeX `tabular`, for which a document has to load booktabs.
+
+        With `caption` it is in a `table`, below that text and the title, which has the measure and its unit.
+        """
         notes = [note for note in self.notes if note not in self.lines]
-        return latex.tabular(self.title, self.header, self.cells, self.words, notes, self.lines)
+        made = latex.tabular(self.title, self.header, self.cells, self.words, notes, self.lines)
+        if caption is None:
+            return made
+        text = " ".join(filter(None, [caption, f"{self.title[:1].upper()}{self.title[1:]}."]))
+        head = [r"\begin{table}", r"\centering", rf"\caption{{{latex.escape(text)}}}"]
+        return "\n".join([*head, made, r"\end{table}"])
 
     __str__ = markdown
 
