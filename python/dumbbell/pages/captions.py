@@ -23,7 +23,7 @@ def of_runs(
 
 
 def seeds_in(frame: pl.DataFrame, *by: str) -> pl.Series:
-    """Return how many seeds each point of a frame has; `by` are the columns that tell points apart."""
+    """Return how many seeds each point of a frame has; `by` are the columns that distinguish points."""
     return frame.group_by(by).agg(seeds=pl.col("seed").n_unique())["seeds"]
 
 

@@ -151,7 +151,7 @@ def rankings(of: Sequence[Side]) -> list[Ranking]:
 
 
 def _short(key: Dimension, text: str) -> str:
-    """Return a value, of keys that change together that of the first, whose numbers tell all of them apart."""
+    """Return a value, of keys that change together that of the first, whose numbers distinguish all of them."""
     if not key.keys or not key.is_numeric:
         return text
     return next(key.keys[0].texts[cell] for cell, own in key.texts.items() if own == text)
