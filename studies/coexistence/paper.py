@@ -136,9 +136,9 @@ class Results:
         self.runs, self.classes = terms.runs(found), terms.classes(found)
         self.notes = [*left_out(found, self.runs["key"]), *found.notes]
         configs = dict(found.runs.select("key", "config").rows())
-        require_alike(found.runs.filter(pl.col("key").is_in(self.runs["key"].implode())))
         for place, part in self.runs.group_by(*PLACE, "mix"):
             alike([{"config": configs[key]} for key in part["key"]], ", ".join(str(value) for value in place if value))
+        require_alike(found.runs.filter(pl.col("key").is_in(self.runs["key"].implode())))
 
     def of(self, figure: _Figure) -> pl.DataFrame:
         """Return what a figure shows: keys, `value` as mean over `runs` seeds, `low` to `high` its 95 % interval."""

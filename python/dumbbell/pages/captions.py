@@ -15,10 +15,12 @@ def of_runs(
     `counts` are the runs of each point; without `spread` none is drawn.
     """
     lasting = f" of {_range([f'{second:g}' for second in sorted(seconds)])} s" if seconds else ""
-    known = sorted(set(counts.drop_nulls().to_list())) or [0]
+    known = sorted(set(counts.drop_nulls().to_list()))
+    drawn = f"{of} and {spread}" if spread else of
+    if not known:  # nothing is known of how the runs were made
+        return drawn
     if known[-1] <= 1:
         return f"one {what}{lasting} each"
-    drawn = f"{of} and {spread}" if spread else of
     return f"{drawn} of {_range([str(count) for count in known])} {what}s{lasting}"
 
 

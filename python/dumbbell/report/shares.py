@@ -14,7 +14,7 @@ from dumbbell.explain.explained import explained
 from dumbbell.report.findings import Side
 from dumbbell.results import diff
 from dumbbell.results import dimensions as dims
-from dumbbell.results.aggregate import half_width
+from dumbbell.results.aggregate import FEW, half_width
 from dumbbell.results.tables import mean_text, number
 
 _MOST_KINDS = 6  # of flows that are held against each other
@@ -61,7 +61,9 @@ def _shares(side: Side, title: str) -> Shares | None:
     # seeds have the same weight, and so have cells; seeds that make the same run say nothing about chance
     n = pl.when(pl.col("hash").n_unique() > 1).then(pl.len()).otherwise(1)
     each = runs.group_by("cell", "part", maintain_order=True).agg(
-        pl.col("share", "flow").mean(), pl.col("flows").max(), half=half_width(pl.col("share").std(), n)
+        pl.col("share", "flow").mean(),
+        pl.col("flows").max(),
+        half=pl.when(n > FEW).then(half_width(pl.col("share").std(), n)),
     )
     each = each.with_columns(cell_text=pl.col("cell").replace_strict(cells))
     if each.group_by("cell").len()["len"].min() != len(kinds) or each["share"].is_nan().any():

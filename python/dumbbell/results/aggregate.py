@@ -27,10 +27,9 @@ def students(freedom: pl.Expr, level: float = LEVEL) -> pl.Expr:
 def half_width(deviation: pl.Expr, n: pl.Expr, level: float = LEVEL) -> pl.Expr:
     """Return half of the interval in which the mean lies with probability `level`: t · s / √n.
 
-    Null for less than three values: of two, t is 12.7, and both are shown instead.
+    Null for less than two values.
     """
-    several = n > FEW
-    return pl.when(several).then(students(pl.when(several).then(n - 1), level) * deviation / n.cast(pl.Float64).sqrt())
+    return pl.when(n > 1).then(students(pl.when(n > 1).then(n - 1), level) * deviation / n.cast(pl.Float64).sqrt())
 
 
 _WORDS = {
@@ -375,7 +374,10 @@ def rows(
 
 
 def means_of(found: Samples) -> Means:
-    """Return the means of values over seeds, with intervals."""
+    """Return the means of values over seeds, with intervals; of two seeds with the least and the greatest value.
+
+    Student's interval of two values is 12.7 standard errors wide on either side, which says nothing.
+    """
     names = [axis.name for axis in found.axes]
     whole = found.frame if names else found.frame.with_columns(pl.lit("").alias("all runs"))
     grouped = whole.group_by(names or ["all runs"], maintain_order=True).agg(
@@ -396,7 +398,7 @@ def means_of(found: Samples) -> Means:
     frame = counted.with_columns(half=half_width(pl.col("deviation"), pl.col("n"))).select(
         *names,
         "mean",
-        half=pl.when(are_equal).then(0.0).otherwise("half"),
+        half=pl.when(are_equal).then(0.0).when(~is_range).then("half"),
         low=pl.when(is_range).then("least").otherwise(pl.col("mean") - pl.col("half")),
         high=pl.when(is_range).then("most").otherwise(pl.col("mean") + pl.col("half")),
         n="n",
