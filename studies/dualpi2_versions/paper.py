@@ -22,7 +22,7 @@ from dumbbell.published.compare import alike
 from dumbbell.published.variants import left_out, require_alike
 from dumbbell.results.aggregate import half_width, times
 from dumbbell.results.columns import COLUMNS
-from dumbbell.results.tables import aligned, bins_note, mean_text, number
+from dumbbell.results.tables import aligned, bins_note, half_text, number
 
 SCALABLE = ("dctcp", "prague")  # what goes to the L queue
 # report → what it is about, and its versions of DualPI2 under the names that it has for them
@@ -535,7 +535,7 @@ def _cell(row: dict[str, Any]) -> str:
     column, scale = _OF_CLASS[measure] if side in ("L", "C") else _OF_RUN[row["what"]]
     width = COLUMNS["classes" if side in ("L", "C") else "runs"][column].resolution(row["value"] / scale)
     half = None if row["high"] is None else row["high"] - row["value"]
-    text = mean_text(row["value"], half, None if width is None else width * scale)
+    text = number(row["value"]) + half_text(half, None if width is None else width * scale)
     return text + ("" if row["published"] is None else f" ({number(row['published'])})")
 
 
