@@ -94,7 +94,7 @@ def test_flows_both_ways_are_apart_in_tables(command: Command, tmp_path: Any) ->
     said = command("table", str(path), "--value", "goodput").stdout
     assert "cubic, down" in said and "cubic, up" in said
     said = command("table", str(path), "--columns", "direction", "--where", "cc=cubic").stdout
-    assert "bottleneck.aqm \\ direction" in said and "ping" not in said
+    assert "bottleneck.aqm, reverse.aqm \\ direction" in said and "ping" not in said
     up = dumbbell.open(path).where("direction=up")
     assert set(up.flows["direction"]) == set(up.classes["direction"]) == {"up"}
     said = command("table", str(path), "--of", "hops", "--value", "sojourn").stdout

@@ -61,9 +61,9 @@ def test_a_table_of_any_key_by_any_other(results: Results) -> None:
 
 
 def test_the_interval_is_there_unless_it_is_not_wanted(results: Results) -> None:
-    # 2 and 3: mean 2.5, s = 0.70711, t(0.975, 1) = 12.7062: half 6.353
-    assert "2.5 ± 6.4" in str(results.table("goodput", "rate", "flow"))
-    assert "half of the 95 % interval over seeds, n = 2" in str(results.table("goodput", "rate", "flow"))
+    # 2 and 3: t(0.975, 1) = 12.7 would make an interval of 2.5 ± 6.4, which says nothing
+    assert "2.5 (2 to 3)" in str(results.table("goodput", "rate", "flow"))
+    assert "; mean (least to greatest) of 2 seeds\n" in str(results.table("goodput", "rate", "flow"))
 
 
 def test_what_is_neither_row_nor_column_is_a_row(results: Results) -> None:
@@ -117,7 +117,7 @@ def test_csv_is_what_is_shown(results: Results) -> None:
     lines = found.to_csv().splitlines()
     assert lines[0] == "bottleneck.rate_mbit,flow,measure,mean,half,low,high,resolution,n,runs,none"
     # 2 and 3 Mbit/s: see test_the_interval_is_there_unless_it_is_not_wanted
-    assert lines[1].startswith("10.0,0,goodput_mbit,2.5,6.353")
+    assert lines[1] == "10.0,0,goodput_mbit,2.5,,2.0,3.0,,2,2,0"
     again = pl.read_csv(io.StringIO(found.to_csv()), schema=found.plain.schema)
     assert again.equals(found.frame.drop("bottleneck.rate")) and again.equals(found.plain)
     first = results.table("goodput", "bottleneck.rate", "flow", limit=1)
@@ -132,7 +132,7 @@ def test_an_interval_narrower_than_a_bin_says_so(results: Results, tmp_path: Pat
     path = tmp_path / "r.duckdb"
     shutil.copy(results.path, path)
     with duckdb.connect(str(path)) as connection:
-        # unlike runs whose quantiles are in one bin; then in two, 1 ms apart: half of the interval is 6.4 ms
+        # unlike runs whose quantiles are in one bin; then in two, 1 ms apart
         connection.execute("UPDATE runs SET sojourn_p99_ms = 605.6, sojourn_p50_ms = 100 + seed, sojourn_max_ms = 700")
     found = dumbbell.open(path)
     p99 = found.table("sojourn_p99", "bottleneck.rate")
@@ -145,7 +145,7 @@ def test_an_interval_narrower_than_a_bin_says_so(results: Results, tmp_path: Pat
     assert "± 0" not in p99.markdown() and "605.6 $\\pm$ $<$8.4" in p99.to_latex()
     assert "605.6,0.0,605.6,605.6,8.388608," in p99.to_csv()
     p50 = found.table("sojourn_p50", "bottleneck.rate")
-    assert p50.cells[0][-1] == "101.5 ± 6.4" and not any("bin" in note for note in p50.notes)
+    assert p50.cells[0][-1] == "101.5 (101 to 102)" and not any("bin" in note for note in p50.notes)
     longest = found.table("sojourn_max", "bottleneck.rate")
     assert longest.cells[0][-1] == "700 (equal)" and longest.frame["resolution"].null_count() == 2
     assert not any("bin" in note for note in found.table("sojourn_p99", "bottleneck.rate", spread=False).notes)
@@ -180,7 +180,7 @@ def test_latex_is_a_tabular_whose_text_is_escaped(results: Results) -> None:
         r"bottleneck.rate \textbackslash{} flow & 0 cubic & 1 reno \\",
         r"\midrule",
     ]
-    assert lines[5].startswith(r"10Mbit & 2.5 $\pm$ 6.4 & 3.5 $\pm$ 6.4 \\")
+    assert lines[5].startswith(r"10Mbit & 2.5 (2 to 3) & 3.5 (3 to 4) \\")
     assert lines[-2:] == [r"\bottomrule", r"\end{tabular}"] and balanced(text)
     special = r"_%&#${}~^\<>"
     made = latex.tabular("a", ["[x]", special], [["*", "-1.5e-05 ± 2"], ["[a_b]", "- (1 of 2)"]], 1, ["b\nc"])

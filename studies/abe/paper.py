@@ -102,12 +102,12 @@ class Results:
         if self.missing:
             left = f"no runs of {', '.join(self.missing)}, nor figures of them: experiments/*.toml make them"
             self.notes = [*self.notes, left]
-        require_alike(pl.DataFrame(rows, infer_schema_length=None).select("experiment", "matrix", "config"))
         places = self.runs.select(pl.exclude("key", "seed", "hash", "convergence", *_MEASURES)).columns
         configs = {row["key"]: row for row in rows}
         for (experiment, *_), keys in self.runs.group_by("experiment", *(p for p in places if p != "experiment")):
             if experiment in EXPERIMENTS:
                 alike([configs[key] for key in keys["key"]], f"one place of {experiment}.toml")
+        require_alike(pl.DataFrame(rows, infer_schema_length=None).select("experiment", "matrix", "config"))
         self._tables = {name: found.frame(name) for name in ("flows", "sojourn")}
         overshoots = self.of("slow-start")["key"]  # no figure shows series of the others
         if not overshoots.is_empty():

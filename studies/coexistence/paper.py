@@ -17,7 +17,7 @@ from dumbbell.figures import Picture
 from dumbbell.published.compare import alike
 from dumbbell.published.variants import left_out, require_alike
 from dumbbell.results.aggregate import half_width, times
-from dumbbell.results.tables import aligned, bins_note, half_text, number
+from dumbbell.results.tables import aligned, bins_note, mean_text
 
 from . import terms
 from .terms import AQMS, DROP, LARGE, LIMIT, MIXES, NO_LIMIT, PLACE, SMALL
@@ -136,9 +136,9 @@ class Results:
         self.runs, self.classes = terms.runs(found), terms.classes(found)
         self.notes = [*left_out(found, self.runs["key"]), *found.notes]
         configs = dict(found.runs.select("key", "config").rows())
-        require_alike(found.runs.filter(pl.col("key").is_in(self.runs["key"].implode())))
         for place, part in self.runs.group_by(*PLACE, "mix"):
             alike([{"config": configs[key]} for key in part["key"]], ", ".join(str(value) for value in place if value))
+        require_alike(found.runs.filter(pl.col("key").is_in(self.runs["key"].implode())))
 
     def of(self, figure: _Figure) -> pl.DataFrame:
         """Return what a figure shows: keys, `value` as mean over `runs` seeds, `low` to `high` its 95 % interval."""
@@ -246,7 +246,7 @@ def _grid(figure: _Figure, frame: pl.DataFrame) -> str:
         rtts = map(float, re.findall(r"[\d.]+", row["rtt"]))
         width = 1 / (row["k"] * min(rtts)) if figure.measure == "delay_whole" else None
         half = None if row["low"] is None else row["value"] - row["low"]
-        text = number(row["value"]) + half_text(half, width)
+        text = mean_text(row["value"], half, width)
         lines.setdefault(tuple(row[key] for key in keys), {})[row["k"]] = text
     heads = [_HEADS.get(key, key) for key in keys]
     body = [[*line, *(cells.get(k, "-") for k in ks)] for line, cells in lines.items()]

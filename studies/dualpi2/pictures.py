@@ -158,7 +158,7 @@ def rtt_rates(found: Evidence) -> Picture:
 def burst(found: Evidence) -> Picture:
     """Draw the delay of both queues over time, as the long flows see it, before, in and after a burst."""
     flows = {0: "Prague (L queue)", 1: "CUBIC (C queue)"}
-    seeds = max(seeds_of(found, "questions-burst"))
+    seeds = max(seeds_of(found, "questions-burst"), default=1)
     shown = found["burst_series"].with_columns(who=named("flow", flows), shown=named("web", WEB))
     tails = pl.concat(
         [

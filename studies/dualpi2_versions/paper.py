@@ -113,11 +113,11 @@ class Results:
         self.notes = found.notes
         self.runs = pl.DataFrame(described, infer_schema_length=None)
         self.notes = [*left_out(found, self.runs["key"]), *self.notes]
-        require_alike(found.runs.filter(pl.col("key").is_in(self.runs["key"].implode())))
         for place, part in self.runs.group_by(_PLACE):
             alike(
                 [rows[key] for key in part["key"]], ", ".join(str(value) for value in place if value not in ("", 0.0))
             )
+        require_alike(found.runs.filter(pl.col("key").is_in(self.runs["key"].implode())))
         kept = found.only(self.runs["key"])
         self._tables = {name: kept.frame(name) for name in ("classes", "flows", "short_flows", "sojourn")}
         self._tables["runs"] = found.runs

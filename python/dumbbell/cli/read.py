@@ -100,6 +100,10 @@ def table(
         bool, typer.Option("--raw", help="CSV of the values of every run, not of their means; --csv may be added.")
     ] = False,
     as_latex: Annotated[bool, typer.Option("--latex", help="LaTeX, with the rules of booktabs.")] = False,
+    caption: Annotated[
+        str | None,
+        typer.Option(metavar="TEXT", help="With --latex: a table with this text, measure and unit as its caption."),
+    ] = None,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="An aligned Markdown table (the default).")] = False,
 ) -> None:
     """Print means over seeds with their intervals: any key by any other, all keys that differ.
@@ -112,6 +116,8 @@ def table(
     if sum(formats.values()) > 1:
         wanted = {"--raw": raw} | formats | {"--csv": as_csv and not raw}
         raise Conflict("table", "", " and ".join(name for name, given in wanted.items() if given), "one of them")
+    if caption is not None and not as_latex:
+        raise Unfit("--caption", "", "it is of LaTeX tables", "--latex as well")
     _of(of)
     found = _results(results, where, engine)
     values = value or found.default_measures(of)
@@ -135,7 +141,7 @@ def table(
     if as_csv:
         print(tables.whole_csv(shown), end="")
     else:
-        print("\n\n".join(one.to_latex() if as_latex else one.markdown() for one in shown))
+        print("\n\n".join(one.to_latex(caption) if as_latex else one.markdown() for one in shown))
 
 
 def compare(

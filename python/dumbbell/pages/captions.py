@@ -15,15 +15,17 @@ def of_runs(
     `counts` are the runs of each point; without `spread` none is drawn.
     """
     lasting = f" of {_range([f'{second:g}' for second in sorted(seconds)])} s" if seconds else ""
-    known = sorted(set(counts.drop_nulls().to_list())) or [0]
+    known = sorted(set(counts.drop_nulls().to_list()))
+    drawn = f"{of} and {spread}" if spread else of
+    if not known:  # nothing is known of how the runs were made
+        return drawn
     if known[-1] <= 1:
         return f"one {what}{lasting} each"
-    drawn = f"{of} and {spread}" if spread else of
     return f"{drawn} of {_range([str(count) for count in known])} {what}s{lasting}"
 
 
 def seeds_in(frame: pl.DataFrame, *by: str) -> pl.Series:
-    """Return how many seeds each point of a frame has; `by` are the columns that tell points apart."""
+    """Return how many seeds each point of a frame has; `by` are the columns that distinguish points."""
     return frame.group_by(by).agg(seeds=pl.col("seed").n_unique())["seeds"]
 
 

@@ -55,6 +55,8 @@ def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Pictu
     together = f"{seeds_said(seeds)} together" if seeds.max() != 1 else "one run each"
     if over:
         together = f"{aggregate.times(seeds)} run{'s' * (seeds.max() != 1)} together, over {', '.join(over)}"
+    left_out = dict.fromkeys(text for one, _ in found for text in one.left_out)
+    said = [*([] if len(results) == 1 else [together]), *missing, *left_out]
     counted = BINS[values[0]][2] if of_bins else "values"
     return figures.cdf(
         frame,
@@ -68,7 +70,7 @@ def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Pictu
         each=each,
         x_label=found[0][1],
         y_label=f"share{f' of {counted}' * (not each)} {'above' if complementary else 'up to'} x",
-        title="; ".join([together, *missing, *dict.fromkeys(text for one, _ in found for text in one.left_out)]),
+        title="; ".join(said) or None,
     )
 
 

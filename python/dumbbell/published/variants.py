@@ -42,8 +42,10 @@ def left_out(results: Results, placed: pl.Series) -> list[str]:
 def require_alike(runs: pl.DataFrame) -> None:
     """Raise InputError if some runs of a shipped experiment have settings that others have not, and no matrix sets.
 
-    `runs` has the columns `experiment`, `matrix` and `config` of table runs.
+    `runs` has the columns `experiment`, `matrix` and `config` of table runs; without them nothing is checked.
     """
+    if not {"experiment", "matrix", "config"} <= {*runs.columns}:
+        return
     for (name,), own in runs.group_by("experiment", maintain_order=True):
         kinds: dict[str, tuple[str, dict[str, Any]]] = {}
         for labels, text in own.select("matrix", "config").iter_rows():

@@ -144,7 +144,7 @@ def rankings(of: Sequence[Side]) -> list[Ranking]:
                 if key.is_numeric and len(others) > 1:
                     titles[by] += f", first against last of {len(others) + 1} values"
                     middle = others[:-1][:: -(-(len(others) - 1) // _MOST_VALUES)]
-                    between[by] = {one: (_by(key, first, one), _by(key, one, other)) for one in middle}
+                    between[by] = {_short(key, one): (_by(key, first, one), _by(key, one, other)) for one in middle}
         wanted = [*titles, *(by for pairs in between.values() for pair in pairs.values() for by in pair)]
         differing = diff.by_each(side.results, wanted, known) if wanted and known else {}
         for by, title in titles.items():
@@ -167,6 +167,13 @@ def _is_known(results: Results, name: str) -> bool:
     return hops if table == "hops" else not (table == "runs" and column in _OF_QUEUE and hops)
 
 
+def _short(key: Dimension, text: str) -> str:
+    """Return a value, of keys that change together that of the first, whose numbers distinguish all of them."""
+    if not key.keys or not key.is_numeric:
+        return text
+    return next(key.keys[0].texts[cell] for cell, own in key.texts.items() if own == text)
+
+
 def _by(key: Dimension, first: str, other: str) -> str:
     return f"{key.name}={_quoted(first)},{_quoted(other)}"
 
@@ -174,7 +181,8 @@ def _by(key: Dimension, first: str, other: str) -> str:
 def _title(results: Results, key: Dimension, first: str, other: str) -> str:
     """Return which keys have which values on both sides: also those that a matrix joins to this one."""
     if key.keys:
-        return f"{key.name}: {first} (A) against {other} (B)"
+        values_a, values_b = (_values(key, text) for text in (first, other))
+        return f"{' and '.join(one.name for one in key.keys)}: {values_a} (A) against {values_b} (B)"
     joined = {key.name: key}
     matrices = results.cells["matrix"].unique(maintain_order=True).to_list()
     for name in dict.fromkeys(name for text in matrices for name in json.loads(text)):
@@ -190,6 +198,14 @@ def _title(results: Results, key: Dimension, first: str, other: str) -> str:
         ", ".join(called[one.texts[cell]] for called, one in zip(said, joined.values(), strict=True)) for cell in cells
     )
     return f"{' and '.join(joined)}: {a_says} (A) against {b_says} (B)"
+
+
+def _values(key: Dimension, text: str) -> str:
+    """Return the values of the keys that a dimension joins, in the order of their names; of both ways in words."""
+    if text.endswith((" both ways", " up")):
+        return text
+    cell = next(cell for cell, own in key.texts.items() if own == text)
+    return ", ".join(one.texts[cell] for one in key.keys)
 
 
 def _beyond(between: dict[str, tuple[Diff | None, Diff | None]]) -> list[str]:

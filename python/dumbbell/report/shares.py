@@ -14,9 +14,9 @@ from dumbbell.explain.explained import explained
 from dumbbell.report.findings import Side
 from dumbbell.results import diff
 from dumbbell.results import dimensions as dims
-from dumbbell.results.aggregate import half_width
+from dumbbell.results.aggregate import FEW, half_width
 from dumbbell.results.results import Results
-from dumbbell.results.tables import half_text, number
+from dumbbell.results.tables import mean_text, number
 
 _GOODPUTS = ("goodput_common_mbit", "goodput_mbit")
 _MOST_KINDS = 6  # of flows that are held against each other
@@ -83,7 +83,9 @@ def _shares(side: Side, flows: pl.DataFrame, title: str) -> Shares | None:
     # seeds have the same weight, and so have cells; seeds that make the same run say nothing about chance
     n = pl.when(pl.col("hash").n_unique() > 1).then(pl.len()).otherwise(1)
     each = runs.group_by("cell", "part", maintain_order=True).agg(
-        pl.col("share", "flow").mean(), pl.col("flows").max(), half=half_width(pl.col("share").std(), n)
+        pl.col("share", "flow").mean(),
+        pl.col("flows").max(),
+        half=pl.when(n > FEW).then(half_width(pl.col("share").std(), n)),
     )
     each = each.with_columns(cell_text=pl.col("cell").replace_strict(cells))
     if (
@@ -180,7 +182,7 @@ def _says(held: pl.DataFrame, most: dict[int, str | None], kinds: Sequence[str],
     row = apart.sort("size").row(-1, named=True)
     ends = sorted([(row["a"], row["first"]), (row["b"], row["second"])], reverse=True)
     sizes = " and ".join(f"{number(size)} Mbit/s for {kind}" for size, kind in ends)
-    difference = f"{number(abs(row['difference']))}{half_text(row['half'])} Mbit/s apart" if seeds > 1 else ""
+    difference = f"{mean_text(abs(row['difference']), row['half'])} Mbit/s apart" if seeds > 1 else ""
     furthest = "They are furthest apart with" if apart.height > 1 else "That is with"
     where = f"{furthest} {row['where']}:" if cells > 1 else "They get"
     return f"{said} {where} {', '.join(filter(None, (sizes, difference)))}."
@@ -189,8 +191,9 @@ def _says(held: pl.DataFrame, most: dict[int, str | None], kinds: Sequence[str],
 def _end(row: dict[str, Any]) -> str:
     """Return the share in a cell with half of its interval, and which cell it is."""
     share = _percent(row["share"])
-    half = half_text(None if row["half"] is None else 100 * row["half"])
-    return f"{share.removesuffix(' %')}{half} %" + (f" ({row['cell_text']})" if row["cell_text"] else "")
+    if row["half"]:
+        share = f"{mean_text(100 * row['share'], 100 * row['half'])} %"
+    return share + (f" ({row['cell_text']})" if row["cell_text"] else "")
 
 
 def _percent(share: float) -> str:

@@ -153,7 +153,7 @@ class Runs:
 
     @cached_property
     def differ_as_well(self) -> list[str]:
-        """Sentences that name the keys in which runs differ beside `keys`: within files, and between them."""
+        """Sentences that name the other keys in which runs differ: within files, and between them."""
         several = len(self.sources) > 1
         found = [
             f"{one.name}: {line[:1].lower()}{line[1:]}" if several else line

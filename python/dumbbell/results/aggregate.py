@@ -10,14 +10,13 @@ from types import MappingProxyType
 import polars as pl
 
 from dumbbell.errors import Conflict, Nothing, Unfit, UnknownName, count, flag, nearest
-from dumbbell.results import parts, selecting, varying
+from dumbbell.results import crossing, parts, selecting, varying
 from dumbbell.results.dimensions import NOTHING, Dimension
 from dumbbell.results.results import OF_TRAFFIC, Measure, Results
 from dumbbell.results.student import quantile
 
 LEVEL = 0.95
 FEW = 2  # values whose range, from the least to the greatest, stands in place of an interval
-_MOST_LISTED = 4  # combinations of keys that means leave out
 
 
 def students(freedom: pl.Expr, level: float = LEVEL) -> pl.Expr:
@@ -28,10 +27,9 @@ def students(freedom: pl.Expr, level: float = LEVEL) -> pl.Expr:
 def half_width(deviation: pl.Expr, n: pl.Expr, level: float = LEVEL) -> pl.Expr:
     """Return half of the interval in which the mean lies with probability `level`: t · s / √n.
 
-    Null for less than three values: of two, t is 12.7, and both are shown instead.
+    Null for less than two values.
     """
-    several = n > FEW
-    return pl.when(several).then(students(pl.when(several).then(n - 1), level) * deviation / n.cast(pl.Float64).sqrt())
+    return pl.when(n > 1).then(students(pl.when(n > 1).then(n - 1), level) * deviation / n.cast(pl.Float64).sqrt())
 
 
 _WORDS = {
@@ -263,7 +261,7 @@ def _with_axes(
         axis, rows = _axis_of_runs(dimension, rows)
         shown.append(axis)
     of_runs = [*given, *needed.axes]
-    rows, left_out = _common(rows, of_runs, over)
+    rows, left_out = crossing.common(rows, of_runs, over)
     names = [*(key.name for one in over for key in one.parts), *over_parts]
     if "part" in rows.columns:
         shown, rows = _part_axes(measure, shown, rows, names)
@@ -283,49 +281,6 @@ def _also(key: Dimension, of_runs: Sequence[Dimension]) -> Also:
         found.setdefault(tuple(one.texts[cell] for one in of_runs), set()).add(text)
     names = [one.name for one in of_runs]
     return Also(_as_axis(key), names, {place: min(own) for place, own in found.items() if len(own) == 1})
-
-
-def _common(rows: pl.DataFrame, of_runs: Sequence[Dimension], over: Sequence[Dimension]) -> tuple[pl.DataFrame, str]:
-    """Return the rows of those combinations of `over` that are there for all values of `of_runs`, and what is left out.
-
-    Means over other combinations would be of unlike cells. Where a seed lacks some of the combinations, its rows are
-    left out as well, unless no seed has all. Raises InputError if there are no such combinations.
-    """
-    if not over or rows.is_empty():
-        return rows, ""
-    shown: dict[tuple[str, ...], dict[tuple[str, ...], set[int]]] = {}
-    place_of: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {}
-    for cell in rows["cell"].unique(maintain_order=True).to_list():
-        place_of[cell] = tuple(one.texts[cell] for one in of_runs), tuple(one.texts[cell] for one in over)
-    for cell, seed in rows.select("cell", "seed").unique(maintain_order=True).iter_rows():
-        place, combination = place_of[cell]
-        shown.setdefault(place, {}).setdefault(combination, set()).add(seed)
-    every = list(dict.fromkeys(combination for own in shown.values() for combination in own))
-    common = [one for one in every if all(one in own for own in shown.values())]
-    names = ", ".join(one.name for one in over)
-    if not common:
-        found = f"the means of different rows would be over different values of {names}: none is in all rows"
-        raise Unfit("--mean-over", "", found, f"cells that differ in nothing else, which {flag('where')} can choose")
-    seeds = {place: set.intersection(*(own[one] for one in common)) for place, own in shown.items()}
-    whole = {place: own or set[int]().union(*shown[place].values()) for place, own in seeds.items()}
-    kept = [
-        place_of[cell][1] in common and seed in whole[place_of[cell][0]]
-        for cell, seed in rows.select("cell", "seed").iter_rows()
-    ]
-    lost = rows.filter(~pl.Series(kept, dtype=pl.Boolean)).select("cell", "seed").unique()
-    if lost.is_empty():
-        return rows, ""
-    texts = [
-        ", ".join(one.said(text) for one, text in zip(over, values, strict=True))
-        for values in every
-        if values not in common
-    ]
-    more = f" and {len(texts) - _MOST_LISTED} more" if len(texts) > _MOST_LISTED else ""
-    listed = " and ".join(texts[:_MOST_LISTED]) + more
-    runs = sum(place_of[cell][1] in common for cell in lost["cell"])
-    said = [f"{listed}, which not all rows have"] if texts else []
-    said += [f"{count(runs, 'run')} of seeds that not all of these cells have"] if runs else []
-    return rows.filter(pl.Series(kept, dtype=pl.Boolean)), f"left out of the means: {'; '.join(said)}"
 
 
 def differ_as_well(results: Results, keys: Sequence[str], mean_over: Sequence[str] = ()) -> str:
@@ -419,7 +374,10 @@ def rows(
 
 
 def means_of(found: Samples) -> Means:
-    """Return the means of values over seeds, with intervals."""
+    """Return the means of values over seeds, with intervals; of two seeds with the least and the greatest value.
+
+    Student's interval of two values is 12.7 standard errors wide on either side, which says nothing.
+    """
     names = [axis.name for axis in found.axes]
     whole = found.frame if names else found.frame.with_columns(pl.lit("").alias("all runs"))
     grouped = whole.group_by(names or ["all runs"], maintain_order=True).agg(
@@ -440,7 +398,7 @@ def means_of(found: Samples) -> Means:
     frame = counted.with_columns(half=half_width(pl.col("deviation"), pl.col("n"))).select(
         *names,
         "mean",
-        half=pl.when(are_equal).then(0.0).otherwise("half"),
+        half=pl.when(are_equal).then(0.0).when(~is_range).then("half"),
         low=pl.when(is_range).then("least").otherwise(pl.col("mean") - pl.col("half")),
         high=pl.when(is_range).then("most").otherwise(pl.col("mean") + pl.col("half")),
         n="n",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from html import escape
 from typing import Any
 
@@ -77,10 +78,18 @@ class Table:
         """Return what the table shows as CSV: one mean per row, every key a column."""
         return self.plain.write_csv()
 
-    def to_latex(self) -> str:
-        """Return what the table shows as a LaTeX `tabular`, for which a document has to load booktabs."""
+    def to_latex(self, caption: str | None = None) -> str:
+        """Return what the table shows as a LaTeX `tabular`, for which a document has to load booktabs.
+
+        With `caption` it is in a `table`, below that text and the title, which has the measure and its unit.
+        """
         notes = [note for note in self.notes if note not in self.lines]
-        return latex.tabular(self.title, self.header, self.cells, self.words, notes, self.lines)
+        made = latex.tabular(self.title, self.header, self.cells, self.words, notes, self.lines)
+        if caption is None:
+            return made
+        text = " ".join(filter(None, [caption, f"{self.title[:1].upper()}{self.title[1:]}."]))
+        head = [r"\begin{table}", r"\centering", rf"\caption{{{latex.escape(text)}}}"]
+        return "\n".join([*head, made, r"\end{table}"])
 
     __str__ = markdown
 
@@ -132,7 +141,7 @@ def table(
     heads = across.texts if across else [found.measure.label]
     by_row: dict[tuple[str, ...], dict[str, str]] = {}
     places = []
-    several = found.frame.filter(pl.col("n") + pl.col("none") > 0)["n"].n_unique() > 1
+    several = found.frame.filter(pl.col("n") > 0)["n"].n_unique() > 1
     bins = [column.resolution(mean) for mean in found.frame["mean"]]
     found.frame.insert_column(found.frame.columns.index("high") + 1, pl.Series("resolution", bins, dtype=pl.Float64))
     for row in found.frame.iter_rows(named=True):
@@ -254,8 +263,8 @@ def mean_text(mean: float | None, half: float | None, width: float | None = None
     text = half_text(half, width)
     if mean is None or mean != mean or half is None or text in ("", EQUAL):
         return number(mean) + text
-    of = width if width is not None and half < width else half
-    last = 0 if of >= 99.5 else 1 - math.floor(math.log10(float(f"{of:.1e}")))  # the place of its second digit
+    shown = text.removeprefix(f" {NARROW}").removeprefix(" ± ")
+    last = -int(Decimal(shown).as_tuple().exponent)  # the place of the last digit that the interval shows
     rounded = round(mean, last)
     digits = last + 1 + (math.floor(math.log10(abs(rounded))) if rounded else -last)
     if digits > _MOST_DIGITS:

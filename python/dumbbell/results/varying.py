@@ -107,23 +107,34 @@ def _unlike_anywhere(cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) ->
     groups.append([own[0] for own in groups])
     paths: dict[matrix.Path, None] = {}
     for own in groups:
-        whole = [dims.seedless(configs[cell]) for cell in own]
-        keys = dict.fromkeys(key for config in whole for key in config)  # a section that some have not
-        whole = [_with_sections(dict.fromkeys(keys) | config, whole) for config in whole]
+        whole = _with_sections([dims.seedless(configs[cell]) for cell in own])
         for path in dims.unlike((), whole):
             paths[path] = None
             paths |= dict.fromkeys(_inside_senders(path, whole))
     return [path for path in paths if not _follows_from_profile(path, paths, configs)]
 
 
-def _with_sections(config: dict[str, Any], others: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return a configuration whose sections have all keys that others have there, with None for those it has not."""
-    found = {}
-    for name, own in config.items():
-        sections = [one[name] for one in others if isinstance(one.get(name), dict)]
-        is_section = isinstance(own, dict) and not any("name" in section for section in sections)
-        found[name] = {key: None for section in sections for key in section} | own if is_section else own
-    return found
+def _with_sections(configs: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return configurations with all sections, and all keys of sections, that any of them has; None for those lacking.
+
+    What a `name` says the keys of, as of an algorithm, stays as it is.
+    """
+    keys: dict[str, dict[str, None]] = {}
+    for config in configs:
+        for name, value in config.items():
+            known = keys.setdefault(name, {})
+            if isinstance(value, dict):
+                known.update(dict.fromkeys(value))
+    empty = {name: dict.fromkeys(inner) for name, inner in keys.items() if inner and "name" not in inner}
+    return [
+        {
+            name: empty[name] | config[name]
+            if name in empty and isinstance(config.get(name), dict)
+            else config.get(name)
+            for name in keys
+        }
+        for config in configs
+    ]
 
 
 def _inside_senders(path: matrix.Path, configs: Sequence[dict[str, Any]]) -> list[matrix.Path]:
@@ -224,6 +235,11 @@ def axes(
             needed.append(pair)
         else:
             rest += pair.keys
+    for one in [*needed]:  # which follows from one after it, as the first of two keys that a matrix joins may do
+        other = next((axis for axis in needed if axis is not one and _joins(axis, one, own)), None)
+        if other is not None and one in needed:
+            needed[needed.index(other)] = joined([*other.parts, *one.parts])
+            needed.remove(one)
     beside = []
     for key in rest:
         place = next((n for n, axis in enumerate(needed) if _joins(axis, key, own)), None)
@@ -252,9 +268,9 @@ def _joins(axis: Dimension, key: Dimension, of_matrix: Sequence[matrix.Path]) ->
     """Return whether a key that follows from an axis is to be part of its label."""
     if {axis.name, key.name} & {*OF_CELLS} or not follows(key, axis):
         return False
-    if not _is_set_by(of_matrix, key) and any(_is_set_by(of_matrix, one) for one in axis.parts):
+    if not _is_set_by(of_matrix, key.parts[0]) and any(_is_set_by(of_matrix, one) for one in axis.parts):
         return False
-    whole = joined([*axis.parts, key])
+    whole = joined([*axis.parts, *key.parts])
     unlike = {tuple(one.texts.values()) for one in whole.keys}
     return len(unlike) <= _MOST_JOINED and max(map(len, whole.texts.values())) <= _LONGEST
 

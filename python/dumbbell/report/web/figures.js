@@ -186,7 +186,7 @@
       const said = [];
       if (kind === "map") said.push(`${place.y.label} up, ${place.x.label} across`);
       if (place.facets.length) said.push(`a panel for each ${place.facets.map((axis) => axis.name).join(", ")}`);
-      said.push(counts.at(-1) > 1 ? `mean and 95 % interval over ${seeds} seeds${counts.length > 1 ? " (those that made the same run count once, those without a value not)" : ""}` : "one seed");
+      said.push(counts.at(-1) > 1 ? `mean and ${counts.at(-1) === 2 ? "range" : "95 % interval"}${counts.length > 1 && counts.includes(2) && counts.at(-1) > 2 ? " (of 2: range)" : ""} over ${seeds} seeds${counts.length > 1 ? " (those that made the same run count once, those without a value not)" : ""}` : "one seed");
       const none = groups.filter((group) => group.values[0].mean === null).length;
       if (none) said.push(`no value in ${none} of ${groups.length} cells`);
       this.note.textContent = `${said.join("; ")}. ${new Set(rows.map((row) => this.table.run[row])).size} runs.`;

@@ -126,7 +126,8 @@ const report = (() => {
     return 0;
   }
 
-  // mean over runs with half of its 95 % interval (Student); seeds that made the same run count once
+  // mean over runs with half of its 95 % interval (Student), of two runs half of their range; seeds that made the same
+  // run count once
   function mean(table, measure, of) {
     const values = [];
     const hashes = new Set();
@@ -140,6 +141,7 @@ const report = (() => {
     const n = hashes.size > 1 ? values.length : 1;
     const middle = values.reduce((sum, value) => sum + value, 0) / values.length;
     if (n < 2) return { mean: middle, half: null, n, none };
+    if (n === 2) return { mean: middle, half: (Math.max(...values) - Math.min(...values)) / 2, n, none };
     const squares = values.reduce((sum, value) => sum + (value - middle) ** 2, 0);
     const half = ((model.student[n - 2] ?? 1.96) * Math.sqrt(squares / (n - 1))) / Math.sqrt(n);
     return { mean: middle, half, n, none };
@@ -166,6 +168,7 @@ const report = (() => {
     const mean = number(one.mean);
     if (one.half === null) return mean;
     if (one.half === 0) return `${mean} (equal)`;
+    if (one.n === 2) return `${mean} (${number(one.mean - one.half)} to ${number(one.mean + one.half)})`;
     if (mean.includes("e")) return `${mean} ± ${one.half.toExponential(1)}`;
     const of = one.mean === 0 ? 4 : Math.max(0, 3 - Math.floor(Math.log10(Math.abs(one.mean))));
     const decimals = Math.max(0, Math.min(of, 1 - Math.floor(Math.log10(one.half))));

@@ -71,7 +71,7 @@
 
     csv(rows) {
       const quoted = (text) => (/[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
-      const lines = [this.columns.flatMap((column) => (column.half ? [column.label, `${column.label}, half of the 95 % interval`] : [column.label]))];
+      const lines = [this.columns.flatMap((column) => (column.half ? [column.label, `${column.label}, half of the 95 % interval, of two runs of the range`] : [column.label]))];
       for (const row of rows) {
         lines.push(this.columns.flatMap((column) => {
           const value = column.number ? column.value(row) : column.text(row);
