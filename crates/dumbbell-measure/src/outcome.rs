@@ -246,6 +246,7 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, co
             direction: route.direction(),
             base_rtt,
             start_s: result.start.as_secs_f64() - ahead,
+            goodput_common_mbit: common.map_or(f64::NAN, |common| common.goodput_mbit(number)),
             share: common.map_or(f64::NAN, |common| common.share(number)),
             rtt_ms: result.rtt_percentiles_ms(),
             delays_ms: result.transit.as_ref().map_or([f64::NAN; 6], |transit| transit.delays.figures_ms()),

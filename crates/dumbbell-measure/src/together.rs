@@ -41,6 +41,11 @@ pub struct Common {
 }
 
 impl Common {
+    /// Payload of one of them over the time, Mbit/s; NaN if there is none.
+    pub fn goodput_mbit(&self, number: usize) -> f64 {
+        self.payload.get(number).map_or(f64::NAN, |payload| payload * 8e-6 / self.seconds)
+    }
+
     /// Payload of each over that of all; NaN if there was none.
     pub fn share(&self, number: usize) -> f64 {
         self.payload.get(number).copied().unwrap_or(f64::NAN) / self.payload.iter().sum::<f64>()

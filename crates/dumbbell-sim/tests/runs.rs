@@ -83,6 +83,8 @@ fn shares_are_those_of_the_time_that_flows_have_in_common() {
     // over its own time the first has a quarter more: it had 5 s alone
     assert!(real(&late, "goodput_mbit", 0) > 1.2 * real(&late, "goodput_mbit", 1));
     close(real(&late, "share", 0), 0.5, 0.01, "share");
+    let both: f64 = (0..2).map(|flow| real(&late, "goodput_common_mbit", flow)).sum();
+    assert!(both > 18.0 && both < 0.957 * 20.0, "more than the link carries: {both}");
     assert!(total(&late, "jain") > 0.9995);
     assert_eq!(total(&late, "common_s"), 15.0);
     // the first ends before the second begins

@@ -451,7 +451,7 @@ def diff(
     cells: Annotated[bool, typer.Option("--cells", help="Every cell that differs, not only each measure.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="One row per compared cell and measure.")] = False,
 ) -> None:
-    """Print what differs between two results, surest and largest first.
+    """Print what differs between two results, the most significant and largest first.
 
     Exit status: 0 no difference, 1 different, 2 bad input.
     """

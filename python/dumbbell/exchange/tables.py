@@ -76,7 +76,7 @@ def tables(found: Measured, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
     flows = found.flows
     classes = _classes(flows, config)
     of_class = {number: place for place, members in enumerate(classes) for number in members}
-    shares = _shares(found, config)
+    shares, got = _shares(found, config), _got(found, config)
     listed = [
         {
             "flow": number,
@@ -86,6 +86,7 @@ def tables(found: Measured, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
             "base_rtt_ms": _base_rtt(number, config),
             "start_s": flow.start_s,
             "share": shares[number],
+            "goodput_common_mbit": got[number],
             "source": flow.ends[0] if flow.ends else None,
             "destination": flow.ends[1] if flow.ends else None,
         }

@@ -193,7 +193,9 @@ def steps(
         return np.array([]), np.array([])
     if weight is None:
         x, times = np.unique(numbers(known[value]), return_counts=True)
-        y = np.cumsum(times) / times.sum()
+        # of all values: an infinite one, of what never happened, is in no step
+        whole = numbers(rows[value])
+        y = np.cumsum(times) / np.count_nonzero(~np.isnan(whole))
         x, y = np.concatenate([x[:1], x]), np.concatenate([[0.0], y])
     else:
         bins = known.group_by(value).agg(pl.col(weight).sum()).sort(value)

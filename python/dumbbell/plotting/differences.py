@@ -78,7 +78,11 @@ def _drawn(found: Sequence[tuple[str, Diff]], first: str, values: Sequence[str],
     limit = min(max(1.08 * ends, _LEAST), _MOST)
     facet = [name for name in ("other", "where") if shown[name].n_unique() > 1]
     seeds = aggregate.times(shown["n"])
-    sure = f"95 % intervals over {seeds} seeds; filled: differs for sure" if shown["n"].max() != 1 else "one seed each"
+    sure = (
+        f"95 % intervals over {seeds} seeds; filled: significant (FDR 5 %)"
+        if shown["n"].max() != 1
+        else "one seed each"
+    )
     return figures.forest(
         shown,
         "name",

@@ -1,5 +1,6 @@
 """Cumulative distributions: of packets, of short flows, of runs."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,9 +10,9 @@ from dumbbell import figures
 from dumbbell.errors import Conflict
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked
-from dumbbell.plotting.measured import measured, require_values, seeds_said, y_label
+from dumbbell.plotting.measured import late_said, measured, require_values, seeds_said, y_label
 from dumbbell.plotting.placing import common, joined, placed
-from dumbbell.results import aggregate
+from dumbbell.results import aggregate, censored
 from dumbbell.results.aggregate import Samples
 from dumbbell.results.columns import axis_label
 from dumbbell.results.results import Results
@@ -82,7 +83,11 @@ def _values(results: Results, asked: Asked, value: str, keys: Sequence[str]) -> 
         column = "slowdown" if value == "slowdown" else "completion_s"
         found = aggregate.rows(results, "short_flows", [column], keys, mean_over=asked.mean_over, options=asked.options)
         return replace(found, frame=found.frame.rename({column: "value"})), axis_label(column, "short_flows")
-    found, _ = measured(results, asked, value)
+    found, means = measured(results, asked, value)
+    if censored.is_censored(found.measure):  # such runs are in no step, and in the number that shares are of
+        late = late_said(int(means.frame["none"].sum()), int(means.frame["runs"].sum()))
+        label = f"{y_label(found, asked)}{'; ' * bool(late)}{late}"
+        return replace(found, frame=found.frame.with_columns(pl.col("value").fill_null(math.inf))), label
     if found.measure.of != "run" and not asked.mean_over:  # of each flow, not of those that are alike together
         measure = found.measure
         own = aggregate.rows(results, measure.table, [measure.column], asked.keys)

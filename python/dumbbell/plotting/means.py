@@ -10,8 +10,9 @@ from dumbbell import figures
 from dumbbell.errors import Missing, Unfit
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import MOST_LINES, Asked, with_facets
-from dumbbell.plotting.measured import measured, note, notes, seeds_said, y_label
+from dumbbell.plotting.measured import late_said, measured, note, notes, seeds_said, y_label
 from dumbbell.plotting.placing import common, first_key, in_order, joined, numbered, placed
+from dumbbell.results import censored
 from dumbbell.results.aggregate import Axis, Means, Samples
 from dumbbell.results.columns import COLUMNS
 from dumbbell.results.results import Results
@@ -96,6 +97,8 @@ def _shared(axes: Sequence[Axis], found: Sequence[Samples]) -> list[Axis]:
 def box(results: Results, asked: Asked) -> Picture:
     """Draw quartiles of the seeds."""
     found, means = zip(*_each(results, asked), strict=True)
+    late = [_late(one) for one in means]
+    found = tuple(_at_limits(results, one, asked) for one in found)
     axes = common([one.axes for one in found])
     first = first_key(results, shared, asked, numeric=False) if (shared := _shared(axes, found)) else None
     by, facet = placed(results, axes, asked, first)
@@ -110,8 +113,24 @@ def box(results: Results, asked: Asked) -> Picture:
         each=each,
         x_label=first.label_of_texts if first else "",
         y_label=y_label(found[0], asked),
-        title=seeds_said(pl.concat([one.frame["n"] for one in means])),
+        title="; ".join([seeds_said(pl.concat([one.frame["runs"] for one in means])), *filter(None, late)]),
     )
+
+
+def _late(found: Means) -> str:
+    """Return how many runs are drawn where they were over, because a time was not reached in them."""
+    if not censored.is_censored(found.measure):
+        return ""
+    how = ", which are drawn where they were over: their times are longer"
+    return late_said(int(found.frame["none"].sum()), int(found.frame["runs"].sum()), how)
+
+
+def _at_limits(results: Results, found: Samples, asked: Asked) -> Samples:
+    """Return values of a censored time with those of runs that did not reach it: as long as the run was watched."""
+    if not censored.is_censored(found.measure) or asked.baseline:
+        return found
+    rows = censored.with_limits(results, found, asked.keys, mean_over=asked.mean_over, options=asked.options)
+    return replace(found, frame=rows.with_columns(pl.coalesce("value", "watched").alias("value")).drop("watched"))
 
 
 def heat(results: Results, asked: Asked, *, ratio: bool = False) -> Picture:

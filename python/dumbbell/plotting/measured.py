@@ -7,7 +7,7 @@ import polars as pl
 from dumbbell.errors import Nothing
 from dumbbell.plotting.asked import Asked
 from dumbbell.plotting.placing import first_key
-from dumbbell.results import aggregate, parts, selecting
+from dumbbell.results import aggregate, censored, parts, selecting
 from dumbbell.results.aggregate import Means, Samples
 from dumbbell.results.columns import axis_label
 from dumbbell.results.results import Results
@@ -45,7 +45,7 @@ def measured(
         compared = aggregate.from_baseline(found, base, texts, ratio=ratio)
         along = numeric is None or first_key(results, compared.axes, asked, numeric=numeric).name == base
         found = compared if along else aggregate.without(compared, base, texts)
-    return found, aggregate.means_of(found)
+    return found, censored.without_partial(aggregate.means_of(found))
 
 
 def _baseline(results: Results, asked: Asked) -> tuple[str, list[str]]:
@@ -124,8 +124,15 @@ def _missing(found: Means) -> str:
         own = found.frame.filter(pl.col(axis.name).is_in(lacking))
         if len(lacking) < len(axis.texts) and (own["none"] == own["runs"]).all():
             return f"no value of {', '.join(lacking)}"
+    if censored.is_censored(found.measure):
+        return late_said(int(found.frame["none"].sum()), int(found.frame["runs"].sum()))
     of = "" if found.measure.of == "run" else f" and {found.measure.of}s"
     return f"no value in {int(without['none'].sum())} of {int(found.frame['runs'].sum())} runs{of}"
+
+
+def late_said(late: int, runs: int, how: str = "") -> str:
+    """Return in how many runs a censored time was not reached, and how they are drawn."""
+    return f"not reached in {late} of {runs} runs{how}" if late else ""
 
 
 def seeds_said(counts: pl.Series) -> str:

@@ -27,11 +27,18 @@ from dumbbell.results.tables import number
 _MOST_VALUES = 6  # values of a key that are held against its first
 _MOST_MEASURES = 8  # of one comparison
 _MOST_PARTS = 6  # flows of one measure
+# what people feel of a link: calls, pings, pages
+_FELT = (
+    *("flows.delay_p99_ms", "flows.jitter_mean_ms", "flows.loss_share", "flows.rtt_p99_ms", "slowdowns.slowdown_p99"),
+)
+# of the bottleneck; with several hops, those of each
+_OF_QUEUE = ("utilisation", "sojourn_mean_ms", "sojourn_p99_ms", "mark_share", "drop_share")
 # what is compared where files or engines do not differ: what users of links and flows notice
 _HEADLINES = (
+    *_FELT,
     *("runs.utilisation", "runs.goodput_total_mbit", "runs.sojourn_mean_ms", "runs.sojourn_p99_ms", "runs.jain"),
     *("runs.mark_share", "runs.drop_share", "flows.goodput_mbit", "flows.rtt_mean_ms", "flows.retransmissions"),
-    *("runs.convergence_s", "classes.relative_throughput"),
+    *("runs.convergence_s", "classes.relative_throughput", *(f"hops.{name}" for name in _OF_QUEUE)),
 )
 _name = pl.concat_str("table", pl.lit("."), "measure")
 
@@ -121,7 +128,7 @@ def rankings(of: Sequence[Side]) -> list[Ranking]:
     """Return what differs most between the values of each key of a file: algorithms and versions before numbers."""
     found = []
     for side in of:
-        known = [name for name in _HEADLINES if name.rpartition(".")[2] in side.results.measures(name.split(".")[0])]
+        known = [name for name in _HEADLINES if _is_known(side.results, name)]
         keys = [one for one in side.results.dimensions if one.name not in ("engine_version", "kernel", "given")]
         titles: dict[str, str] = {}
         between: dict[str, dict[str, tuple[str, str]]] = {}  # the other values, each against the first and the last
@@ -145,6 +152,15 @@ def rankings(of: Sequence[Side]) -> list[Ranking]:
                 beyond = [*_beyond(pairs), *filter(None, [opposite_means(shown)])]
                 found.append(Ranking(heading, differing[by].lines[1:], rows, beyond))
     return found
+
+
+def _is_known(results: Results, name: str) -> bool:
+    """Return whether runs have a measure; those of one hop have no table of hops, and those of several are in it."""
+    table, _, column = name.partition(".")
+    if column not in results.measures(table):
+        return False
+    hops = not results.frame("hops").is_empty()
+    return hops if table == "hops" else not (table == "runs" and column in _OF_QUEUE and hops)
 
 
 def _by(key: Dimension, first: str, other: str) -> str:
@@ -171,7 +187,7 @@ def _title(results: Results, key: Dimension, first: str, other: str) -> str:
 
 
 def _beyond(between: dict[str, tuple[Diff | None, Diff | None]]) -> list[str]:
-    """Return which measures are, at values between the first and the last, for sure larger or smaller than at both."""
+    """Return which measures are significantly larger or smaller between the first and the last value than at both."""
     place = ["table", "measure", "part"]
     found: dict[tuple[str, ...], list[str]] = {}
     for value, (before, after) in between.items():
@@ -195,15 +211,18 @@ def _quoted(text: str) -> str:
 
 
 def _rows(found: Diff) -> list[dict[str, Any]]:
-    """Return the measures that differ, the surest and largest first; of flows all, if one of them differs.
+    """Return the measures that differ: those that people feel first, then the most significant.
 
-    What one flow loses another may win: a row of one of them alone would not say so.
+    Of flows all, if one of them differs: what one flow loses another may win, and one row alone would not say so.
     """
     measures = found.measures
     of = {table: set(measures.filter(table=table)["part"]) for table in ("flows", "classes")}
     if of["flows"] == of["classes"]:  # a class for each flow
         measures = measures.filter(pl.col("table") != "classes")
     differing = measures.filter("differs").select("table", "measure").unique(maintain_order=True)
+    ranks = {name: place for place, name in enumerate(_FELT)}
+    rank = _name.replace_strict(ranks, default=len(ranks), return_dtype=pl.Int64)
+    differing = differing.sort(rank, maintain_order=True)
     sign = pl.col("relative").sign()
     same = found.frame.select("table", "measure", "part", cell=sign).join(
         measures.select("table", "measure", "part", mean=sign), on=["table", "measure", "part"]
@@ -213,6 +232,9 @@ def _rows(found: Diff) -> list[dict[str, Any]]:
     rows = []
     for table, measure in differing.head(_MOST_MEASURES).iter_rows():
         own = measures.filter(table=table, measure=measure)
+        own = own.filter((pl.col("a") != 0) | (pl.col("b") != 0))  # such as retransmissions of pings
+        if measure == "rtt_p99_ms":  # of pings first: flows wait for themselves
+            own = own.sort(~pl.col("part").str.starts_with("ping"), maintain_order=True)
         rows += [_row(row) for row in own.head(_MOST_PARTS).iter_rows(named=True)]
     return rows
 
@@ -224,7 +246,7 @@ def without_unit(text: str) -> str:
 
 def _row(row: dict[str, Any]) -> dict[str, Any]:
     nothing, ways = row["a"] == 0, both_ways(row)
-    whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
+    whose = {"runs": "run", "flows": "flow", "classes": "class", "slowdowns": "pages", "hops": "hop"}[row["table"]]
     return {
         "measure": f"{row['table']}.{row['measure']}",
         "label": label(row["measure"], row["table"]),

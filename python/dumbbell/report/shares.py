@@ -15,8 +15,10 @@ from dumbbell.report.findings import Side
 from dumbbell.results import diff
 from dumbbell.results import dimensions as dims
 from dumbbell.results.aggregate import half_width
+from dumbbell.results.results import Results
 from dumbbell.results.tables import half_text, number
 
+_GOODPUTS = ("goodput_common_mbit", "goodput_mbit")
 _MOST_KINDS = 6  # of flows that are held against each other
 
 
@@ -42,20 +44,40 @@ def shares(sides: Sequence[Side]) -> list[Shares]:
     """Return how flows of unlike kinds share, for each side whose cells all have the same kinds; not of one run."""
     if sum(len(side.number_of) for side in sides) == 1:
         return []
-    found = [_shares(side, side.name if len(sides) > 1 else "") for side in sides]
+    found = []
+    for side in sides:
+        flows = side.results.parts("flows", [*_GOODPUTS, "share"])
+        flows = flows.filter(~pl.col("cc").is_in(["udp", "ping"]))  # which send as they please
+        common, own = (pl.col(name).fill_nan(None) for name in _GOODPUTS)
+        flows = flows.with_columns(goodput_mbit=pl.coalesce(common, own))
+        flows = flows.with_columns(link=_links(side.results, flows))
+        links = flows["link"].unique(maintain_order=True).to_list()
+        for link in links:
+            title = ", ".join(filter(None, [side.name if len(sides) > 1 else "", link if len(links) > 1 else ""]))
+            found.append(_shares(side, flows.filter(link=link), title))
     return [one for one in found if one is not None]
 
 
-def _shares(side: Side, title: str) -> Shares | None:
-    flows = side.results.parts("flows", ["goodput_mbit"])
-    flows = flows.filter(~pl.col("cc").is_in(["udp", "ping"]))  # which send as they please
+def _links(results: Results, flows: pl.DataFrame) -> pl.Series:
+    """Return over which links the data of each flow went: only flows that share them are held against each other."""
+    routes: dict[tuple[str, int], str] = {}
+    for cell, config in results.configurations.items():
+        entries = [one for one in config["flows"] for _ in range(one.get("count", 1))]
+        routes |= {(cell, flow): " and ".join(one.get("route") or []) for flow, one in enumerate(entries)}
+    names = flows.select("cell", "flow", "direction").iter_rows()
+    return pl.Series([routes.get((cell, flow)) or str(way) for cell, flow, way in names], dtype=pl.String)
+
+
+def _shares(side: Side, flows: pl.DataFrame, title: str) -> Shares | None:
     kinds = flows["part"].unique(maintain_order=True).to_list()
     keys = [(one, dims.apart(one, side.results.configurations)) for one in side.results.dimensions]
     cells = {cell: ", ".join(one.said(called[one.texts[cell]]) for one, called in keys) for cell in side.cells}
     if not 2 <= len(kinds) <= _MOST_KINDS or None in kinds:
         return None
+    # of the time that all have in common; without any, goodputs are each over its own time, and nothing is shared
+    got = pl.col("share").fill_nan(None)
     runs = flows.group_by("cell", "key", "seed", "hash", "part", maintain_order=True).agg(
-        total=pl.col("goodput_mbit").sum(), flow=pl.col("goodput_mbit").mean(), flows=pl.len()
+        total=pl.when(got.is_not_null().all()).then(got.sum()), flow=pl.col("goodput_mbit").mean(), flows=pl.len()
     )
     runs = runs.with_columns(share=pl.col("total") / pl.col("total").sum().over("key"))
     # seeds have the same weight, and so have cells; seeds that make the same run say nothing about chance
@@ -64,7 +86,11 @@ def _shares(side: Side, title: str) -> Shares | None:
         pl.col("share", "flow").mean(), pl.col("flows").max(), half=half_width(pl.col("share").std(), n)
     )
     each = each.with_columns(cell_text=pl.col("cell").replace_strict(cells))
-    if each.group_by("cell").len()["len"].min() != len(kinds) or each["share"].is_nan().any():
+    if (
+        each.group_by("cell").len()["len"].min() != len(kinds)
+        or each["share"].is_null().any()
+        or each["share"].is_nan().any()
+    ):
         return None
     held = _held(runs, kinds, cells)
     most = _most(held, kinds)
@@ -117,7 +143,7 @@ def _seeds(held: pl.DataFrame) -> int:
 
 
 def _most(held: pl.DataFrame, kinds: Sequence[str]) -> dict[int, str | None]:
-    """Return for each cell the kind that gets more than any other, for sure; None where that is not decided."""
+    """Return for each cell the kind that gets significantly more than any other; None where that is not decided."""
     found: dict[int, str | None] = {}
     for (cell,), rows in held.group_by("pair", maintain_order=True):
         wins = [
@@ -130,22 +156,22 @@ def _most(held: pl.DataFrame, kinds: Sequence[str]) -> dict[int, str | None]:
 
 
 def _says(held: pl.DataFrame, most: dict[int, str | None], kinds: Sequence[str], *, per_flow: bool) -> str:
-    """Return who gets more, in how many cells that is sure, and where flows are furthest apart."""
+    """Return who gets more, in how many cells that is significant, and where flows are furthest apart."""
     wins = {kind: sum(one == kind for one in most.values()) for kind in kinds}
     first, *others = sorted(kinds, key=lambda kind: -wins[kind])
     cells, undecided = len(most), sum(one is None for one in most.values())
     than = others[0] if len(others) == 1 else "any other"
     seeds = _seeds(held)
-    sure = " for sure" if seeds > 1 else ""
-    how = f"{seeds} seeds, paired" if seeds > 1 else "one run each"
+    sure = " significantly" if seeds > 1 else ""
+    how = f"{seeds} seeds, paired, FDR 5 %" if seeds > 1 else "one run each"
     whose = "A flow of " if per_flow else ""
     if undecided == cells:
         where = f"in any of {cells} cells" if cells > 1 else "here"
-        said = f"Which of {', '.join(kinds[:-1])} and {kinds[-1]} gets more goodput is not sure {where} ({how})."
+        said = f"Which of {', '.join(kinds[:-1])} and {kinds[-1]} gets more goodput is not decided {where} ({how})."
     elif cells == 1:
-        said = f"{whose}{first} gets more goodput than {than}{sure} ({how})."
+        said = f"{whose}{first} gets{sure} more goodput than {than} ({how})."
     else:
-        said = f"{whose}{first} gets more goodput than {than}{sure} in {wins[first]} of {cells} cells"
+        said = f"{whose}{first} gets{sure} more goodput than {than} in {wins[first]} of {cells} cells"
         said += "".join(f", {kind} in {wins[kind]}" for kind in others if wins[kind])
         said += f"; {undecided} {'is' if undecided == 1 else 'are'} undecided" * (undecided > 0) + f" ({how})."
     apart = held if cells == 1 else held.filter("differs")

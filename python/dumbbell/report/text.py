@@ -8,7 +8,7 @@ from datetime import datetime
 from html import escape
 from typing import Any
 
-from dumbbell.errors import InputError
+from dumbbell.report import setting
 from dumbbell.report.findings import Compared, Judged, Ranking, Side, without_unit
 from dumbbell.report.references import Published
 from dumbbell.report.shares import Shares
@@ -17,11 +17,6 @@ from dumbbell.report.verdict import Verdict
 from dumbbell.results.versions import kind
 
 _MOST_TEXTS, _LONGEST = 12, 300
-# what a reader asks first of runs; those in which they differ are listed as keys
-_SETTINGS = (
-    *("bottleneck.rate", "bottleneck.aqm", "bottleneck.link", "bottleneck.shaper", "flows[*].cc", "flows[*].base_rtt"),
-    *("hosts.profile", "hosts.ecn"),
-)
 _KINDS = {"sim": "simulator", "linux": "Linux in virtual time", "live": "Linux in real time", "import": "other tools"}
 
 
@@ -77,10 +72,8 @@ def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
     wall = float(frame["wall_s"].fill_nan(None).sum() or 0.0)
     rows.append(_row("time", f"{lasting} in each run; {seconds(wall)} of computation in all"))
     keys = [_row(key.name, _listed(key.texts)) for key in runs.keys if key.name != "experiment"]
-    varying = {key.name for key in runs.keys}
-    for name in _SETTINGS:
-        if name not in varying and (texts := _same(runs.sources, name)):
-            keys.append(_row(name, _listed(texts)))
+    configs = [config for one in runs.sources for config in one.results.configurations.values()]
+    settings = [_row(name, escape(words)) for name, words in setting.sections(configs)]
     notes = [
         f"{one.name}: {note}" if len(runs.sources) > 1 else note for one in runs.sources for note in one.results.notes
     ]
@@ -88,7 +81,9 @@ def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
         were = "were" if len(late) > 1 else "was"
         notes.append(f"{len(late)} of the runs in real time {were} too late, and should not count")
     said = "".join(f'<p class="note">{escape(note[:1].upper() + note[1:])}.</p>' for note in notes)
-    tables = "".join(f'<div class="scroll"><table class="plain">{"".join(one)}</table></div>' for one in (rows, keys))
+    tables = "".join(
+        f'<div class="scroll"><table class="plain">{"".join(one)}</table></div>' for one in (rows, [*keys, *settings])
+    )
     return f'<h2>What was run</h2><div class="two">{tables}</div>{said}'
 
 
@@ -96,18 +91,6 @@ def _file(source: Source) -> str:
     path = source.results.path
     written = datetime.fromtimestamp(path.stat().st_mtime).astimezone().strftime("%Y-%m-%d %H:%M")
     return f"<code>{escape(str(path))}</code>, written {written}"
-
-
-def _same(sources: Sequence[Source], name: str) -> list[str]:
-    """Return the texts of a key that is the same in all runs, or none."""
-    found: dict[str, None] = {}
-    for one in sources:
-        try:
-            found |= dict.fromkeys(one.results.key(name).ordered)
-        except InputError:
-            return []
-    texts = [text for text in found if text not in ("-", "none")]
-    return texts if len(texts) == 1 else []
 
 
 # the verdict
@@ -133,7 +116,7 @@ def _verdict(one: Verdict) -> str:
             for text, is_best in zip(row[1:], best[1:], strict=True)
         ]
         body.append(f'<tr><th scope="row">{escape(row[0])}</th>{"".join(cells)}</tr>')
-    table = f'<div class="scroll"><table><tr>{head}</tr>{"".join(body)}</table></div>'
+    table = f'<div class="scroll"><table class="felt"><tr>{head}</tr>{"".join(body)}</table></div>'
     return f'{heading}{says}{table}<p class="note">{escape(one.caption)} The best of each column is bold.</p>'
 
 
@@ -161,7 +144,7 @@ def findings(
         heading = "<h3>What differs most</h3>" if parts or len(ranked) > 1 else ""
         note = (
             '<p class="note">Means over cells that differ in no key but those named, with 95 % intervals, as '
-            "<code>dumbbell diff --by</code> has them: the surest and largest differences first.</p>"
+            "<code>dumbbell diff --by</code> has them: what is felt first, then the most significant and largest.</p>"
         )
         parts.append(heading + note + "".join(_ranking(one, first=i == 0) for i, one in enumerate(ranked)))
     if not parts:
@@ -197,9 +180,9 @@ def _claims(one: Judged) -> str:
 
 def _shares(one: Shares) -> str:
     heading = f"How the flows share{': ' if one.title else ''}{escape(one.title)}"
-    heads = ["flow", "goodput of a flow, Mbit/s", "share of all, mean"]
+    heads = ["flow", "goodput of a flow in common time, Mbit/s", "share of all, mean"]
     heads += ["least", "most"] if len(one.rows[0]) > 4 else []
-    heads.append("cells where it gets most" + ", for sure" * one.sure)
+    heads.append("cells where it gets most" + ", significantly" * one.sure)
     head = "".join(f'<th scope="col"{" class=number" * (0 < i < 3)}>{text}</th>' for i, text in enumerate(heads))
     body = "".join(
         f'<tr><th scope="row">{escape(row[0])}</th>'
@@ -220,7 +203,7 @@ def _sides(one: Compared, names: Sequence[str]) -> str:
 
 def _ranking(one: Ranking, *, first: bool) -> str:
     if not one.rows:
-        told = "no difference is sure"
+        told = "no difference is significant"
     else:
         measures = itertools.groupby(one.rows, key=lambda row: row["measure"])
         told = "; ".join(_told(list(rows)) for _, rows in itertools.islice(measures, 3))
@@ -232,7 +215,7 @@ def _ranking(one: Ranking, *, first: bool) -> str:
 
 
 def _told(rows: Sequence[dict[str, Any]]) -> str:
-    """Return one measure and how it changes, of every flow of which that is sure."""
+    """Return one measure and how it changes, of every flow of which that is significant."""
     changes = [f'{_of(row)} <span class="big">{escape(_changed(row))}</span>' for row in rows if row["sure"]]
     return escape(without_unit(rows[0]["label"])) + ",".join(changes)
 
@@ -256,7 +239,7 @@ def _differences(rows: Iterable[dict[str, Any]]) -> str:
         show = (
             f'<button type="button" class="link" data-show="{escape(row["measure"])}">{escape(row["label"])}</button>'
         )
-        sure = "" if row["sure"] else ' <span class="note">(not sure)</span>'
+        sure = "" if row["sure"] else ' <span class="note">(not significant)</span>'
         numbers = "".join(
             f'<td class="number">{escape(row[key])}</td>' for key in ("a", "b", "change", "interval", "cells")
         )

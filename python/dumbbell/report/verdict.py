@@ -58,27 +58,19 @@ def verdicts(sides: Sequence[Side]) -> tuple[list[Verdict], str]:
 
 def _verdict(one: Comparison, title: str) -> Verdict:
     ranked = rank(one)
-    head = [" / ".join(one.keys), *(column.label for column in one.columns), "cost, Mbit/s", "against the first row"]
+    columns = sorted(one.columns, key=lambda column: column.role == "use")
+    costs = len([column for column in columns if column.role != "use"])
+    labels = [column.label for column in columns]
+    head = [" / ".join(one.keys), *labels[:costs], "cost, Mbit/s", "against the first row", *labels[costs:]]
     rows, best = [], []
     tops = {column.label: _top(one, column) for column in one.columns}
     for setting in ranked.order:
-        values = [one.mean(setting, column.label) for column in one.columns]
-        rows.append(
-            [
-                setting,
-                *(number(value) if value is not None else "-" for value in values),
-                _cost_text(one, setting),
-                _against(ranked, setting),
-            ]
-        )
-        best.append(
-            [False]
-            + [
-                value is not None and value == tops[column.label]
-                for value, column in zip(values, one.columns, strict=True)
-            ]
-            + [False, False]
-        )
+        values = [one.mean(setting, column.label) for column in columns]
+        texts = ["-" if value is None else _short(value) for value in values]
+        is_best = [value is not None and value == tops[label] for value, label in zip(values, labels, strict=True)]
+        cost = [_cost_text(one, setting), _against(ranked, setting)]
+        rows.append([setting, *texts[:costs], *cost, *texts[costs:]])
+        best.append([False, *is_best[:costs], False, False, *is_best[costs:]])
     return Verdict(title, says(one, ranked), head, rows, best, _caption(one))
 
 
@@ -176,7 +168,7 @@ def says(one: Comparison, ranked: _Ranked) -> list[str]:
     alike = [setting for setting in ranked.order[1:] if not _is_worse(ranked, setting)]
     best = f"Shortest waits: {first}" if one.seeds < 2 or not alike else f"{first} comes first"
     felt_of = "; ".join(
-        column.word.format(f"{_value(one, first, column)} ({_value(one, last, column)} with {last})")
+        f"{column.word.format(_value(one, first, column))} ({last}: {_value(one, last, column)})"
         for column in one.columns
         if column.role in ("delay", "loss") and _matters(one, column)
     )
@@ -189,18 +181,18 @@ def says(one: Comparison, ranked: _Ranked) -> list[str]:
         text.append(f"By what people feel, {_listed([first, *alike])} are not told apart by {one.seeds} seeds.")
     else:
         text.append(f"All others have significantly longer waits or lose packets (FDR 5 %, {one.seeds} seeds).")
-    text += [f"{_listed(same)} made the same runs." for same in _same_runs(one)]
+    text += [f"{_listed(same)} have the same values in every run." for same in _same_runs(one)]
     if one.seeds < _FEW_SEEDS:
         text.append(f"{one.seeds} seeds are few: only differences far larger than their spread can be significant.")
     return text
 
 
 def _same_runs(one: Comparison) -> list[list[str]]:
-    """Return the settings that made the same runs, seed by seed."""
-    runs = one.frame.select("setting", "seed", "hash").unique().sort("seed")
-    alike: dict[tuple[str, ...], list[str]] = {}
+    """Return the settings that have the same values in all columns, seed by seed."""
+    rows = one.frame.select("setting", "seed", "label", "value").sort("seed", "label")
+    alike: dict[tuple[float, ...], list[str]] = {}
     for setting in one.settings:
-        alike.setdefault(tuple(runs.filter(setting=setting)["hash"]), []).append(setting)
+        alike.setdefault(tuple(rows.filter(setting=setting)["value"]), []).append(setting)
     return [same for same in alike.values() if len(same) > 1]
 
 
@@ -215,7 +207,12 @@ def _matters(one: Comparison, column: Felt) -> bool:
 
 def _value(one: Comparison, setting: str, column: Felt) -> str:
     value = one.mean(setting, column.label)
-    return "-" if value is None else number(value) + column.unit
+    return "-" if value is None else _short(value) + column.unit
+
+
+def _short(value: float) -> str:
+    """Return a value with three significant digits."""
+    return number(float(f"{value:.3g}")) if value else "0"
 
 
 def _costs(one: Comparison, setting: str) -> list[tuple[Felt, float, float, str]]:
@@ -231,13 +228,13 @@ def _costs(one: Comparison, setting: str) -> list[tuple[Felt, float, float, str]
 
 def _cost_text(one: Comparison, setting: str) -> str:
     ways = _costs(one, setting)
-    return ", ".join(f"{number(less)}{f' {column.of}' * (len(ways) > 1)}" for column, _, less, _ in ways) or "-"
+    return ", ".join(f"{_short(less)}{f' {column.of}' * (len(ways) > 1)}" for column, _, less, _ in ways) or "-"
 
 
 def _cost(one: Comparison, setting: str) -> str:
     said = [
-        f"{column.label.partition(',')[0]} {number(got)} Mbit/s, "
-        + (f"{number(less)} less than the most, with {most}" if less > 0 else "the most of all")
+        f"{column.label.partition(',')[0]} {_short(got)} Mbit/s, "
+        + (f"{_short(less)} less than the most, with {most}" if less > 0 else "the most of all")
         for column, got, less, most in _costs(one, setting)
     ]
     return f"What it costs: {'; '.join(said)}." if said else "No flow measures what it costs."

@@ -30,6 +30,8 @@ _MOST_ROWS = 20
 # what a run has done rather than measured, and what it was given
 _LEFT_OUT = ("events", "short_flows_kept", "start_s", "class", "flows")
 _TABLES = ("runs", "flows", "classes")
+# what is compared if it is asked for: table → what distinguishes its rows
+_PARTED = {"hops": pl.col("hop"), "slowdowns": pl.format("{}, from {} B", "part", "from_bytes")}
 
 
 @dataclass
@@ -38,10 +40,10 @@ class Diff:
 
     Columns: `a`, `b` (means), `difference` (b - a) and, of one cell, `half` of its 95 % interval; `change`
     (difference / a) with `change_low` and `change_high`; `n` (pairs of seeds, or seeds of the smaller side); `p`; and
-    `differs`: for sure, all comparisons together; `rises` and `falls`: in how many cells that is so. The interval of a
-    change is that of the difference, in units of the mean of A. `resolution` is the width of the histogram's bin from
-    which values are read, null if they are exact: of one cell in the unit of the measure, over several its mean share
-    of the value.
+    `differs`: significantly, at a false discovery rate of 5 % over all comparisons; `rises` and `falls`: in how many
+    cells that is so. The interval of a change is that of the difference, in units of the mean of A. `resolution` is the
+    width of the histogram's bin from which values are read, null if they are exact: of one cell in the unit of the
+    measure, over several its mean share of the value.
     """
 
     names: tuple[str, str]
@@ -100,7 +102,7 @@ def _rows(rows: pl.DataFrame, names: tuple[str, str], *, cells: bool) -> tuple[l
     for row in rows.iter_rows(named=True):
         nothing = row["a"] == 0  # a change of nothing has no size; cells where both are nothing would give it one
         change = "-" if nothing or row["change"] is None else percent(row["change"])
-        whose = {"runs": "run", "flows": "flow", "classes": "class"}[row["table"]]
+        whose = {"runs": "run", "flows": "flow", "classes": "class", "slowdowns": "pages", "hops": "hop"}[row["table"]]
         line = [
             axis_label(row["measure"], row["table"]),
             f"{whose} {row['part']}".strip(),
@@ -135,7 +137,7 @@ def _resolution(row: dict[str, Any]) -> float | None:
 
 
 def both_ways(row: dict[str, Any]) -> str:
-    """Return in words that cells change for sure in both directions, which no mean would tell; else nothing."""
+    """Return in words that cells change significantly in both directions, which no mean would tell; else nothing."""
     return f"rises in {count(row['rises'], 'cell')}, falls in {row['falls']}" if row["rises"] and row["falls"] else ""
 
 
@@ -261,7 +263,7 @@ def _long(results: Results, values: Sequence[str]) -> pl.DataFrame:
     """Return every measure of every run: `cell`, `part`, `table`, `measure`, `seed`, `hash`, `value`."""
     wanted = [results.measure(value) for value in values]
     parts = []
-    for table in _TABLES:
+    for table in dict.fromkeys([*_TABLES, *(one.table for one in wanted if one.table in _PARTED)]):
         if table not in PARTS and results.of_parts and not values:
             continue
         measures = [m.column for m in wanted if m.table == table] if values else results.measures(table)
@@ -274,6 +276,8 @@ def _long(results: Results, values: Sequence[str]) -> pl.DataFrame:
         if table == "classes" and not values and rows["part"].n_unique() < 2:
             continue  # one class is the whole run
         rows = rows.with_columns(pl.col(measures).cast(pl.Float64))
+        if table in _PARTED:
+            rows = rows.with_columns(part=_PARTED[table])
         rows = rows if table in PARTS else rows.with_columns(part=pl.lit(""))
         each = rows.group_by("cell", "part", "seed", "hash", maintain_order=True).agg(pl.col(measures).mean())
         long = each.unpivot(measures, index=["cell", "part", "seed", "hash"], variable_name="measure")
@@ -371,7 +375,7 @@ _WHOLE = [pl.lit(-1, dtype=pl.Int64).alias("pair"), pl.lit("").alias("where")]
 
 
 def _judged(compared: pl.DataFrame, a: pl.DataFrame, b: pl.DataFrame) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Return the comparisons, and those over all cells, each with interval, p and verdict; surest and largest first."""
+    """Return the comparisons, and those over all cells, each with interval, p and verdict."""
     frame = _decided(_tested(compared)).with_columns(cells=pl.lit(1), differing=pl.col("differs").cast(pl.Int64))
     frame = frame.with_columns(
         rises=(pl.col("differs") & (pl.col("difference") > 0)).cast(pl.Int64),

@@ -10,14 +10,16 @@ from typing import Any
 import polars as pl
 
 from dumbbell.errors import UnknownName
-from dumbbell.results import latex
-from dumbbell.results.aggregate import Axis, Means, means, times
+from dumbbell.results import censored, latex
+from dumbbell.results.aggregate import Axis, Means, means_of, samples, times
 from dumbbell.results.columns import BINS, COLUMNS, axis_label
 from dumbbell.results.results import PARTS, Results
 
 MOST_COLUMNS = 16  # that a table takes from a key which nobody chose
 EQUAL = " (equal)"  # instead of an interval of zero
 NARROW = "± <"  # before the width of a bin that is wider than the interval
+# of a time that some runs were over before
+_LATE = "not reached: the run was over before. A median counts such runs as later (Kaplan and Meier); no mean does"
 _NARROW_MEANS = (
     f"{NARROW}w: the interval is narrower than the bin of the histogram from which the value is read; w is the width "
     "of the bin"
@@ -112,7 +114,11 @@ def table(
     options = dict.fromkeys(names, "--rows") | ({columns: "--columns"} if columns else {})
     wanted = [*names, *([columns] if columns else [])]
     value = value or results.default_measures(of)[0]
-    found = means(results, value, wanted, of=of, mean_over=mean_over, options=options)
+    each = samples(results, value, wanted, of=of, mean_over=mean_over, options=options)
+    found = censored.without_partial(means_of(each))
+    late: dict[tuple[str, ...], str] = {}
+    if censored.is_censored(found.measure):
+        late = censored.texts(each, censored.with_limits(results, each, wanted, mean_over=mean_over, options=options))
     across = found.axis(columns) if columns else _chosen(found, names)
     down = [axis for axis in found.axes if axis is not across and (axis.name in names or len(axis.texts) > 1)]
     if not down and not names and across is None and found.axes:
@@ -125,7 +131,9 @@ def table(
     found.frame.insert_column(found.frame.columns.index("high") + 1, pl.Series("resolution", bins, dtype=pl.Float64))
     for row in found.frame.iter_rows(named=True):
         places.append(tuple(row[axis.name] for axis in down))
-        by_row.setdefault(places[-1], {})[row[across.name] if across else heads[0]] = cell_text(row, spread=spread)
+        own = tuple(row[axis.name] for axis in found.axes) or ("all runs",)
+        text = late.get(own) or cell_text(row, spread=spread)
+        by_row.setdefault(places[-1], {})[row[across.name] if across else heads[0]] = text
     shown = list(by_row)[:limit]
     called = [_names(results, axis) for axis in down]
     said = [[of.get(text, text) for of, text in zip(called, place, strict=True)] for place in shown]
@@ -141,6 +149,8 @@ def table(
     if across:
         header = [*header[:-1], f"{header[-1]} \\ {across.name}"]
     notes = list(found.notes)
+    if late:
+        notes.append(_LATE)
     if len(shown) < len(by_row):
         notes.insert(0, f"{len(shown)} of {len(by_row)} rows; without --limit all")
     if any(NARROW in text for row in cells for text in row):

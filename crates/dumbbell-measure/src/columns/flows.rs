@@ -31,7 +31,9 @@ pub struct FlowRow<'a> {
     pub base_rtt: Time,
     /// On its own clock.
     pub start_s: f64,
-    /// Of the payload of all in the time that flows have in common.
+    /// Payload over the time that flows have in common.
+    pub goodput_common_mbit: f64,
+    /// Of the payload of all in that time.
     pub share: f64,
     /// Percentiles of its RTT samples.
     pub rtt_ms: [f64; 3],
@@ -59,6 +61,9 @@ columns! {
         /// Payload that was acknowledged (UDP: received; dumbbell shell: that left the link) over the measured time.
         #[doc = MEASURED]
         goodput_mbit: f64 = |row| row.result.goodput_mbit(), unit "Mbit/s", label "goodput";
+        /// Payload that was acknowledged (UDP: received).
+        #[doc = TOGETHER]
+        goodput_common_mbit: f64 = |row| row.goodput_common_mbit, unit "Mbit/s", label "goodput in common time", digest false;
         /// Frames that reached the receiver over the measured time, retransmissions included.
         #[doc = FRAMES]
         #[doc = MEASURED]

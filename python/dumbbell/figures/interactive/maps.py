@@ -162,7 +162,7 @@ def _ellipses(rows: pl.DataFrame, keys: list[str], x: str, y: str, *, log: bool)
 
 
 def forest(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[str]) -> Spec:
-    """Return estimates with their intervals, one below another; hollow where nothing is sure."""
+    """Return estimates with their intervals, one below another; hollow where nothing is significant."""
     of = sheet(options, chosen)
     x, y, sure, limits = options["x"], options["y"], options["sure"], options["limits"]
     texts = [category(one) for one in ordered(of.rows[y])]
@@ -180,7 +180,7 @@ def forest(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequenc
             across["scale"]["domain"] = list(limits)
         up = names("y", words["y"] or None, texts, labelLimit=320)
         shown = [text_tip("y", "measure"), *tips(of, ("x", words["x"]), ("low", "from"), ("high", "to"))]
-        shown.append(text_tip("sure", "differs for sure"))
+        shown.append(text_tip("sure", "significant (FDR 5 %)"))
         filled = {"condition": {"test": "datum.sure", "value": 1}, "value": 0}
         arrows = [
             {"test": f"datum.beyond === '{side}'", "value": f"triangle-{way}"}
