@@ -55,7 +55,7 @@ def test_what_is_felt_is_what_the_tables_have(home: Results) -> None:
         assert one.mean(name, "ping, loss, %") == pytest.approx(100 * mean("loss_share", cc="ping"))
         assert one.mean(name, "upload, Mbit/s") == pytest.approx(mean("goodput_mbit", cc="cubic", direction="up"))
         hops = home.where(f"bottleneck.aqm={name}").hops.filter(hop="reverse")
-        assert one.mean(name, "use of reverse, %") == pytest.approx(100 * float(hops["utilisation"].mean()))
+        assert one.mean(name, "utilisation of reverse, %") == pytest.approx(100 * float(hops["utilisation"].mean()))
         pages = home.where(f"bottleneck.aqm={name}").short_flows.filter(pl.col("slowdown").is_not_nan())
         slow = pages.group_by("key").agg(pl.col("slowdown").quantile(0.99, "higher"))["slowdown"].mean()
         assert one.mean(name, "page, slow-down P99") == pytest.approx(slow)
@@ -133,7 +133,7 @@ def test_settings_are_ordered_by_loss_and_then_by_delay() -> None:
     assert ranked.order == ["b", "d", "a", "c"]
     assert ranked.worse["a"] is True and ranked.worse["d"] is False
     text = " ".join(verdict.says(one, ranked))
-    assert "By what people feel, b and d are not told apart by 3 seeds" in text and "3 seeds are few" in text
+    assert "By what people feel, b and d are not distinguished by 3 seeds" in text and "3 seeds are few" in text
     # logarithms of a / b: 0.405, 0.413, 0.373: mean 0.397, deviation 0.0212, t = 32.5; with 2 degrees p = 0.0009
     assert "No flow measures what it costs." in text
 

@@ -156,7 +156,7 @@ def _against(ranked: _Ranked, setting: str) -> str:
     if more:
         return f"loses packets of the {' and the '.join(more)}"
     worse = ranked.worse.get(setting)
-    return "not tested" if worse is None else "longer, significant" if worse else "not told apart"
+    return "not tested" if worse is None else "longer, significant" if worse else "not distinguished"
 
 
 # sentences
@@ -178,7 +178,7 @@ def says(one: Comparison, ranked: _Ranked) -> list[str]:
         text.append("Each setting has one seed, so that nothing says which differences are chance: run five or more.")
         return text
     if alike:
-        text.append(f"By what people feel, {_listed([first, *alike])} are not told apart by {one.seeds} seeds.")
+        text.append(f"By what people feel, {_listed([first, *alike])} are not distinguished by {one.seeds} seeds.")
     else:
         text.append(f"All others have significantly longer waits or lose packets (FDR 5 %, {one.seeds} seeds).")
     text += [f"{_listed(same)} have the same values in every run." for same in _same_runs(one)]
