@@ -38,7 +38,7 @@ _HEADLINES = (
     *_FELT,
     *("runs.utilisation", "runs.goodput_total_mbit", "runs.sojourn_mean_ms", "runs.sojourn_p99_ms", "runs.jain"),
     *("runs.mark_share", "runs.drop_share", "flows.goodput_mbit", "flows.rtt_mean_ms", "flows.retransmissions"),
-    *("runs.convergence_s", "classes.relative_throughput", *(f"hops.{name}" for name in _OF_QUEUE)),
+    *("classes.relative_throughput", *(f"hops.{name}" for name in _OF_QUEUE)),
 )
 _name = pl.concat_str("table", pl.lit("."), "measure")
 
