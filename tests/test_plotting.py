@@ -158,9 +158,10 @@ def test_labels_and_notes_say_of_what_and_how_many(matrix: Results, single: Resu
 
 
 def test_intervals_end_where_values_do(tmp_path: Path, drawn: Drawn) -> None:
-    results = made(tmp_path / "r.duckdb", matrix=MATRIX, seeds=[1, 2, 3])
-    with duckdb.connect(str(results.path)) as connection:
+    made(tmp_path / "r.duckdb", matrix=MATRIX, seeds=[1, 2, 3])
+    with duckdb.connect(str(tmp_path / "r.duckdb")) as connection:
         connection.execute("UPDATE runs SET jain = 0.5 + 0.15 * seed")  # 0.8 ± 0.37
+    results = dumbbell.open(tmp_path / "r.duckdb")
     for value, most in (("jain", 1.0), ("drop_share", 1.0), ("sojourn", math.inf)):
         means = aggregate.means(results, value).frame
         for kind in ("lines", "bars"):

@@ -290,16 +290,16 @@ def test_who_gets_more_is_said_where_seeds_leave_no_doubt(tmp_path: Path) -> Non
             (key,) = results.where(f"rate={rate}", f"seed={seed}").keys
             rows += [[2.0 * seed + value, key, 0], [2.0 * seed, key, 1]]
     with duckdb.connect(str(results.path)) as connection:
-        connection.executemany("UPDATE flows SET goodput_mbit = ? WHERE key = ? AND flow = ?", rows)
+        connection.executemany("UPDATE flows SET goodput_common_mbit = ? WHERE key = ? AND flow = ?", rows)
     text = dumbbell.open(results.path).report(tmp_path / "x.html").read_text(encoding="utf-8")
     assert (
-        "<p>cubic gets more goodput than reno for sure in 1 of 2 cells; 1 is undecided (3 seeds, paired). That is with "
-        "rate 10Mbit: 5 Mbit/s for cubic and 4 Mbit/s for reno, 1 ± 0.25 Mbit/s apart.</p>"
+        "<p>cubic gets significantly more goodput than reno in 1 of 2 cells; 1 is undecided (3 seeds, paired, FDR "
+        "5 %). That is with rate 10Mbit: 5 Mbit/s for cubic and 4 Mbit/s for reno, 1 ± 0.25 Mbit/s apart.</p>"
     ) in text
     alone = dumbbell.open(results.path).where("rate=5Mbit").report(tmp_path / "y.html").read_text(encoding="utf-8")
     assert (
-        "<p>Which of cubic and reno gets more goodput is not sure here (3 seeds, paired). They get 11.9 Mbit/s for "
-        "cubic and 4 Mbit/s for reno, 7.9 ± 11 Mbit/s apart.</p>"
+        "<p>Which of cubic and reno gets more goodput is not decided here (3 seeds, paired, FDR 5 %). They get "
+        "11.9 Mbit/s for cubic and 4 Mbit/s for reno, 7.9 ± 11 Mbit/s apart.</p>"
     ) in alone
 
 

@@ -73,8 +73,8 @@ fn what_is_lost_of_udp_is_known_and_what_is_under_way_is_not_lost() {
     // with an RTT of a second, a hundred are under way at the end, also when counting begins
     for from in [0, 3 * SECOND] {
         let far = must(10, "link", json!({"udp": [ping(10, 1000, json!([]))], "record": {"from": from}}));
-        let [([_, answers, 0], lost)] = fates(&far)[..] else { panic!("{:?}", fates(&far)) };
-        assert!(lost == 0.0 && (600..=900).contains(&answers), "{from}: {lost} {answers}");
+        let [([_, came, 0], of_far)] = fates(&far)[..] else { panic!("{:?}", fates(&far)) };
+        assert!(of_far == 0.0 && (600..=900).contains(&came), "{from}: {of_far} {came}");
     }
     // of a path that loses everything, each packet is lost a second after it left
     let none = must(10, "link", json!({"udp": [ping(100, 20, json!([{"name": "loss", "probability": 1.0}]))]}));

@@ -349,7 +349,7 @@ def plot(
     kind: Annotated[
         str | None,
         typer.Option(
-            help="How to draw: lines, bars, box, cdf, ccdf, heat, ratio, ellipses, differences, series, shares."
+            help="How to draw: lines, bars, box, cdf, ccdf, heat, ratio, ellipses, differences, series, shares, felt."
         ),
     ] = None,
     value: Annotated[list[str] | None, typer.Option(help="What to draw: goodput, rtt, sojourn, ...")] = None,

@@ -179,7 +179,7 @@ def heat(results: Results, asked: Asked, *, ratio: bool = False) -> Picture:
 def _share_of(results: Results, label: str) -> str:
     """Return whose share it is, of flows that are chosen; their control if it is the same everywhere."""
     ccs = results.flows["cc"].unique().to_list()
-    return f"{label} of goodput of {ccs[0] if len(ccs) == 1 else 'the first flow'}"
+    return f"{label} of {ccs[0] if len(ccs) == 1 else 'the first flow'}"
 
 
 def ratio(results: Results, asked: Asked) -> Picture:

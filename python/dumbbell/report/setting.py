@@ -22,6 +22,8 @@ def sections(configs: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
     found = []
     for name, path, entries in _entries(configs):
         known = [one for one in entries if one is not None]
+        if not known:
+            continue
         words = _words(path, known, both_ways=both_ways)
         if words == name:  # nothing but what is usual
             continue

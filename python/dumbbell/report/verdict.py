@@ -156,7 +156,7 @@ def _against(ranked: _Ranked, setting: str) -> str:
     if more:
         return f"loses packets of the {' and the '.join(more)}"
     worse = ranked.worse.get(setting)
-    return "not tested" if worse is None else "longer, significant" if worse else "not told apart"
+    return "not tested" if worse is None else "longer, significant" if worse else "not distinguished"
 
 
 # sentences
@@ -178,21 +178,21 @@ def says(one: Comparison, ranked: _Ranked) -> list[str]:
         text.append("Each setting has one seed, so that nothing says which differences are chance: run five or more.")
         return text
     if alike:
-        text.append(f"By what people feel, {_listed([first, *alike])} are not told apart by {one.seeds} seeds.")
+        text.append(f"By what people feel, {_listed([first, *alike])} are not distinguished by {one.seeds} seeds.")
     else:
         text.append(f"All others have significantly longer waits or lose packets (FDR 5 %, {one.seeds} seeds).")
-    text += [f"{_listed(same)} made the same runs." for same in _same_runs(one)]
+    text += [f"{_listed(same)} have the same values in every run." for same in _same_runs(one)]
     if one.seeds < _FEW_SEEDS:
         text.append(f"{one.seeds} seeds are few: only differences far larger than their spread can be significant.")
     return text
 
 
 def _same_runs(one: Comparison) -> list[list[str]]:
-    """Return the settings that made the same runs, seed by seed."""
-    runs = one.frame.select("setting", "seed", "hash").unique().sort("seed")
-    alike: dict[tuple[str, ...], list[str]] = {}
+    """Return the settings that have the same values in all columns, seed by seed."""
+    rows = one.frame.select("setting", "seed", "label", "value").sort("seed", "label")
+    alike: dict[tuple[float, ...], list[str]] = {}
     for setting in one.settings:
-        alike.setdefault(tuple(runs.filter(setting=setting)["hash"]), []).append(setting)
+        alike.setdefault(tuple(rows.filter(setting=setting)["value"]), []).append(setting)
     return [same for same in alike.values() if len(same) > 1]
 
 

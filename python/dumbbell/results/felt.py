@@ -236,7 +236,7 @@ def _add_rates(results: Results, add: Any) -> None:
     if hops.height:
         for hop in hops["hop"].unique(maintain_order=True).to_list():
             own = hops.filter(hop=hop).with_columns(pl.col("utilisation") * 100)
-            add(Felt(f"use of {hop}, %", "{} %", hop, "use", more_is_better=True), own, "utilisation", "mean")
+            add(Felt(f"utilisation of {hop}, %", "{} %", hop, "use", more_is_better=True), own, "utilisation", "mean")
     elif "utilisation" in results.measures("runs"):
         own = results.parts("runs", ["utilisation"]).with_columns(pl.col("utilisation") * 100)
-        add(Felt("use of the link, %", "{} %", "link", "use", more_is_better=True), own, "utilisation", "mean")
+        add(Felt("utilisation, %", "{} %", "link", "use", more_is_better=True), own, "utilisation", "mean")
