@@ -32,6 +32,7 @@ _RECEIVED, _GIVEN = 95.0, 50.0  # percentiles of windows: what is given to a soc
 _LEAST_RATE, _LEAST_LIMIT, _MOST_LIMIT = 8_000, 10, 1_000_000
 _ACK_SHARE = 66 / (2 * PAYLOAD_BYTES)  # an ACK of 66 bytes for two segments, RFC 5681, section 4.2
 _COUNTED = 0.02  # of a rate: shapers count frames with or without 14 bytes of Ethernet
+_BUFFERED = 0.1  # of what was given to sockets: it may be in their buffers at the end
 _ROUNDED = 0.005  # of a rate or a time that is written with three digits
 _ROSE_MS, _ROSE = 2.0, 0.05  # an RTT that rose by less may have had no queue
 _FLOW_QUEUE_MS, _FLOW_QUEUE = 4.0, 3.0  # RTTs of TCP that rose by more, and this many times more than pings
@@ -74,9 +75,9 @@ def _shortest(found: Measured) -> list[Flow | None]:
 
 
 def _hosts(flow: Flow) -> frozenset[str] | None:
-    """Return the addresses of both ends without ports."""
+    """Return the addresses of both ends without ports, or what stands for them."""
     if flow.ends is None:
-        return None
+        return frozenset([flow.path]) if flow.path else None
     # an address of IPv6 stands in brackets where a port follows it
     return frozenset(one.rpartition(":")[0].strip("[]") if _PORT.search(one) else one for one in flow.ends)
 
@@ -107,7 +108,7 @@ def _bound_rtts(found: Measured) -> None:
 
 def base_rtt(shortest_ms: float, how: str) -> Fact:
     """Return a base RTT that is the shortest one measured."""
-    return derived(milliseconds(shortest_ms), how, "the path's is not longer; a queue that never emptied is in it")
+    return derived(milliseconds(shortest_ms), how, "the path's is this or shorter")
 
 
 # rates
@@ -165,7 +166,9 @@ def _windows(found: Measured, way: str) -> tuple[Floats, float, float]:
 
     The most is that of the busiest interval of the file.
     """
-    rows = [one for flow in found.flows if (one := _series(flow, way)).height]
+    # what was put on the net of UDP may have been lost
+    flows = [flow for flow in found.flows if flow.kind != "udp" or flow.is_received]
+    rows = [one for flow in flows if (one := _series(flow, way)).height]
     if not rows:
         return np.zeros(0), 0.0, 0.0
     whole = pl.concat(rows).drop_nulls().group_by("time_s").agg(pl.col("mbit").sum()).sort("time_s")
@@ -181,7 +184,8 @@ def _bound_rate(found: Measured, way: str, said: Fact | None) -> Fact:
     least = least_mbit(found, way)
     if said is not None:
         least = least_mbit(found, way, estimates=False)
-        if rate_of(said) * (1 + _COUNTED) >= least * 1e6:
+        counted = _BUFFERED if any(flow.is_given for flow in found.flows if flow.direction == way) else _COUNTED
+        if rate_of(said) * (1 + counted) >= least * 1e6:
             return said
         found.notes.append(
             f"a rate of {said.text} ({said.source}) is not possible: {least:.3g} Mbit/s passed on average, as frames"
@@ -206,7 +210,8 @@ def _bound_rate(found: Measured, way: str, said: Fact | None) -> Fact:
     error = _error(windows, window_s, value, 0.0 if is_given else most)
     if not _was_full(found, way):
         return assumed(text, f"{how} ({error}); nothing shows that they filled the link, which may be faster")
-    return derived(text, how, f"{error}, and not below the mean of {rate(least * 1e6)}")
+    mean = f", and not below the mean of {rate(least * 1e6)}" if least > 0 else ""
+    return derived(text, how, f"{error}{mean}")
 
 
 def _error(windows: Floats, window_s: float, value: float, most: float) -> str:

@@ -118,6 +118,8 @@ class Flow:
     """Of TCP: whether it has ECN, if most flows of the file are otherwise."""
     ends: tuple[str, str] | None = None
     """Address and port of sender and receiver."""
+    path: str = ""
+    """What flows have in common that take one path, where their addresses are not known."""
     is_over: bool = False
     """Whether the flow came to its end within the measurement."""
 
