@@ -37,7 +37,6 @@ _ROUNDED = 0.005  # of a rate or a time that is written with three digits
 _ROSE_MS, _ROSE = 2.0, 0.05  # an RTT that rose by less may have had no queue
 _FLOW_QUEUE_MS, _FLOW_QUEUE = 4.0, 3.0  # RTTs of TCP that rose by more, and this many times more than pings
 _PORT = re.compile(r"^\[.*\]:\d+$|^[^:]*:[^:]*$")
-FLOW_QUEUES = ("fq_codel", "fq_pie", "cake")
 
 
 def complete(found: Measured) -> dict[str, Fact]:
