@@ -161,7 +161,7 @@ def test_an_imported_run_lies_beside_its_simulation(tmp_path: Path, command: Com
     assert command("import", str(file), "--run", "-o", "both.duckdb").returncode == 0
     both = Results(tmp_path / "both.duckdb").engine("all")
     picture = plotting.plot(both)
-    assert (picture.why or "").startswith("kind series: one run by import-3 and by ")
+    assert (picture.why or "").startswith("kind series: one run by import-4 and by ")
     assert all(len(row) == 2 for row in picture.grid)
     for key, axes in picture.panels.items():  # where the file has nothing to draw, that is said; where it has, not
         said = [text.get_text() for text in axes.texts]
@@ -171,7 +171,7 @@ def test_an_imported_run_lies_beside_its_simulation(tmp_path: Path, command: Com
     for options in others(picture):
         assert plotting.plot(both, **options).panels
     # a tool that was not at the queue knows no packets: nothing of them is offered
-    alone = plotting.plot(both.where("engine_version=import-3"))
+    alone = plotting.plot(both.where("engine_version=import-4"))
     assert (alone.why or "").startswith("kind series: one run") and not others(alone)
 
 

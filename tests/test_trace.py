@@ -397,7 +397,7 @@ def test_packets_of_a_stored_run() -> None:
 @pytest.mark.parametrize(
     ("version", "said"),
     [
-        ("import-3", "packets: the run was imported: another tool measured it; use a run of sim"),
+        ("import-4", "packets: the run was imported: another tool measured it; use a run of sim"),
         (
             "linux-6.12+x.y",
             "packets: the run is of engine linux-6.12+x.y, which is not repeated here; use a run of sim",

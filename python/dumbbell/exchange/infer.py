@@ -181,6 +181,8 @@ def _windows(found: Measured, way: str) -> tuple[Floats, float, float]:
 def _bound_rate(found: Measured, way: str, said: Fact | None) -> Fact:
     """Return the rate of a link: what the file says if that is possible, else what passed the link at its best."""
     least = least_mbit(found, way)
+    if said is not None and found.exact:
+        return said
     if said is not None:
         least = least_mbit(found, way, estimates=False)
         counted = _BUFFERED if any(flow.is_given for flow in found.flows if flow.direction == way) else _COUNTED

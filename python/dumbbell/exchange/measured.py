@@ -9,17 +9,21 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from dumbbell.errors import Unfit
+
 Floats = npt.NDArray[np.float64]
 Kind = Literal["flows", "udp", "ping"]
 SAME_S = 2e-6  # times of the calendar, s since 1970, are known to a quarter of a microsecond
 MOST_POINTS = 1_000_000  # of a series: a clock that is wrong would make one without end
 FRAME_BYTES, PAYLOAD_BYTES = 1514, 1448  # of a full segment with timestamps: Ethernet without FCS, and of it payload
+LONGEST_S = 86_400.0  # of a run: experiment.duration is at most a day
 SAMPLE_S = 0.2  # between samples of window and smoothed RTT, as engines take them
 PERCENTILES = {"rtt_p50_ms": 50.0, "rtt_p95_ms": 95.0, "rtt_p99_ms": 99.0}
 
@@ -158,6 +162,12 @@ class Measured:
     notes: list[str] = field(default_factory=list)
     exact: dict[str, Any] | None = None
     """Of a file that dumbbell wrote: the run's configuration and its rows, as they were."""
+
+
+def check_length(path: Path, duration_s: float) -> None:
+    """Raise InputError for a measurement that lasts longer than any run: some of its times are of another clock."""
+    if duration_s > LONGEST_S:
+        raise Unfit(str(path), "", f"its times span {duration_s:.6g} s", f"a measurement of {LONGEST_S:.0f} s or less")
 
 
 def spaced(duration_s: float, step_s: float) -> float:

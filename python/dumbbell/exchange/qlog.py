@@ -42,6 +42,7 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
         heaviest = {id(one) for one in sorted(kept, key=lambda one: -one.weight)[:_MOST_CONNECTIONS]}
         kept = [one for one in kept if id(one) in heaviest]
     length = max((one.end for one in kept), default=0.0)
+    measured.check_length(path, length)
     step = measured.spaced(length, interval_s or _STEPS_S[length > _LONG_S])
     points = measured.grid(max(length, step), step)
     flows = [flow for one in kept if (flow := one.flow(points, step)) is not None]

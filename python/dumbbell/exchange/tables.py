@@ -13,7 +13,7 @@ import polars as pl
 from dumbbell.exchange.measured import SAME_S, Flow, Measured, of_samples
 from dumbbell.results.columns import BINS, COLUMNS, LEAST_BIN, TABLES
 
-VERSION = "import-3"
+VERSION = "import-4"
 """The engine of imported runs; it counts up when the same file gives other tables."""
 # columns that are not real numbers
 _WHOLE = {

@@ -38,6 +38,7 @@ class _Capture:
         self.path, self.packets = path, found
         self.start_ns, end_ns = int(found.time_ns[0]), int(found.time_ns[-1])
         self.length_s = max((end_ns - self.start_ns) / 1e9, 1e-3)
+        measured.check_length(path, self.length_s)
         self.step = measured.spaced(self.length_s, interval_s or _STEPS_S[self.length_s > _LONG_S])
         self.points = measured.grid(max(self.length_s, self.step), min(self.step, max(self.length_s, self.step)))
         self.widths_s = np.diff(self.points, prepend=0.0)  # the last interval lasts until the capture ends
