@@ -34,7 +34,7 @@ _ACK_SHARE = 66 / (2 * PAYLOAD_BYTES)  # an ACK of 66 bytes for two segments, RF
 _COUNTED = 0.02  # of a rate: shapers count frames with or without 14 bytes of Ethernet
 _BUFFERED = 0.1  # of what was given to sockets: it may be in their buffers at the end
 _ROUNDED = 0.005  # of a rate or a time that is written with three digits
-_ROSE_MS, _ROSE = 2.0, 0.05  # an RTT that rose by less may have had no queue
+_ROSE_MS = 2.0  # a delay that rose by less may have had no queue
 _FLOW_QUEUE_MS, _FLOW_QUEUE = 4.0, 3.0  # RTTs of TCP that rose by more, and this many times more than pings
 _PORT = re.compile(r"^\[.*\]:\d+$|^[^:]*:[^:]*$")
 
@@ -208,6 +208,7 @@ def _bound_rate(found: Measured, way: str, said: Fact | None) -> Fact:
         how = f"the median of what was given to the sockets over {_length(window_s)}, as frames with ACKs"
     if best < least:
         how = "the mean of what arrived, as frames with ACKs"
+    most = max(most, found.trains_mbit.get(way, 0.0))
     error = _error(windows, window_s, value, 0.0 if is_given else most)
     if not _was_full(found, way):
         return assumed(text, f"{how} ({error}); nothing shows that they filled the link, which may be faster")
@@ -228,17 +229,21 @@ def _length(window_s: float) -> str:
 
 
 def _was_full(found: Measured, way: str) -> bool:
-    """Whether something shows that a link was full: an RTT that rose, losses, marks."""
+    """Whether something shows that a link was full most of the time: a delay whose median rose, or UDP that was lost.
+
+    Losses and marks of TCP show that a queue was full at times, and no more.
+    """
     for flow in found.flows:
         if flow.direction != way and flow.kind != "ping":
             continue
-        if any(flow.figures.get(name, 0) > 0 for name in ("retransmissions", "ce_received", "ecn_reductions")):
-            return True
         if flow.kind == "udp" and flow.lost > 0:
             return True
-        if (rise := _rise(flow)) is not None and rise > _ROSE_MS and rise > _ROSE * flow.rtt_min_ms:
+        rise = flow.queue_median_ms
+        if rise is None:
+            rise = _rise(flow, ("rtt_p50_ms", "rtt_mean_ms"))
+        if rise is not None and rise > _ROSE_MS:
             return True
-    return any(one["drops"].sum() > 0 for one in _queues(found) if "drops" in one.columns)
+    return False
 
 
 def _why_unknown(found: Measured, way: str) -> str:
@@ -254,12 +259,12 @@ def _why_unknown(found: Measured, way: str) -> str:
 # queues
 
 
-def _rise(flow: Flow) -> float | None:
-    """Return by how much the RTT of a flow rose, ms."""
+def _rise(flow: Flow, columns: tuple[str, ...] = ("rtt_p99_ms", "rtt_max_ms")) -> float | None:
+    """Return by how much the RTT of a flow rose, ms, as the first of some figures that is known says it."""
     low = flow.rtt_min_ms
     if flow.base_rtt is not None and flow.base_rtt.known:
         low = min(low, milliseconds_of(flow.base_rtt)) if math.isfinite(low) else milliseconds_of(flow.base_rtt)
-    high = flow.figures.get("rtt_p99_ms", flow.figures.get("rtt_max_ms"))
+    high = next((flow.figures[name] for name in columns if name in flow.figures), None)
     return None if high is None or not math.isfinite(low) else max(0.0, float(high) - low)
 
 
@@ -280,14 +285,14 @@ def queue(found: Measured, way: str, speed: float) -> Fact:
         longest = max(own, key=lambda flow: flow.queue_ms or 0.0)
         limit = longest.queue_packets or _limit(longest.queue_ms or 0.0, speed)
         limit = min(max(limit, _LEAST_LIMIT), _MOST_LIMIT)
-        why = f"one-way delays of this way rose by {longest.queue_ms:.3g} ms, with so many packets ahead"
+        why = f"one-way delays rose by {longest.queue_ms:.3g} ms, with so many packets ahead, dropped ones too"
         return assumed(_fifo(limit), f"the file does not say; {why}")
     rises = tcp if not both else [r for f in senders if f.direction == way and (r := _rise(f)) is not None]
     rises = rises or pings
     if not rises or max(rises) <= 0:
         return assumed('"pfifo"', "the file does not say which queue it was")
     rise = max(rises)
-    if rise < _ROSE_MS and not _was_full(found, way):
+    if rise < _ROSE_MS:
         return assumed('"pfifo"', "the file does not say which queue it was, and nothing shows that it filled")
     if both:
         share = f"RTTs rose by {rise:.3g} ms in the queues of both ways together, half of it in each"

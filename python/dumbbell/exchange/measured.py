@@ -108,6 +108,8 @@ class Flow:
     """Of UDP: packets that did not arrive."""
     queue_ms: float | None = None
     """Of data: by how much their one-way delay rose at most; None if only round trips are known."""
+    queue_median_ms: float | None = None
+    """The median of what their one-way delay rose by; None if only round trips are known."""
     queue_packets: int | None = None
     """How many packets of all flows were ahead of data that waited longest; None if that is not known."""
     echo: Fact | None = None
@@ -158,6 +160,8 @@ class Measured:
     queue: pl.DataFrame | None = None
     hops: dict[str, pl.DataFrame] = field(default_factory=dict)
     runs: dict[str, float | int] = field(default_factory=dict)
+    trains_mbit: dict[str, float] = field(default_factory=dict)
+    """Of each direction the fastest trains of frames, behind the link: it may be as fast as that."""
     source: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     exact: dict[str, Any] | None = None
