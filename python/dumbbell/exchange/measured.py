@@ -22,10 +22,18 @@ Floats = npt.NDArray[np.float64]
 Kind = Literal["flows", "udp", "ping"]
 SAME_S = 2e-6  # times of the calendar, s since 1970, are known to a quarter of a microsecond
 MOST_POINTS = 1_000_000  # of a series: a clock that is wrong would make one without end
+_LEAST_SEGMENT, _MOST_SEGMENT = 48, 65_535  # of TCP: TCP_MIN_SND_MSS of Linux, and what 16 bits say
+_LONGER_V6 = 20  # bytes of a header of IPv6 more than of IPv4
 FRAME_BYTES, PAYLOAD_BYTES = 1514, 1448  # of a full segment with timestamps: Ethernet without FCS, and of it payload
 LONGEST_S = 86_400.0  # of a run: experiment.duration is at most a day
 SAMPLE_S = 0.2  # between samples of window and smoothed RTT, as engines take them
 PERCENTILES = {"rtt_p50_ms": 50.0, "rtt_p95_ms": 95.0, "rtt_p99_ms": 99.0}
+
+
+def tcp_frames(segment: float, *, is_v6: bool) -> float:
+    """Return bytes of frames for each byte of payload in full segments of TCP with timestamps, 12 bytes of options."""
+    headers = FRAME_BYTES - PAYLOAD_BYTES + (_LONGER_V6 if is_v6 else 0)
+    return (segment + headers) / segment if _LEAST_SEGMENT <= segment <= _MOST_SEGMENT else FRAME_BYTES / PAYLOAD_BYTES
 
 
 class Origin(Enum):
