@@ -190,6 +190,17 @@ def test_a_short_capture_has_the_rate_of_its_link(at: str, tmp_path: Path, comma
         assert units.parse("rate", found.text.strip('"')) == pytest.approx(20e6, rel=0.025), (start, end)
 
 
+def test_a_link_that_was_seldom_full_is_no_derived_one(tmp_path: Path, command: Command) -> None:
+    """Losses alone do not show it: a flow of Reno with too short a buffer leaves its link idle."""
+    short = ONE.replace("limit = 150", "limit = 10").replace("30ms", "200ms").replace("cubic", "reno")
+    one = made(tmp_path, "x.pcap", traced(tmp_path, command, short, ("0", "receiver")))
+    assert one.measured.flows[0].figures["retransmissions"] > 0
+    fact = dict(one.facts)["bottleneck.rate"]
+    assert fact.origin is Origin.ASSUMED and "may be faster" in fact.source
+    full = made(tmp_path, "y.pcap", traced(tmp_path, command, ONE, ("0", "receiver")))
+    assert dict(full.facts)["bottleneck.rate"].origin is Origin.DERIVED
+
+
 def test_a_capture_of_one_segment_has_no_rate(tmp_path: Path) -> None:
     packet = captures.tcp(0.0, 1448)
     one = made(tmp_path, "x.pcap", pcap([packet]))

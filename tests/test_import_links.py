@@ -5,8 +5,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from captures import Frame, ethernet, ip, pcap
+from conftest import examples
 from dumbbell.errors import InputError
 from dumbbell.exchange import formats
 from dumbbell.exchange.measured import Flow
@@ -150,6 +153,18 @@ def test_what_is_no_ip_is_named(tmp_path: Path) -> None:
         assert words in str(error.value) and len(str(error.value).splitlines()) == 1
     found = read(tmp_path, pcap(sorted([*plain, *esp], key=lambda one: one.time)))
     assert any(note.startswith(f"left out: {len(esp)} packets of ESP") for note in found.notes)
+
+
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(name=st.sampled_from(sorted(FORMS)), place=st.integers(0, 5000), junk=st.binary(min_size=1, max_size=40))
+def test_damaged_headers_are_read_or_told(name: str, place: int, junk: bytes, tmp_path: Path) -> None:
+    link, form = FORMS[name]
+    whole = pcap(wrapped(bulk(rounds=3), form), link=link)
+    at = 24 + place % (len(whole) - 24)
+    try:
+        read(tmp_path, whole[:at] + junk + whole[at + len(junk) :])
+    except InputError as error:
+        assert len(str(error).splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", FORMS)

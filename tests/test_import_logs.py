@@ -172,6 +172,26 @@ def test_udp_without_an_answer_does_not_know_what_arrived(tmp_path: Path) -> Non
     assert "goodput_mbit" in proposed(tmp_path, udp(lost=0, jitter=0, remote=1.5)).measured.flows[0].figures
 
 
+def test_frames_have_the_headers_of_what_was_sent(tmp_path: Path) -> None:
+    """A link carries frames: payload and headers, 20 bytes more of IPv6, 42 around a packet of QUIC."""
+
+    def factor(name: str, text: str) -> float:
+        return read(tmp_path, text, name).flows[0].frames_per_payload
+
+    said = json.loads(iperf3(10, 10))
+    said["start"]["tcp_mss_default"] = 1428
+    said["start"]["connected"] = [{"socket": 5, "local_host": "fd00::1", "remote_host": "fd00::2"}]
+    assert factor("x.json", json.dumps(said)) == pytest.approx(1514 / 1428)
+    said = json.loads(udp()) | {}
+    said["start"]["connected"] = [{"socket": 5, "local_host": "fd00::1", "remote_host": "fd00::2"}]
+    assert factor("y.json", json.dumps(said)) == pytest.approx((1250 + 62) / 1250)
+    assert factor("x.txt", rounds("1700000000", "1700000001")) == pytest.approx(1514 / 1448)
+    v6 = rounds("1700000000", "1700000001").replace("mss:1448", "mss:1428")
+    v6 = v6.replace("10.0.0.1:", "[fd00::1]:").replace("10.0.0.2:", "[fd00::2]:")
+    assert factor("z.txt", v6) == pytest.approx(1514 / 1428)
+    assert factor("x.sqlog", qlog()) == pytest.approx(1342 / 1250)
+
+
 def test_tcp_without_an_answer_has_what_was_given_to_the_socket(tmp_path: Path) -> None:
     said = json.loads(iperf3(10, 10, 10))
     del said["end"]

@@ -63,7 +63,8 @@ def import_(
         raise Conflict("import", "", f"--as and {given}", "one of them")
     _check_output(output)
     own_name = name is None and propose is None and not simulate
-    found = _all_read(files, experiment, settings, name, _seconds(interval), own_name=own_name)
+    names = _names([Path(file) for file in dict.fromkeys(files)], output, propose)
+    found = _all_read(names, experiment, settings, name, _seconds(interval), own_name=own_name)
     drafts = _drafts(found, propose, simulate=simulate)
     for path in drafts:
         if path.exists() and not _is_ours(path):
@@ -82,7 +83,19 @@ def import_(
         from dumbbell.experiment.file import load
 
         carry_out([load(str(path)) for path in drafts], output)
+        _print_fits(found, output)
         print(f"what differs: dumbbell diff {output} --by engine_version", file=sys.stderr)
+
+
+def _print_fits(found: list[Imported], output: str) -> None:
+    """Print what was measured beside what was simulated, for each file."""
+    from dumbbell.exchange import fit
+    from dumbbell.results.results import Results
+
+    results = Results(Path(output), engine="all")
+    for one in found:
+        if text := fit.beside(one, results):
+            print(f"\n{text}\n", file=sys.stderr)
 
 
 def _seconds(interval: str | None) -> float | None:
@@ -109,8 +122,28 @@ def _check_output(output: str) -> None:
         raise Unwritable(output, "", f"no folder {path.parent}", "a file in a folder that exists")
 
 
+def _names(paths: list[Path], output: str, propose: str | None) -> dict[Path, str]:
+    """Return what each file is called: without its ending, unless another file is called so.
+
+    Others are those of this command, those that the results have, and those of the proposals that are there.
+    """
+    from dumbbell.exchange import keep, setup
+
+    plain = [stem(path) for path in paths]
+    there = keep.other_files(output)
+    folder = Path(propose or ".")
+    found = {}
+    for path, own in zip(paths, plain, strict=True):
+        others = there.get(own, set()) - {path.name}
+        draft = folder / f"{own}.toml"
+        if folder.suffix != ".toml" and draft.exists() and _is_ours(draft):
+            others |= {setup.file_of(draft.read_text(encoding="utf-8"))} - {path.name, ""}
+        found[path] = own if plain.count(own) == 1 and not others else one_line(path.name)
+    return found
+
+
 def _all_read(
-    files: list[str],
+    files: dict[Path, str],
     experiment: str | None,
     settings: list[str] | None,
     name: str | None,
@@ -133,10 +166,7 @@ def _all_read(
             raise Unfit(experiment, "matrix", cells, allowed)
         chosen = whole.cell(0)
     found, wrong = [], []
-    paths = [Path(file) for file in dict.fromkeys(files)]
-    names = [stem(path) for path in paths]
-    for path, plain in zip(paths, names, strict=True):
-        own = plain if names.count(plain) == 1 else one_line(path.name)
+    for path, own in files.items():
         try:
             read = formats.read(path, interval_s)
             if chosen is None:

@@ -32,11 +32,11 @@ _RECEIVED, _GIVEN = 95.0, 50.0  # percentiles of windows: what is given to a soc
 _LEAST_RATE, _LEAST_LIMIT, _MOST_LIMIT = 8_000, 10, 1_000_000
 _ACK_SHARE = 66 / (2 * PAYLOAD_BYTES)  # an ACK of 66 bytes for two segments, RFC 5681, section 4.2
 _COUNTED = 0.02  # of a rate: shapers count frames with or without 14 bytes of Ethernet
+_BUFFERED = 0.1  # of what was given to sockets: it may be in their buffers at the end
 _ROUNDED = 0.005  # of a rate or a time that is written with three digits
-_ROSE_MS, _ROSE = 2.0, 0.05  # an RTT that rose by less may have had no queue
+_ROSE_MS = 2.0  # a delay that rose by less may have had no queue
 _FLOW_QUEUE_MS, _FLOW_QUEUE = 4.0, 3.0  # RTTs of TCP that rose by more, and this many times more than pings
 _PORT = re.compile(r"^\[.*\]:\d+$|^[^:]*:[^:]*$")
-FLOW_QUEUES = ("fq_codel", "fq_pie", "cake")
 
 
 def complete(found: Measured) -> dict[str, Fact]:
@@ -74,9 +74,9 @@ def _shortest(found: Measured) -> list[Flow | None]:
 
 
 def _hosts(flow: Flow) -> frozenset[str] | None:
-    """Return the addresses of both ends without ports."""
+    """Return the addresses of both ends without ports, or what stands for them."""
     if flow.ends is None:
-        return None
+        return frozenset([flow.path]) if flow.path else None
     # an address of IPv6 stands in brackets where a port follows it
     return frozenset(one.rpartition(":")[0].strip("[]") if _PORT.search(one) else one for one in flow.ends)
 
@@ -107,7 +107,7 @@ def _bound_rtts(found: Measured) -> None:
 
 def base_rtt(shortest_ms: float, how: str) -> Fact:
     """Return a base RTT that is the shortest one measured."""
-    return derived(milliseconds(shortest_ms), how, "the path's is not longer; a queue that never emptied is in it")
+    return derived(milliseconds(shortest_ms), how, "the path's is this or shorter")
 
 
 # rates
@@ -165,7 +165,9 @@ def _windows(found: Measured, way: str) -> tuple[Floats, float, float]:
 
     The most is that of the busiest interval of the file.
     """
-    rows = [one for flow in found.flows if (one := _series(flow, way)).height]
+    # what was put on the net of UDP may have been lost
+    flows = [flow for flow in found.flows if flow.kind != "udp" or flow.is_received]
+    rows = [one for flow in flows if (one := _series(flow, way)).height]
     if not rows:
         return np.zeros(0), 0.0, 0.0
     whole = pl.concat(rows).drop_nulls().group_by("time_s").agg(pl.col("mbit").sum()).sort("time_s")
@@ -179,9 +181,12 @@ def _windows(found: Measured, way: str) -> tuple[Floats, float, float]:
 def _bound_rate(found: Measured, way: str, said: Fact | None) -> Fact:
     """Return the rate of a link: what the file says if that is possible, else what passed the link at its best."""
     least = least_mbit(found, way)
+    if said is not None and found.exact:
+        return said
     if said is not None:
         least = least_mbit(found, way, estimates=False)
-        if rate_of(said) * (1 + _COUNTED) >= least * 1e6:
+        counted = _BUFFERED if any(flow.is_given for flow in found.flows if flow.direction == way) else _COUNTED
+        if rate_of(said) * (1 + counted) >= least * 1e6:
             return said
         found.notes.append(
             f"a rate of {said.text} ({said.source}) is not possible: {least:.3g} Mbit/s passed on average, as frames"
@@ -203,10 +208,12 @@ def _bound_rate(found: Measured, way: str, said: Fact | None) -> Fact:
         how = f"the median of what was given to the sockets over {_length(window_s)}, as frames with ACKs"
     if best < least:
         how = "the mean of what arrived, as frames with ACKs"
+    most = max(most, found.trains_mbit.get(way, 0.0))
     error = _error(windows, window_s, value, 0.0 if is_given else most)
     if not _was_full(found, way):
         return assumed(text, f"{how} ({error}); nothing shows that they filled the link, which may be faster")
-    return derived(text, how, f"{error}, and not below the mean of {rate(least * 1e6)}")
+    mean = f", and not below the mean of {rate(least * 1e6)}" if least > 0 else ""
+    return derived(text, how, f"{error}{mean}")
 
 
 def _error(windows: Floats, window_s: float, value: float, most: float) -> str:
@@ -222,17 +229,21 @@ def _length(window_s: float) -> str:
 
 
 def _was_full(found: Measured, way: str) -> bool:
-    """Whether something shows that a link was full: an RTT that rose, losses, marks."""
+    """Whether something shows that a link was full most of the time: a delay whose median rose, or UDP that was lost.
+
+    Losses and marks of TCP show that a queue was full at times, and no more.
+    """
     for flow in found.flows:
         if flow.direction != way and flow.kind != "ping":
             continue
-        if any(flow.figures.get(name, 0) > 0 for name in ("retransmissions", "ce_received", "ecn_reductions")):
-            return True
         if flow.kind == "udp" and flow.lost > 0:
             return True
-        if (rise := _rise(flow)) is not None and rise > _ROSE_MS and rise > _ROSE * flow.rtt_min_ms:
+        rise = flow.queue_median_ms
+        if rise is None:
+            rise = _rise(flow, ("rtt_p50_ms", "rtt_mean_ms"))
+        if rise is not None and rise > _ROSE_MS:
             return True
-    return any(one["drops"].sum() > 0 for one in _queues(found) if "drops" in one.columns)
+    return False
 
 
 def _why_unknown(found: Measured, way: str) -> str:
@@ -248,12 +259,12 @@ def _why_unknown(found: Measured, way: str) -> str:
 # queues
 
 
-def _rise(flow: Flow) -> float | None:
-    """Return by how much the RTT of a flow rose, ms."""
+def _rise(flow: Flow, columns: tuple[str, ...] = ("rtt_p99_ms", "rtt_max_ms")) -> float | None:
+    """Return by how much the RTT of a flow rose, ms, as the first of some figures that is known says it."""
     low = flow.rtt_min_ms
     if flow.base_rtt is not None and flow.base_rtt.known:
         low = min(low, milliseconds_of(flow.base_rtt)) if math.isfinite(low) else milliseconds_of(flow.base_rtt)
-    high = flow.figures.get("rtt_p99_ms", flow.figures.get("rtt_max_ms"))
+    high = next((flow.figures[name] for name in columns if name in flow.figures), None)
     return None if high is None or not math.isfinite(low) else max(0.0, float(high) - low)
 
 
@@ -274,14 +285,14 @@ def queue(found: Measured, way: str, speed: float) -> Fact:
         longest = max(own, key=lambda flow: flow.queue_ms or 0.0)
         limit = longest.queue_packets or _limit(longest.queue_ms or 0.0, speed)
         limit = min(max(limit, _LEAST_LIMIT), _MOST_LIMIT)
-        why = f"one-way delays of this way rose by {longest.queue_ms:.3g} ms, with so many packets ahead"
+        why = f"one-way delays rose by {longest.queue_ms:.3g} ms, with so many packets ahead, dropped ones too"
         return assumed(_fifo(limit), f"the file does not say; {why}")
     rises = tcp if not both else [r for f in senders if f.direction == way and (r := _rise(f)) is not None]
     rises = rises or pings
     if not rises or max(rises) <= 0:
         return assumed('"pfifo"', "the file does not say which queue it was")
     rise = max(rises)
-    if rise < _ROSE_MS and not _was_full(found, way):
+    if rise < _ROSE_MS:
         return assumed('"pfifo"', "the file does not say which queue it was, and nothing shows that it filled")
     if both:
         share = f"RTTs rose by {rise:.3g} ms in the queues of both ways together, half of it in each"

@@ -19,6 +19,7 @@ from dumbbell.exchange.measured import Fact, Flow, Measured, assumed, derived
 ALLOWED = "what iperf3 --json writes"
 _ALIGNED = 0.1  # of an interval
 _HEADERS = 52  # IPv4, TCP and timestamps: what an MTU has more than a segment
+_LONGER_V6 = 20  # bytes of a header of IPv6 more than of IPv4
 _FRAMED = 42  # Ethernet, IPv4 and UDP: what a frame has more than a block
 _MOST_STREAMS = 200  # that are listed; iperf3 has 128 at most (MAX_STREAMS of iperf_api.h)
 
@@ -171,15 +172,17 @@ class _File:
         if not is_udp and (math.isfinite(said) or np.isfinite(again).any()):
             figures["retransmissions"] = round(float(said if math.isfinite(said) else np.nansum(again)))
         rate = size = None
-        lost, factor = 0, measured.FRAME_BYTES / measured.PAYLOAD_BYTES
+        is_v6 = ":" in str(self.connected.get(key[0], {}).get("remote_host", ""))
+        lost, factor = 0, measured.tcp_frames(self._segment(rows), is_v6=is_v6)
         if is_udp:
             udp = self._of_udp(key, rows, sent, end - start)
             figures |= udp.figures
             is_received, lost = udp.is_received, udp.lost
             block = _number(self.test.get("blksize"))
             if block > 0:
-                factor = (block + _FRAMED) / block
-                size = Fact(f"{round(block) + _FRAMED}B", "the block size, with headers")
+                framed = _FRAMED + (_LONGER_V6 if is_v6 else 0)
+                factor = (block + framed) / block
+                size = Fact(f"{round(block) + framed}B", "the block size, with headers")
             rate = self._rate_of_udp(factor, udp.sent_mbit)
         up = key[1]
         cc = None

@@ -163,6 +163,20 @@ def keep(output: str | Path, imported: Sequence[Imported]) -> list[str]:
     return keys
 
 
+def other_files(output: str | Path) -> dict[str, set[str]]:
+    """Return the names of the files that results have imported, by experiment."""
+    if not Path(output).exists():
+        return {}
+    with Store.open(output) as store:
+        if "imported" not in store.columns("runs"):
+            return {}
+        query = f"SELECT experiment, imported FROM runs WHERE engine_version = '{tables.VERSION}'"
+        found: dict[str, set[str]] = {}
+        for experiment, source in store.read(query).iter_rows():
+            found.setdefault(experiment, set()).add(str(json.loads(source or "{}").get("file", "")))
+        return found
+
+
 def _taken(store: Store) -> dict[tuple[str, str], dict[int, str]]:
     """Return the imported runs of a file: by experiment and cell, their seeds with the digests of their files."""
     taken: dict[tuple[str, str], dict[int, str]] = {}

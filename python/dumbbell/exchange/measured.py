@@ -9,19 +9,31 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from dumbbell.errors import Unfit
+
 Floats = npt.NDArray[np.float64]
 Kind = Literal["flows", "udp", "ping"]
 SAME_S = 2e-6  # times of the calendar, s since 1970, are known to a quarter of a microsecond
 MOST_POINTS = 1_000_000  # of a series: a clock that is wrong would make one without end
+_LEAST_SEGMENT, _MOST_SEGMENT = 48, 65_535  # of TCP: TCP_MIN_SND_MSS of Linux, and what 16 bits say
+_LONGER_V6 = 20  # bytes of a header of IPv6 more than of IPv4
 FRAME_BYTES, PAYLOAD_BYTES = 1514, 1448  # of a full segment with timestamps: Ethernet without FCS, and of it payload
+LONGEST_S = 86_400.0  # of a run: experiment.duration is at most a day
 SAMPLE_S = 0.2  # between samples of window and smoothed RTT, as engines take them
 PERCENTILES = {"rtt_p50_ms": 50.0, "rtt_p95_ms": 95.0, "rtt_p99_ms": 99.0}
+
+
+def tcp_frames(segment: float, *, is_v6: bool) -> float:
+    """Return bytes of frames for each byte of payload in full segments of TCP with timestamps, 12 bytes of options."""
+    headers = FRAME_BYTES - PAYLOAD_BYTES + (_LONGER_V6 if is_v6 else 0)
+    return (segment + headers) / segment if _LEAST_SEGMENT <= segment <= _MOST_SEGMENT else FRAME_BYTES / PAYLOAD_BYTES
 
 
 class Origin(Enum):
@@ -104,6 +116,8 @@ class Flow:
     """Of UDP: packets that did not arrive."""
     queue_ms: float | None = None
     """Of data: by how much their one-way delay rose at most; None if only round trips are known."""
+    queue_median_ms: float | None = None
+    """The median of what their one-way delay rose by; None if only round trips are known."""
     queue_packets: int | None = None
     """How many packets of all flows were ahead of data that waited longest; None if that is not known."""
     echo: Fact | None = None
@@ -118,6 +132,8 @@ class Flow:
     """Of TCP: whether it has ECN, if most flows of the file are otherwise."""
     ends: tuple[str, str] | None = None
     """Address and port of sender and receiver."""
+    path: str = ""
+    """What flows have in common that take one path, where their addresses are not known."""
     is_over: bool = False
     """Whether the flow came to its end within the measurement."""
 
@@ -152,10 +168,18 @@ class Measured:
     queue: pl.DataFrame | None = None
     hops: dict[str, pl.DataFrame] = field(default_factory=dict)
     runs: dict[str, float | int] = field(default_factory=dict)
+    trains_mbit: dict[str, float] = field(default_factory=dict)
+    """Of each direction the fastest trains of frames, behind the link: it may be as fast as that."""
     source: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     exact: dict[str, Any] | None = None
     """Of a file that dumbbell wrote: the run's configuration and its rows, as they were."""
+
+
+def check_length(path: Path, duration_s: float) -> None:
+    """Raise InputError for a measurement that lasts longer than any run: some of its times are of another clock."""
+    if duration_s > LONGEST_S:
+        raise Unfit(str(path), "", f"its times span {duration_s:.6g} s", f"a measurement of {LONGEST_S:.0f} s or less")
 
 
 def spaced(duration_s: float, step_s: float) -> float:

@@ -28,6 +28,7 @@ _NO_DATA_BYTES = 80  # packets of TCP without payload: handshake and ACKs
 _INITIAL_RTT_S = 0.333
 _SPACES = {"initial": "initial", "handshake": "handshake"}
 _LEAST_SHARE = 0.001
+_FRAMED = 42  # Ethernet, IPv4 and UDP: what a frame has more than a packet of QUIC
 _MOST_CONNECTIONS = 100  # that are listed
 _BUCKET = 64  # numbers of packets: small enough to look through, large enough for few buckets
 
@@ -42,6 +43,7 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
         heaviest = {id(one) for one in sorted(kept, key=lambda one: -one.weight)[:_MOST_CONNECTIONS]}
         kept = [one for one in kept if id(one) in heaviest]
     length = max((one.end for one in kept), default=0.0)
+    measured.check_length(path, length)
     step = measured.spaced(length, interval_s or _STEPS_S[length > _LONG_S])
     points = measured.grid(max(length, step), step)
     flows = [flow for one in kept if (flow := one.flow(points, step)) is not None]
@@ -112,6 +114,8 @@ class _Connection:
         self.samples: list[tuple[float, float]] = []
         self.sent: Counter[str] = Counter()
         self.lost: list[float] = []
+        self.frames, self.payload = 0.0, 0.0
+        """Bytes of packets with streams in them, as frames, and of these streams."""
         self.sizes: Counter[int] = Counter()
         self._out: defaultdict[str, _Outstanding] = defaultdict(_Outstanding)
         first = next((one.data["smoothed_rtt"] for one in file.events if "smoothed_rtt" in one.data), None)
@@ -145,6 +149,7 @@ class _Connection:
         space, number, size = _packet(event.data)
         payload = _payload(event.data, size)
         if payload > 0:
+            self._count(size, payload)
             self.sent[space] += 1
             if space == "data":
                 self.sizes[round(_of(event.data.get("raw"), "payload_length") or size)] += 1
@@ -152,8 +157,9 @@ class _Connection:
             self._out[space].add(number, event.time, payload)
 
     def _take_received(self, event: qlog_file.Event) -> None:
-        space, _, _ = _packet(event.data)
+        space, _, size = _packet(event.data)
         if (payload := _payload(event.data, 0.0)) > 0:
+            self._count(size, payload)
             self.came.append((event.time, payload))
         for low, high in _acked(event.data):
             if not (found := self._out[space].take(low, high)):
@@ -163,6 +169,11 @@ class _Connection:
             self.got.append((event.time, sum(payload for *_, payload in found)))
             if took > 0 and largest == high:
                 self.samples.append((event.time, took))
+
+    def _count(self, size: float, payload: float) -> None:
+        """Add a packet with streams to what is known of its frames."""
+        if size >= payload:
+            self.frames, self.payload = self.frames + size + _FRAMED, self.payload + payload
 
     def _take_lost(self, event: qlog_file.Event) -> None:
         space, number, _ = _packet(event.data)
@@ -229,6 +240,8 @@ class _Connection:
             series=series,
             rtts_ms=rtts if len(rtts) else None,
         )
+        if self.payload > 0:
+            flow.frames_per_payload = self.frames / self.payload
         if math.isfinite(flow.rtt_min_ms) and flow.rtt_min_ms > 0:
             flow.base_rtt = infer.base_rtt(flow.rtt_min_ms, "its smallest RTT")
         return flow

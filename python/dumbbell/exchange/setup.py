@@ -413,6 +413,12 @@ def signed(text: str) -> str:
     return f"{text}\n{_SIGNED} {hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}\n"
 
 
+def file_of(text: str) -> str:
+    """Return the name of the file of which a text is the proposal; empty if it is none."""
+    match = re.match(r"# The set-up of (.*) \(format ", text)
+    return match[1] if match else ""
+
+
 def is_untouched(text: str) -> bool:
     """Whether nobody changed a proposed file."""
     return signed(text.rpartition(f"\n{_SIGNED}")[0]) == text

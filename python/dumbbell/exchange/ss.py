@@ -289,10 +289,17 @@ def _flow(ends: tuple[str, str], one: _Connection) -> Flow | None:
         figures=figures,
         series=pl.DataFrame({"time_s": times, **columns}),
         ends=ends,
+        frames_per_payload=measured.tcp_frames(_median(of("mss")), is_v6=ends[1].startswith("[")),
     )
     if (low := flow.rtt_min_ms) and math.isfinite(low):
         flow.base_rtt = infer.base_rtt(low, "minrtt" if "rtt_min_ms" in figures else "its smallest smoothed RTT")
     return flow
+
+
+def _median(values: measured.Floats) -> float:
+    """Return the median of what is known; 0 if nothing is."""
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else 0.0
 
 
 def _worth(flows: list[Flow]) -> list[Flow]:

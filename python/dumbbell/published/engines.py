@@ -89,7 +89,7 @@ class Compared:
 
 _QUERY = """
     SELECT r.cell, r.engine_version, r.given, any_value(r.matrix) AS matrix, any_value(r.config) AS config,
-        count(*) AS seeds,
+        any_value(r.experiment) AS experiment, count(*) AS seeds,
         avg(r.goodput_total_mbit) AS goodput_mbit, avg(f.rtt_mean_ms) AS rtt_mean_ms,
         avg(r.sojourn_mean_ms) AS sojourn_mean_ms, min(r.place) AS place, list(f.shares) AS shares
     FROM (SELECT *{given}, rowid AS place FROM runs) r LEFT JOIN (
@@ -172,12 +172,14 @@ def compare(
     seconds: dict[str, list[dict[str, Any]]] = {}
     for row in frames[1].iter_rows(named=True):
         seconds.setdefault(row["cell"], []).append(row)
+    experiments = frames[0]["experiment"].n_unique()
     for row in _ordered(frames[0]):
         for second in seconds.get(row["cell"], []):
             if row["given"] and second["given"] and row["given"] != second["given"]:
                 continue  # two kernels that were told different things
             config = json.loads(row["config"])
-            label = ", ".join(json.loads(row["matrix"]).values()) or "the only cell"
+            experiment = [row["experiment"]] if experiments > 1 else []
+            label = ", ".join([*experiment, *json.loads(row["matrix"]).values()]) or "the only cell"
             ccs = tuple(one["cc"]["name"] for one in (*config["flows"], *config["web"]))
             rate_mbit, seeds = config["bottleneck"]["rate"] / 1e6, (row["seeds"], second["seeds"])
             shares = (_shares(row), _shares(second))

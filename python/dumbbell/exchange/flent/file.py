@@ -24,6 +24,7 @@ NEWEST = 4
 MOST_BYTES = 2**30  # of the text; the largest files in public are 1/30 of it
 _SHORT = 40
 _AROUND_S = 3600.0  # before and after a test
+_ZONES_S, _FARTHEST_ZONE_S = 900.0, 50_400.0  # time zones are quarters of an hour apart, and up to 14 hours from UTC
 
 
 @dataclass
@@ -139,8 +140,12 @@ def _raw(path: Path, value: Any, metadata: dict[str, Any], x: Floats) -> dict[st
                     column.append(number)
         if columns["t"]:
             found[name] = columns
+    first = min((columns["t"][0] for columns in found.values()), default=0.0)
     if zero is None:
-        zero = min((columns["t"][0] for columns in found.values()), default=0.0)
+        zero = first
+    elif not _has_zone(metadata):
+        shift = round((first - zero) / _ZONES_S) * _ZONES_S
+        zero += shift if abs(shift) <= _FARTHEST_ZONE_S else 0.0
     made = {}
     for name, columns in found.items():
         count = len(columns["t"])
@@ -153,6 +158,12 @@ def _raw(path: Path, value: Any, metadata: dict[str, Any], x: Floats) -> dict[st
         times, values = times[keep], {key: column[keep] for key, column in values.items()}
         made[name] = Raw(_snapped(times, x), values)
     return made
+
+
+def _has_zone(metadata: dict[str, Any], key: str = "T0") -> bool:
+    """Whether the start of a test says its time zone: before version 4, Flent wrote the local time without one."""
+    text = metadata.get(key)
+    return isinstance(text, str) and re.search(r"(?:Z|[+-]\d\d:?\d\d)$", text.strip()) is not None
 
 
 def started(metadata: dict[str, Any], key: str = "T0") -> float | None:

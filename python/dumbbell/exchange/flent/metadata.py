@@ -10,6 +10,7 @@ from typing import Any
 from dumbbell import _native
 from dumbbell.errors import InputError
 from dumbbell.exchange import setup
+from dumbbell.exchange.flent import titles
 from dumbbell.exchange.flent.file import Data
 from dumbbell.exchange.measured import Fact, Flow, Measured, assumed
 from dumbbell.experiment import spelling, units
@@ -26,6 +27,7 @@ WAYS = {"INGRESS_INFO": "bottleneck", "EGRESS_INFO": "reverse"}  # interfaces of
 _OF_EXPERIMENT = "the experiment"
 _COMMON = ("none", "off", "raw")  # words that say nothing alone
 _LEAST_SHARE = 0.9  # of a rate that the title says: a flow that had more went the other way
+_CONTROL_OF_TITLE = re.compile(r"\bcc[:=]([A-Za-z][\w-]*)")
 _CONTROL = re.compile(r"-K\s+([\w-]+)(?:,([\w-]+))?")
 
 
@@ -58,12 +60,26 @@ def control(data: Data, name: str, *, up: bool) -> Fact:
         if isinstance(said, str) and said:
             return setup.control(said, "the test's congestion control")
     for host, tables in _hosts(data):
-        if (host == "") == up and isinstance(said := tables.get("SYSCTLS"), dict):
+        is_sender = host == "" if up else host != "" and _is_target(data, host, tables)
+        if is_sender and isinstance(said := tables.get("SYSCTLS"), dict):
             name_of = said.get("net.ipv4.tcp_congestion_control")
             if isinstance(name_of, str):
-                where = "this host" if up else host
+                where = "this host" if up else f"{host}, which sends"
                 return setup.control(name_of, f"sysctl tcp_congestion_control of {where}")
+    if match := _CONTROL_OF_TITLE.search(data.words("TITLE")):
+        return setup.control(match[1], f"the title says {match[0].strip()}")
     return assumed("cubic", "the file does not say; Linux has CUBIC by default")
+
+
+def _is_target(data: Data, host: str, tables: dict[str, Any]) -> bool:
+    """Return whether a host is the one that the test is sent to, and not a router on the way."""
+    names = data.metadata.get("HOSTS")
+    if host in (data.words("HOST"), *(names if isinstance(names, list) else ())):
+        return True
+    ours = data.metadata.get("EGRESS_INFO")
+    target = ours.get("target") if isinstance(ours, dict) else None
+    own = [info.get("src") for key in WAYS if isinstance(info := tables.get(key), dict)]
+    return isinstance(target, str) and bool(target) and target in own
 
 
 def _parameter(data: Data, key: str, *, up: bool) -> str:
@@ -95,6 +111,7 @@ def describe(data: Data, found: Measured) -> None:
                 where = f"{host or 'the host that measures'}, {info.get('iface') or 'its interface'}"
                 found.setup |= _shaped(info, section, where)
     _rates_of_title(data, found)
+    titles.queues(data, found)
     text = f"{data.words('TITLE')} {data.words('DATA_FILENAME')}"
     if (match := _RTT.search(text)) and 0 < float(match[1]) < 10_000:
         found.source["rtt"] = float(match[1])

@@ -11,18 +11,20 @@ import polars as pl
 
 from dumbbell.errors import Nothing, listed
 from dumbbell.exchange import infer, measured, setup
-from dumbbell.exchange.flent import file, metadata
+from dumbbell.exchange.flent import file, metadata, voip
 from dumbbell.exchange.flent.file import Data, Raw
 from dumbbell.exchange.measured import Fact, Floats, Flow, Measured, assumed
 
 FORMAT = "Flent"
 _COMPUTED = re.compile(r"\b(avg|sum|totals|fairness|all)$", re.IGNORECASE)
 _PART = re.compile(r"::[a-z]\w*$")  # a key of a series as a series of its own
+_VOIP = re.compile(r"VoIP\b", re.IGNORECASE)
 _QUEUE = re.compile(r"^qdisc_stats_.+|^qdisc-stats$")
 _STEP_S = 0.2  # Flent's own, if a file does not say
 _LEAST_STEP_S = 1e-4
 _TCP = {"srtt_ms": "tcp_rtt", "cwnd": "tcp_cwnd", "ssthresh": "tcp_ssthresh", "in_flight": "tcp_in_flight"}
 _WHOLE = ("cwnd", "ssthresh", "in_flight", "retransmissions")
+_WITHOUT_HOST = 3  # words of a ping that does not name its host: Ping (ms) ICMP
 _NAMED = 8  # series that a note names
 
 
@@ -35,12 +37,15 @@ def of_data(data: Data) -> Measured:
     """Return what a data file measured. Raises InputError."""
     step, points = _points(data)
     flows, left = [], []
-    for name in dict.fromkeys([*data.results, *data.raw]):
-        if _COMPUTED.search(name) or _PART.search(name):
+    names = dict.fromkeys(_PART.sub("", name) for name in [*data.results, *data.raw])
+    for name in names:
+        if _COMPUTED.search(name):
             continue
         units = data.series_meta.get(name, {}).get("UNITS")
         if name.startswith("Ping (ms)"):
             flow = _ping(data, name, points)
+        elif _VOIP.match(name):
+            flow = voip.flow(data, name, points)
         elif units == "Mbits/s" or re.match(r"(TCP|UDP) .*(up|down)", name):
             flow = _flow(data, name, points)
         else:
@@ -147,6 +152,8 @@ def _flow(data: Data, name: str, points: Floats) -> Flow | None:
         end_s=end,
         figures=figures,
         series=series,
+        is_received=not is_up or kind == "flows",
+        is_given=is_up,
     )
 
 
@@ -282,19 +289,22 @@ def _base_rtts(found: Measured) -> None:
     """Give flows the smallest RTT of the pings as base RTT: of the ping to the same host, if there are several."""
     pings = [flow for flow in found.flows if flow.kind == "ping"]
     said = found.source.pop("rtt", None)
-    whole: Fact | None = None
-    if said is not None:
-        whole = Fact(setup.milliseconds(said), "the title says so")
-    elif pings:
-        whole = infer.base_rtt(min(p.rtt_min_ms for p in pings), "the smallest round trip of the pings")
-    hosts = {words[-1]: ping for ping in pings if len(words := ping.name.split()) > 3}
+    hosts = {words[-1]: ping for ping in pings if len(words := ping.name.split()) > _WITHOUT_HOST}
     for flow in found.flows:
         host = flow.name.split()[-1]
-        if flow.kind == "ping":
-            flow.base_rtt = whole if said is not None else infer.base_rtt(flow.rtt_min_ms, "its smallest RTT")
-        elif host in hosts and said is None:
+        flow.path = host if host in hosts else "the test's host"
+        if flow.kind == "udp":
+            continue
+        same = [ping for ping in pings if ping.path == flow.path or (not ping.path and host not in hosts)]
+        if said is not None:
+            flow.base_rtt = Fact(setup.milliseconds(said), "the title says so")
+        elif flow.kind == "ping":
+            flow.base_rtt = infer.base_rtt(flow.rtt_min_ms, "its smallest RTT")
+        elif host in hosts:
             flow.base_rtt = infer.base_rtt(hosts[host].rtt_min_ms, f"the smallest RTT of the pings to {one(host)}")
-        elif whole is not None:
-            flow.base_rtt = whole
+        elif same:
+            flow.base_rtt = infer.base_rtt(min(p.rtt_min_ms for p in same), "the smallest round trip of the pings")
+        elif pings:
+            flow.base_rtt = infer.base_rtt(min(p.rtt_min_ms for p in pings), "the smallest round trip of all pings")
         elif not math.isnan(flow.rtt_min_ms):
             flow.base_rtt = assumed(setup.milliseconds(flow.rtt_min_ms), "its smallest smoothed RTT")

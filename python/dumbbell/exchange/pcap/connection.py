@@ -164,7 +164,8 @@ class _Whole:
         notes = []
         if (pieces > 1).any():
             notes.append(
-                "some packets are larger than a segment: captured before the card cut them, and counted as cut"
+                "some packets are larger than a segment: captured before the card cut them, and counted as cut; a "
+                "queue of this host may count each as one packet, so that a limit in packets is of more bytes than here"
             )
         pure = ~self.forward & (self.packets.payload[self.order] == 0) & (self.flags & (SYN | FIN | RST) == 0)
         return Connection(

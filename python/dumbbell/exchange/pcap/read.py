@@ -20,6 +20,7 @@ from dumbbell.exchange.pcap.records import Int64s
 
 MOST_FLOWS = 100  # that are listed
 _LEAST_SHARE = 0.01  # of the payload of the largest flow, of one that is listed
+_TRAIN = 64  # frames: what a queue sends in one go, and more than a card or a burst of a shaper hands over at once
 _LONG_S = 600.0  # captures from which on a point per second is enough
 _STEPS_S = (0.2, 1.0)
 
@@ -38,6 +39,7 @@ class _Capture:
         self.path, self.packets = path, found
         self.start_ns, end_ns = int(found.time_ns[0]), int(found.time_ns[-1])
         self.length_s = max((end_ns - self.start_ns) / 1e9, 1e-3)
+        measured.check_length(path, self.length_s)
         self.step = measured.spaced(self.length_s, interval_s or _STEPS_S[self.length_s > _LONG_S])
         self.points = measured.grid(max(self.length_s, self.step), min(self.step, max(self.length_s, self.step)))
         self.widths_s = np.diff(self.points, prepend=0.0)  # the last interval lasts until the capture ends
@@ -95,6 +97,7 @@ class _Capture:
             notes=self.notes,
         )
         self._describe(result)
+        result.trains_mbit = self._trains(flows)
         return result
 
     def _count_waiting(self, flows: list[Flow]) -> None:
@@ -119,7 +122,24 @@ class _Capture:
                 first = np.searchsorted(at, waited.at - waited.ms / 1e3, side="right")
                 ahead = total[np.searchsorted(at, waited.at, side="right")] - total[first]
                 flow.queue_ms, packets = (float(np.percentile(of, 99)) for of in (waited.ms, ahead))
-                flow.queue_packets = round(packets)
+                flow.queue_packets, flow.queue_median_ms = round(packets), float(np.median(waited.ms))
+
+    def _trains(self, flows: list[Flow]) -> dict[str, float]:
+        """Return for each direction the rate of its fastest trains (P95), Mbit/s, where frames come behind the link."""
+        found = {}
+        for way in ("down", "up"):
+            seen = [
+                self.connections[id(flow)] for flow in flows if flow.direction == way and id(flow) in self.connections
+            ]
+            seen = [one for one in seen if one.side == "receiver"]
+            at = np.concatenate([np.zeros(0), *(one.data_at for one in seen)])
+            order = np.argsort(at, kind="stable")
+            total = np.cumsum(np.concatenate([np.zeros(0), *(one.data_frames for one in seen)])[order])
+            if len(at) > 2 * _TRAIN:
+                took = at[order][_TRAIN:] - at[order][:-_TRAIN]
+                rates = (total[_TRAIN:] - total[:-_TRAIN])[took > 0] * 8e-6 / took[took > 0]
+                found[way] = float(np.percentile(rates, 95)) if len(rates) else 0.0
+        return found
 
     def _describe(self, result: Measured) -> None:
         """Add what all connections together say: ECN, where the capture was taken, what passed it."""

@@ -1,0 +1,178 @@
+"""What a file measured beside what its proposal simulates: the remaining error, and which part of it is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from dumbbell.exchange import tables
+from dumbbell.exchange.keep import Imported
+from dumbbell.exchange.measured import Origin
+from dumbbell.results.results import Results
+from dumbbell.results.tables import aligned, number
+
+# columns of flows, what they are called, whether a class has their sum (else their mean)
+_MEASURES = (
+    ("goodput_mbit", "goodput, Mbit/s", True),
+    ("rtt_mean_ms", "RTT, mean, ms", False),
+    ("rtt_p99_ms", "RTT, P99, ms", False),
+    ("delay_mean_ms", "one-way delay, mean, ms", False),
+    ("delay_p99_ms", "one-way delay, P99, ms", False),
+    ("jitter_mean_ms", "jitter, mean, ms", False),
+    ("retransmissions", "retransmissions", True),
+)
+_MOST_ROWS = 40
+_LIKE_FIFO = ("pfifo", "bfifo")
+_OFF, _OFF_MS = 1.5, 5.0  # RTTs that are longer in a simulation by this factor and more: its queue is another one
+_FLOW_QUEUE, _AQM = "fq_codel", "codel"
+# the assumptions that move a measure, by the last part of their keys
+_MOVES = {
+    "goodput_mbit": ("rate", "cc", "aqm"),
+    "rtt_mean_ms": ("base_rtt", "aqm", "rate", "cc"),
+    "rtt_p99_ms": ("aqm", "rate", "cc"),
+    "delay_mean_ms": ("aqm", "rate"),
+    "delay_p99_ms": ("aqm", "rate"),
+    "jitter_mean_ms": ("aqm", "rate"),
+    "retransmissions": ("aqm", "cc", "ecn"),
+}
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A measure of a class of flows in both."""
+
+    flows: str
+    measure: str
+    column: str
+    measured: float
+    simulated: float
+
+    @property
+    def error(self) -> float:
+        """How far the simulation is off, as a part of what was measured; NaN where nothing was."""
+        return (self.simulated - self.measured) / self.measured if self.measured > 0 else math.nan
+
+
+def beside(one: Imported, results: Results) -> str:
+    """Return the table of an imported file and of the runs of its proposal, with what follows from it."""
+    rows = _rows(one, results)
+    if not rows:
+        return ""
+    shown = [
+        [row.flows, row.measure, number(row.measured), number(row.simulated), _percent(row)]
+        for row in rows[:_MOST_ROWS]
+    ]
+    text = [f"{one.path.name}: measured beside simulated", ""]
+    text.append(aligned(["flows", "measure", "measured", "simulated", "error"], shown, words=(0, 1)))
+    if (more := len(rows) - len(shown)) > 0:
+        text.append(f"and {more} rows more: dumbbell diff --by engine_version has them")
+    if said := _unknown(one, rows):
+        text.append(said)
+    if better := _better(one, rows):
+        text.append(better)
+    return "\n".join(text)
+
+
+def _percent(row: _Row) -> str:
+    return "-" if math.isnan(row.error) else f"{100 * row.error:+.1f} %"
+
+
+def _rows(one: Imported, results: Results) -> list[_Row]:
+    """Return what both have of each class of flows."""
+    runs = results.runs
+    is_import = pl.col("engine_version") == tables.VERSION
+    named = (pl.col("experiment") == one.name) & pl.col("imported").str.contains(
+        f'"file": "{one.path.name}"', literal=True
+    )
+    theirs = runs.filter(is_import & named)
+    ours = runs.filter(~is_import & pl.col("cell").is_in(theirs["cell"].to_list()))
+    sides_of = [theirs["key"].to_list()[-1:], ours["key"].to_list()[-1:]]
+    flows = results.flows
+    found = []
+    for members in _classes(one):
+        sides = [_of_flows(flows.filter(pl.col("key").is_in(keys)), members) for keys in sides_of]
+        if not all(side.height for side in sides):
+            continue
+        for column, name, is_sum in _MEASURES:
+            values = [_value(side, column, is_sum=is_sum) for side in sides]
+            if not math.isnan(values[0]):
+                found.append(_Row(_name(sides[0], len(members)), name, column, *values))
+    return found
+
+
+def _classes(one: Imported) -> list[list[int]]:
+    """Return the flows of each table of the proposal, by their numbers."""
+    found, first = [], 0
+    for kind in ("flows", "udp"):
+        for entry in one.cell.groups[kind]:
+            found.append(list(range(first, first + entry["count"])))
+            first += entry["count"]
+    return found
+
+
+def _of_flows(flows: pl.DataFrame, members: Sequence[int]) -> pl.DataFrame:
+    return flows.filter(pl.col("flow").is_in(list(members)))
+
+
+def _value(side: pl.DataFrame, column: str, *, is_sum: bool) -> float:
+    if column not in side.columns:
+        return math.nan
+    values = side[column].cast(pl.Float64).fill_nan(None).drop_nulls()
+    if not len(values):
+        return math.nan
+    return float(values.sum() if is_sum else values.mean())  # type: ignore[arg-type]
+
+
+def _name(side: pl.DataFrame, count: int) -> str:
+    row: dict[str, Any] = side.row(0, named=True)
+    kind, base = row["cc"], row["base_rtt_ms"] or 0.0
+    words = [
+        f"{kind} {row['direction']}",
+        f"flow {row['flow']}" if count == 1 else f"{count} flows from {row['flow']} on",
+    ]
+    return ", ".join([*words, *([f"{base:g} ms"] if base > 0 else [])])
+
+
+def _unknown(one: Imported, rows: list[_Row]) -> str:
+    """Return which errors a proposal cannot know better, for values that it assumed or derived."""
+    assumed = {key: fact for key, fact in one.facts if fact.origin is Origin.ASSUMED}
+    lines = []
+    for column in dict.fromkeys(row.column for row in rows):
+        off = [row for row in rows if row.column == column and not math.isnan(row.error)]
+        if not off:
+            continue
+        worst = max(off, key=lambda row: abs(row.error))
+        keys = [key for key in assumed if key.rpartition(".")[2] in _MOVES[column]]
+        if keys:
+            named = ", ".join(keys[:4])
+            lines.append(f"{worst.measure}: up to {abs(worst.error):.0%} off; ASSUMED, so not known better: {named}")
+        else:
+            lines.append(
+                f"{worst.measure}: up to {abs(worst.error):.0%} off, with all that it depends on said or derived"
+            )
+    return "\n".join(lines)
+
+
+def _better(one: Imported, rows: list[_Row]) -> str:
+    """Return the queue that fits better, where a FIFO was assumed and flows waited less than in it."""
+    found = []
+    for section in ("bottleneck", "reverse"):
+        fact = dict(one.facts).get(f"{section}.aqm")
+        if fact is None or fact.origin is not Origin.ASSUMED or not any(name in fact.text for name in _LIKE_FIFO):
+            continue
+        for row in rows:
+            is_ping, is_higher = row.flows.startswith("ping"), row.simulated > _OFF * row.measured + _OFF_MS
+            if row.column == "rtt_p99_ms" and is_ping and is_higher:
+                aqm = f"a queue for each flow fits better: --set {section}.aqm={_FLOW_QUEUE}"
+            elif row.column == "rtt_mean_ms" and not is_ping and is_higher:
+                aqm = f"an AQM fits better: --set {section}.aqm={_AQM}"
+            else:
+                continue
+            values = f"{row.measured:.3g} measured, {row.simulated:.3g} with the FIFO that was assumed"
+            found.append(f"{row.flows}, {row.measure}: {values}; {aqm}")
+            break
+    return "\n".join(found)
