@@ -37,7 +37,8 @@ STACK = Suite(
     test=lambda one: f"{one.case} {one.where}",
     place=_place_of,
     at=lambda one: str(one["place"]),
-    line="CASE CONTROL, or CASE CONTROL PLACE, and what is expected if it is not failed, such as = closed",
+    line="CASE CONTROL, or CASE CONTROL PLACE, and the worst that is expected, such as = failed or = crashed",
+    expects=CLOSED,
     places=lambda case: [scene.place for scene in CASES[case].scenes],
 )
 
