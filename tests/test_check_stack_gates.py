@@ -1,6 +1,7 @@
 """What fails `dumbbell check stack` in continuous integration: worse results, other reasons and worse figures."""
 
 import json
+import shlex
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import dumbbell
 from conftest import Command
 from dumbbell.check import ci
 from dumbbell.check.model import FAILED, PASSED, Check, Verdict
@@ -175,3 +177,34 @@ def test_what_a_stack_believes_is_told_if_it_is_far_from_what_happened() -> None
         found.append(CASES["loss"].verdict(Seen(scene, outcome, outcome)))
     assert [one.result for one in found] == [DIFFERS, PASSED, PASSED]
     assert found[0].reason == "it took 0 packets for lost, and 90 were lost"
+
+
+# from a verdict to its run
+
+
+def test_the_runs_of_what_fails_are_kept_and_can_be_repeated(tmp_path: Path, command: Command) -> None:
+    library = built(tmp_path, fault="closes")
+    words = ("check", "stack", str(library), "--case", "loss", "--place", "20Mbit 40ms 0.25BDP", "--seeds", "2")
+    done = command(*words)
+    assert done.returncode == 1, done.stderr
+    # the command that repeats it is printed with the verdict
+    again = next(line.strip() for line in done.stdout.splitlines() if line.strip().startswith("dumbbell check stack"))
+    asked = shlex.split(again)
+    assert asked[1:4] == ["check", "stack", str(library)] and asked[-2:] == ["--keep", "kept"]
+    assert asked[asked.index("--place") + 1] == "20Mbit 40ms 0.25BDP" and asked[asked.index("--seeds") + 1] == "2"
+    repeated = command(*asked[1:])
+    assert repeated.returncode == 1 and "kept: the runs of 1 cell that failed" in repeated.stderr, repeated.stderr
+    (folder,) = (tmp_path / "kept").iterdir()
+    assert folder.name == "window-aimd-loss-20Mbit-40ms-0.25BDP"
+    assert {path.name for path in folder.iterdir()} == {"experiment.toml", "qlog", "run.pcapng"}
+    assert list((folder / "qlog").glob("*.sqlog")) and (folder / "run.pcapng").stat().st_size > 10_000
+    text = (folder / "experiment.toml").read_text()
+    assert text.startswith("# closed: closed after ") and "out of paper" in text
+    # the experiment is the run: it is closed at the same time
+    ran = command("run", "--trust", folder / "experiment.toml", "-o", "again.duckdb")
+    assert ran.returncode == 0, ran.stderr
+    flows = dumbbell.open(tmp_path / "again.duckdb").flows
+    assert "out of paper" in flows["closed"].to_list()
+    assert f"{min(flows['closed_s'].drop_nulls().drop_nans()):.3g} s" in text
+    done = command(*words[:-4], "--place", "20Mbit 41ms")
+    assert done.returncode == 2 and "--place: unknown place" in done.stderr

@@ -61,6 +61,7 @@ class Result:
     place: str
     verdict: Verdict
     seen: Seen = field(compare=False, repr=False)
+    subject: Subject | None = field(default=None, compare=False, repr=False)
 
     @property
     def where(self) -> str:
@@ -128,7 +129,7 @@ def check(
                 continue
             for scene in case.scenes:
                 seen = _seen(found, case, scene, one)
-                results.append(Result(case.key, one.name, scene.place, case.verdict(seen), seen))
+                results.append(Result(case.key, one.name, scene.place, case.verdict(seen), seen, one))
     return Report(results, time.monotonic() - began, runs)
 
 
