@@ -65,6 +65,8 @@ def write(cell: Cell, output: Path, flows: Sequence[int] = (), *, old: bool = Fa
         raise Conflict("qlog", "", f"{len(wanted)} flows and one file", "--flow, or a folder for --output")
     if alone and stacks:
         raise Conflict("qlog", "", "--stacks and one file", "a folder for --output")
+    if stacks and not any("control" in one["cc"] for one in cell.groups["flows"]):
+        raise Nothing(cell.experiment, "flows", "--stacks, and no flow is one of a stack", "a flow with stack = NAME")
     folder = output.parent if alone else output
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -5,8 +5,7 @@ many they are than of the stack, so that here the mean has to meet it, and nobod
 the interval of the mean. Its rates are binary: "20 Mbit/s" are 20 / 1.048576. The limits are those of one control, C4,
 so that the stack does not fail by a limit that TCP's CUBIC misses in the same place.
 
-Left out are the cases of bad and fading Wi-Fi, whose printed limits do not fit their sizes and rates or whose jitter
-changes with time, careful resume, which needs a state of before, and media.
+Left out are fading Wi-Fi, whose jitter changes with time, careful resume, which needs a state of before, and media.
 """
 
 from __future__ import annotations
