@@ -141,7 +141,7 @@ def stack(
     elif not as_json and not as_markdown:
         command = _again(name, window, set_ or [], seeds)
         if again := report.again(found, command, other=other.name if other else ""):
-            lines += ["The cells that failed again, with their runs:", *again]
+            lines += ["To run what failed again, and keep the runs:", *again]
     if as_json:
         print(report.as_json(found, **others))
     else:
