@@ -1,5 +1,7 @@
 """Flows that a stack carries: how a file names one, what it measures, and where it is refused."""
 
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -163,3 +165,65 @@ base_rtt = "20ms"
 def test_the_experiment_is_parsed_without_running_it(library: Path) -> None:
     read = experiment.parse(table(stack=str(library), cc="fixed"))
     assert read is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("to->lost = self->lost;", r"and the stack took [1-9][\d ]* packets for lost\."),
+        ("to->lost = 0;", r"and the stack took no packets for lost\.|and the stack took 0 packets for lost\."),
+        ("", r"and the stack does not tell how many it took for lost\."),
+    ],
+)
+def test_what_a_stack_believes_stands_next_to_what_was_dropped(
+    line: str, said: str, tmp_path: Path, command: Command
+) -> None:
+    source = (window_stack.CRATE / "examples" / "window.c").read_text()
+    (tmp_path / "told.c").write_text(source.replace("to->lost = self->lost;", line))
+    path = tmp_path / "told.so"
+    words = [
+        "cc",
+        "-std=c11",
+        "-w",
+        "-shared",
+        "-fPIC",
+        "-I",
+        str(window_stack.CRATE / "include"),
+        str(tmp_path / "told.c"),
+    ]
+    subprocess.run([*words, "-o", str(path)], check=True)
+    trust.trust(tmp_path)
+    file = tmp_path / "one.toml"
+    file.write_text(f"""
+duration = "5s"
+[bottleneck]
+rate = "10Mbit"
+aqm = {{ name = "pfifo", limit = 50 }}
+[[flows]]
+stack = "{path}"
+base_rtt = "20ms"
+""")
+    found = dumbbell.run(file, output=tmp_path / "r.duckdb")
+    flows = found.flows
+    assert flows["drops"][0] > 0 and (flows["retransmissions"][0] is None) == (line == "")
+    # what the example never tells is missing, and in each table
+    assert flows["probes"][0] is None and flows["loss_reductions"][0] is None
+    assert (found.runs["retransmissions"][0] is None) == (line == "")
+    assert found.series["retransmissions"].is_null().all() == (line == "")
+    done = command("explain", tmp_path / "r.duckdb")
+    assert done.returncode == 0, done.stderr
+    text = " ".join(done.stdout.split())
+    assert re.search(rf"the queue dropped [\d ]+ packets of them, {said}", text), text
+
+
+def test_options_without_effect_are_refused(tmp_path: Path, command: Command) -> None:
+    file = tmp_path / "tcp.toml"
+    file.write_text('duration = "2s"\n[bottleneck]\naqm = "pfifo"\n[[flows]]\ncc = "cubic"\n')
+    done = command("qlog", "write", file, "--stacks", "-o", tmp_path / "logs")
+    assert done.returncode == 2 and "--stacks, and no flow is one of a stack" in done.stderr, done.stderr
+    done = command("trace", file, "--time", "20s..30s", "-o", tmp_path / "t.pcapng")
+    assert done.returncode == 2 and "--time is from 20 s" in done.stderr and "over after 2 s" in done.stderr, (
+        done.stderr
+    )
+    assert not (tmp_path / "logs").exists() and not (tmp_path / "t.pcapng").exists()
+    assert command("trace", file, "--time", "1s..30s", "-o", tmp_path / "t.pcapng").returncode == 0

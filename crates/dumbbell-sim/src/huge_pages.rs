@@ -99,4 +99,21 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn blocks_are_zero_also_where_another_one_was() {
+        let allocator = HugePages(System);
+        for size in [4096, HUGE, 3 * HUGE + 5] {
+            let layout = Layout::from_size_align(size, 16).expect("a layout");
+            for _ in 0..3 {
+                // SAFETY: sizes are not 0; each block is written to within its size, and given back once with its layout.
+                unsafe {
+                    let block = allocator.alloc_zeroed(layout);
+                    assert!(std::slice::from_raw_parts(block, size).iter().all(|&byte| byte == 0), "{size}");
+                    block.write_bytes(7, size);
+                    allocator.dealloc(block, layout);
+                }
+            }
+        }
+    }
 }

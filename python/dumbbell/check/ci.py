@@ -76,6 +76,7 @@ class Suite:
     at: Callable[[Mapping[str, Any]], Hashable]
     line: str  # form of a line of expected failures
     places: Callable[[str], Sequence[Hashable]] | None = None  # those of a case, if there are no others
+    expects: str = FAILED  # the worst that an expected failure is, if its line does not say
 
     def is_bad(self, result: str) -> bool:
         """Whether a result is a failure, or worse than one."""
@@ -201,8 +202,8 @@ def expected(path: Path, of: Suite = BBR, controls: Sequence[str] | None = None)
     """Read a file of expected failures.
 
     A line is `CASE CONTROL`, which fails wherever it applies or at some places, or has the place, too (of `check bbr`
-    `CASE CONTROL RATE RTT`); `= RESULT` at its end names what is expected if that is worse than failed; `#` begins a
-    comment. Raises InputError, also for a place and one of `controls` that do not exist.
+    `CASE CONTROL RATE RTT`); `= RESULT` at its end names the worst that is expected; `#` begins a comment.
+    Raises InputError, also for a place and one of `controls` that do not exist.
     """
     found = []
     for number, line in enumerate(_read(path).splitlines(), 1):
@@ -233,7 +234,7 @@ def expected(path: Path, of: Suite = BBR, controls: Sequence[str] | None = None)
         if point is not None and of.places is not None and point not in of.places(keys[0]):
             where = [str(one) for one in of.places(keys[0])]
             raise UnknownName(str(path), place, shown(str(point)), where, what=f"place of {keys[0]}")
-        found.append(Expected(f"{path.name} {place}: {text}", keys[0], control, point, result or FAILED))
+        found.append(Expected(f"{path.name} {place}: {text}", keys[0], control, point, result or of.expects))
     return found
 
 

@@ -50,9 +50,9 @@ def check(path: Path, trace: Trace, point: Point, falls: int) -> None:
             length, rtt = _ms(float(np.median(lengths))), _ms(float(np.median(rtts)))
             found = f"a round trip takes {length} by the clock of the trace, at an RTT of {rtt}"
             raise Implausible(str(path), "time", found, _hint(ratio, "times"))
-    elif (ratio := _by_rate(trace)) is not None and not 1 / _OF_RATE <= ratio <= _OF_RATE:
-        found = f"what was delivered comes {ratio:.3g} times as slowly by the clock of the trace as bbr_max_bw says"
-        raise Implausible(str(path), "time", found, _hint(ratio, "times"))
+    elif (slower := _by_rate(trace)) is not None and not 1 / _OF_RATE <= slower <= _OF_RATE:
+        found = f"what was delivered comes {slower:.3g} times as slowly by the clock of the trace as bbr_max_bw says"
+        raise Implausible(str(path), "time", found, _hint(slower, "times"))
     if least is None:
         return
     base, most = 1e3 * point.rtt, 1e3 * _FACTOR * point.round

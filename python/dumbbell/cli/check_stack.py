@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 import tomllib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dumbbell.cli.suites import Progress, one_of, told, ways_out, write
-from dumbbell.errors import InputError, UnknownName, WrongValue, nearest, shown
+from dumbbell.errors import InputError, UnknownName, Unwritable, WrongValue, count, nearest, shown
 
 if TYPE_CHECKING:
     from dumbbell.check.stack import suite
+    from dumbbell.check.stack.model import Case
+    from dumbbell.check.stack.suite import Result
 
 Option = typer.Option
 WINDOW = "64MB"
+SEEDS = 5
 # windows of flow control that hold more than a path: what the receiver allows, and what the sender keeps
 _WINDOWS = {"receive_window": 1, "stream_receive_window": 1, "send_window": 8}
 _OWN = "own"
@@ -33,6 +40,15 @@ def stack(
     case: Annotated[
         list[str] | None, Option("--case", metavar="CASE", help="A case or a group of them; all by default.")
     ] = None,
+    place: Annotated[
+        list[str] | None, Option("--place", metavar="PLACE", help="A place of these cases; all by default.")
+    ] = None,
+    keep: Annotated[
+        str | None,
+        Option(
+            "--keep", metavar="DIR", help="Write experiment, qlog and packets of each cell that fails into a folder."
+        ),
+    ] = None,
     window: Annotated[
         str,
         Option("--window", metavar="SIZE", help=f"Windows of flow control; {_OWN}: those that the stack has itself."),
@@ -40,7 +56,9 @@ def stack(
     set_: Annotated[
         list[str] | None, Option("--set", metavar="KEY=VALUE", help="A parameter of the stack; several are allowed.")
     ] = None,
-    seeds: Annotated[int, Option("--seeds", min=1, max=100, help="Runs of each scene, with other start times.")] = 5,
+    seeds: Annotated[
+        int, Option("--seeds", min=1, max=100, help="Runs of each scene, with other start times.")
+    ] = SEEDS,
     jobs: Annotated[int | None, Option(min=1, help="Runs at a time; all cores by default.")] = None,
     as_json: Annotated[bool, Option("--json", help="Every verdict with its figures, as JSON.")] = False,
     as_markdown: Annotated[bool, Option("--markdown", help="Tables for a page.")] = False,
@@ -61,6 +79,7 @@ def stack(
     """
     from dumbbell.check import ci
     from dumbbell.check.stack import against as comparison
+    from dumbbell.check.stack import keep as keeping
     from dumbbell.check.stack import report, suite
     from dumbbell.check.stack.cases import CASES
 
@@ -76,6 +95,10 @@ def stack(
         return
     before = ci.before(Path(baseline), suite.STACK) if baseline else None
     subjects = [_subject(name, one, window, set_ or []) for one in cc or _DEFAULT]
+    kept = Path(keep) if keep is not None else None
+    if kept is not None:
+        _folder(kept)
+    chosen = _at([CASES[key] for key in keys], place or [])
     expected = ci.expected(Path(known), suite.STACK, _known_names(_path(name))) if known else None
     other = None
     if against is not None:
@@ -84,7 +107,7 @@ def stack(
             raise WrongValue("check", "--against", shown(against), f"another stack than {name}")
     found = suite.check(
         [*subjects, *([other] if other else [])],
-        [CASES[key] for key in keys],
+        chosen,
         seeds=range(1, seeds + 1),
         jobs=jobs,
         progress=Progress("runs"),
@@ -111,6 +134,14 @@ def stack(
         others["differences"] = comparison.rows(different) if different is not None else []
         lead = [change.lead(subjects[0].name, other.name), *report.headline(found, subjects[0].name, other.name)]
         lead += ["", *change.lines(), "", comparison.table(different) if different is not None else ""]
+    if kept is not None:
+        judged_all = found if other is None else comparison.split(found, subjects[0].name)
+        made = keeping.keep(judged_all.results, kept, lambda text: print(text, file=sys.stderr))
+        print(f"{kept}: the runs of {count(len(made), 'cell')} that failed", file=sys.stderr)
+    elif not as_json and not as_markdown:
+        command = _again(name, window, set_ or [], seeds)
+        if again := report.again(found, command, other=other.name if other else ""):
+            lines += ["To run what failed again, and keep the runs:", *again]
     if as_json:
         print(report.as_json(found, **others))
     else:
@@ -122,6 +153,40 @@ def stack(
         print("\n".join(ci.github(judged, gate, suite.STACK)))
     if status := ci.status(judged, gate, suite.STACK):
         raise typer.Exit(status)
+
+
+def _folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        found = f"{folder}: {(error.strerror or str(error)).lower()}"
+        raise Unwritable("check", "--keep", found, "a folder to write to") from None
+
+
+def _at(cases: Sequence[Case], places: list[str]) -> list[Case]:
+    """Return cases in some of their places alone."""
+    known = list(dict.fromkeys(scene.place for one in cases for scene in one.scenes))
+    for name in places:
+        if name not in known:
+            raise UnknownName("check", "--place", shown(name), known, nearest(name, known), what="place")
+    if not places:
+        return list(cases)
+    found = [replace(one, scenes=tuple(scene for scene in one.scenes if scene.place in places)) for one in cases]
+    return [one for one in found if one.scenes]
+
+
+def _again(name: str, window: str, settings: list[str], seeds: int) -> Callable[[Result, list[str]], str]:
+    """Return what makes the command that repeats cells of a case."""
+
+    def command(one: Result, places: list[str]) -> str:
+        words = ["dumbbell", "check", "stack", name]
+        if one.subject is not None and one.subject.control:
+            words += ["--cc", one.subject.control]
+        words += ["--case", one.case, *(word for place in places for word in ("--place", place))]
+        words += ["--window", window] * (window != WINDOW) + ["--seeds", str(seeds)] * (seeds != SEEDS)
+        return shlex.join([*words, *(word for text in settings for word in ("--set", text)), "--keep", "kept"])
+
+    return command
 
 
 def _cases(names: list[str]) -> list[str]:

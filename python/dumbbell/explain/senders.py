@@ -195,7 +195,9 @@ def _untraced(run: Observed, one: Told) -> Iterator[Fact]:
     """Yield what table flows and the series say, where there is no trace."""
     row = one.row
     sent, again, timeouts = (_whole(row.get(name)) for name in ("sent", "retransmissions", "timeouts"))
-    if sent is not None and again is not None:
+    if sent is not None and one.is_stack:
+        yield facts.Totals(one.name, one.flow, sent, again, None, _whole(row.get("drops")))
+    elif sent is not None and again is not None:
         yield facts.Totals(one.name, one.flow, sent, again, timeouts)
     own = _points(run, one)
     if own.height > 2:
@@ -436,6 +438,14 @@ def _many(run: Observed, flows: list[Told]) -> Iterator[Fact]:
             yield facts.SlowStartsLeft(name, len(own), len(left), min(at), max(at), causes)
         total = [one.row for one in own]
         if all(row.get("sent") is not None for row in total):
-            sums = [sum(int(row[column] or 0) for row in total) for column in ("sent", "retransmissions", "timeouts")]
+            sums = [
+                sum(int(row[column] or 0) for row in total)
+                for column in ("sent", "retransmissions", "timeouts", "drops")
+            ]
             who = f"the {len(own)} flows of {name} together" if len(own) > 1 else name
-            yield facts.Totals(who, own[0].flow, *sums)
+            sent, again, timeouts, dropped = sums
+            if own[0].is_stack:
+                told = None if any(row["retransmissions"] is None for row in total) else again
+                yield facts.Totals(who, own[0].flow, sent, told, None, dropped)
+            else:
+                yield facts.Totals(who, own[0].flow, sent, again, timeouts)

@@ -157,13 +157,16 @@ class Results(Runs):
         """Return `columns` of a table, with `key`, `cell`, `seed`, `hash` and, of parts of runs, their label `part`.
 
         A label says what distinguishes the parts of one run: "cubic" and "reno". Parts that are alike share it. Of
-        `series` and `trace` a column may also be one of the flow itself, such as `start_s`.
+        `series` and `trace` a column may also be one of the flow itself, such as `start_s`. What the engine does not
+        measure is missing in every row.
         """
         index = self._index.select("key", "cell", "seed", "hash").with_row_index("place")
         own = [c for c in (*PARTS.get(table, ("", ()))[1], "flow", "class") if c in self._columns[table]]
         names = list(dict.fromkeys([*own, *columns]))
-        of_flow = [name for name in names if table in parts.OF_FLOWS and name not in self._columns[table]]
-        listed = ", ".join(f'{"f" if name in of_flow else "t"}."{name}"' for name in names)
+        others = [name for name in names if name not in self._columns[table]]
+        of_flow = [name for name in others if table in parts.OF_FLOWS and name in self._columns["flows"]]
+        sources = dict.fromkeys(others, "NULL::DOUBLE AS ") | dict.fromkeys(of_flow, "f.")
+        listed = ", ".join(f'{sources.get(name, "t.")}"{name}"' for name in names)
         flows = "LEFT JOIN flows f USING (key, flow) " * bool(of_flow)
         with Store.open(self.path) as store:
             rows = store.read(

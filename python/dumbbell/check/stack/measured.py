@@ -9,8 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from dumbbell.results.student import quantile
+
 _Array = np.ndarray[Any, Any]
 _NONE = np.zeros(0)
+WITHIN = "the limit lies within the interval"  # of a mean: more seeds may tell
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,18 @@ class Outcome:
         """Return the mean of a figure of a flow."""
         found = self.each(number, of)
         return sum(found) / len(found) if found else math.nan
+
+    def interval(self, number: int, of: Callable[[Flow], float]) -> tuple[float, float]:
+        """Return the mean of a figure of a flow and half of its interval (95 %, Student's t) over seeds.
+
+        Infinity if a seed has no figure; without spread, or from one seed, the interval has no width.
+        """
+        found = [math.inf if math.isnan(one) else one for one in self.each(number, of)]
+        mean = sum(found) / len(found) if found else math.inf
+        if len(found) < 2 or math.isinf(mean) or max(found) == min(found):
+            return mean, 0.0
+        spread = math.sqrt(sum((one - mean) ** 2 for one in found) / (len(found) - 1))
+        return mean, quantile(len(found) - 1, 0.95) * spread / math.sqrt(len(found))
 
     def worst(self, number: int, of: Callable[[Flow], float]) -> float:
         """Return the largest figure of a flow; infinity if a seed has none."""

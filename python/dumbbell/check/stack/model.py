@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED, Check, Verdict
@@ -14,7 +15,8 @@ CLOSED, CRASHED, HUNG = "closed", "crashed", "hung"
 # what the results mean, best first
 MEANING = {
     PASSED: "within all limits",
-    DIFFERS: "within all limits, and unlike TCP's CUBIC in the same place: for information",
+    DIFFERS: "within all limits, and unlike TCP's CUBIC in the same place, or outside of a limit that Linux's control"
+    " of the same family does not keep there either: for information",
     CANNOT_TELL: "a run that the judge needs has failed, or it left no figure; the reason names it",
     FAILED: "a limit was exceeded",
     CLOSED: "the stack closed the connection before its end",
@@ -62,11 +64,16 @@ class Scene:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a judge is given: the scene, what the stack did, and what TCP's CUBIC did in its place, if it was run."""
+    """What a judge is given: the scene, what the stack did, and what TCP's CUBIC did in its place, if it was run.
+
+    `family` is what Linux's control of the same family did there, if that is another one, and `relative` its name.
+    """
 
     scene: Scene
     subject: Outcome
     tcp: Outcome
+    family: Outcome = field(default_factory=Outcome)
+    relative: str = ""
 
 
 class Limits:
@@ -90,6 +97,17 @@ class Limits:
         """Note what is unlike TCP, and no failure."""
         self.notes.append(what)
 
+    def excuse(self, others: Limits, who: str) -> None:
+        """Note the limits that `who` does not keep either: they are no failures."""
+        theirs = {_plain(one.what): one.found for one in others.all if one.held is False}
+        kept = []
+        for one in self.all:
+            if one.held is False and (found := theirs.get(_plain(one.what))) is not None:
+                self.notes.append(f"{one.found} ({one.what}); {who}: {found}")
+            else:
+                kept.append(one)
+        self.all = kept
+
     def broken(self, result: str, what: str, found: str) -> None:
         """Note what is worse than a limit that was exceeded."""
         self.all.append(Check(what, False, found))
@@ -108,6 +126,12 @@ class Limits:
 
 
 Judge = Callable[[Seen, Limits], None]
+_NUMBER = re.compile(r"\d+(\.\d+)?")
+
+
+def _plain(what: str) -> str:
+    """Return what a limit says without its numbers, which may depend on the run."""
+    return _NUMBER.sub("#", what)
 
 
 @dataclass(frozen=True)
@@ -146,4 +170,8 @@ class Case:
             limits.unknown("TCP's CUBIC runs", seen.tcp.error)
         else:
             self.judge(seen, limits)
+            if seen.family.runs and any(one.held is False for one in limits.all):
+                relative = Limits()
+                self.judge(replace(seen, subject=seen.family), relative)
+                limits.excuse(relative, seen.relative)
         return limits.verdict()

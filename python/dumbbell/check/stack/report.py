@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED
@@ -13,7 +13,7 @@ from dumbbell.check.report import seconds
 from dumbbell.check.stack.cases import CASES, GROUPS
 from dumbbell.check.stack.measured import Flow
 from dumbbell.check.stack.model import CLOSED, CRASHED, DIFFERS, HUNG, MEANING
-from dumbbell.check.stack.suite import Report, Result
+from dumbbell.check.stack.suite import STACK, Report, Result
 from dumbbell.errors import count
 
 _WIDTH = 120
@@ -151,6 +151,15 @@ def _item(line: str) -> str:
     return textwrap.fill(
         line, _WIDTH, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False, break_long_words=False
     )
+
+
+def again(report: Report, command: Callable[[Result, list[str]], str], other: str = "") -> list[str]:
+    """Return the commands that repeat the cells that failed, one for each case of a control."""
+    found: dict[tuple[str, str], list[Result]] = {}
+    for one in report.results:
+        if one.control != other and STACK.is_bad(one.verdict.result):
+            found.setdefault((one.control, one.case), []).append(one)
+    return [f"  {command(results[0], [one.place for one in results])}" for results in found.values()]
 
 
 def text(report: Report, *, lead: Sequence[str] = (), other: str = "") -> str:

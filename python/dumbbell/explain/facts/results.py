@@ -297,18 +297,27 @@ class Udp(Fact):
 
 @dataclass(frozen=True)
 class Totals(Fact):
-    """What a sender counted in the measured time."""
+    """What a sender counted in the measured time.
+
+    Of a stack `retransmissions` are what it took for lost, if it tells it, and `dropped` what the queue dropped.
+    """
 
     rank: ClassVar[Rank] = Rank.RESULT
     name: str
     flow: int
     sent: int
-    retransmissions: int
+    retransmissions: int | None
     timeouts: int | None
+    dropped: int | None = None
 
     def said(self) -> str:
         """Say `CUBIC sent 10 361 packets …`."""
         text = f"{self.name} sent {count(self.sent, 'packet')}"
+        if self.dropped is not None:
+            lost = "does not tell how many it took for lost"
+            if self.retransmissions is not None:
+                lost = f"took {count(self.retransmissions, 'packet')} for lost"
+            return f"{text}; the queue dropped {count(self.dropped, 'packet')} of them, and the stack {lost}."
         again = count(self.retransmissions, "retransmission") if self.retransmissions else "no retransmission"
         text += f", {again} among them"
         if self.timeouts:

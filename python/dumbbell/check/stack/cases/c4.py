@@ -1,11 +1,11 @@
 """Limits on completion times of the C4 test suite: draft-huitema-ccwg-c4-test-02 and private-octopus/c4.
 
-The draft runs each case with a hundred seeds, and the worst has to meet the limit; here it is the worst of the seeds
-that are run. Its rates are binary: "20 Mbit/s" are 20 / 1.048576. The limits are those of one control, C4, so that the
-stack does not fail by a limit that TCP's CUBIC misses in the same place.
+The draft runs each case with a hundred seeds, and the worst has to meet the limit. The worst of a few says more of how
+many they are than of the stack, so that here the mean has to meet it, and nobody can tell where the limit lies within
+the interval of the mean. Its rates are binary: "20 Mbit/s" are 20 / 1.048576. The limits are those of one control, C4,
+so that the stack does not fail by a limit that TCP's CUBIC misses in the same place.
 
-Left out are the cases of bad and fading Wi-Fi, whose printed limits do not fit their sizes and rates or whose jitter
-changes with time, careful resume, which needs a state of before, and media.
+Left out are fading Wi-Fi, whose jitter changes with time, careful resume, which needs a state of before, and media.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from dumbbell.check.stack.measured import WITHIN
 from dumbbell.check.stack.model import Case, Limits, Scene, Seen
 from dumbbell.check.stack.scenes import SPREAD, other, scene, subject
 
@@ -30,14 +31,20 @@ def completion(seen: Seen, limits: Limits) -> None:
     number, within = seen.scene.subjects[0], seen.scene.within
     assert within is not None
     start = _start(seen.scene)
-    ours, theirs = (one.worst(number, lambda flow: start + flow.completion) for one in (seen.subject, seen.tcp))
+    (ours, wide), (theirs, of_tcp) = (
+        one.interval(number, lambda flow: start + flow.completion) for one in (seen.subject, seen.tcp)
+    )
     end = seen.scene.seconds - SPREAD - start
     shown = [f"{one:.3g} s" if one < end + 1 else f"more than {end:.3g} s" for one in (ours, theirs)]
-    limits.must(
-        f"complete within C4's limit, or {SLOWER_THAN_TCP:g} times what TCP's CUBIC takes",
-        ours <= max(within, SLOWER_THAN_TCP * theirs),
-        f"{shown[0]}, limit {within:g} s, TCP's CUBIC {shown[1]}",
-    )
+    most = max(within, SLOWER_THAN_TCP * theirs)
+    if most > within:
+        wide = math.hypot(wide, SLOWER_THAN_TCP * of_tcp)
+    what = f"complete within C4's limit, or {SLOWER_THAN_TCP:g} times what TCP's CUBIC takes"
+    found = f"{shown[0]}, limit {within:g} s, TCP's CUBIC {shown[1]}"
+    if abs(ours - most) < wide:
+        limits.unknown(what, f"{ours:.3g} ± {wide:.2g} s, limit {most:.3g} s: {WITHIN}")
+    else:
+        limits.must(what, ours <= most, found)
     if within < ours < SLOWER_THAN_TCP * theirs:
         limits.note(f"{shown[0]}, above C4's limit of {within:g} s, TCP's CUBIC {shown[1]}")
     elif ours < theirs / _MUCH:
@@ -104,17 +111,19 @@ def _beside(cc: str, long: float, last: float, wifi: float) -> tuple[Scene, ...]
 
 
 _SOURCE = "draft-huitema-ccwg-c4-test-02"
-_LIMITS = f"the draft's limit in the worst seed, or {SLOWER_THAN_TCP:g} times what TCP's CUBIC takes in the same place"
+_LIMITS = (
+    f"the draft's limit in the mean of the seeds, or {SLOWER_THAN_TCP:g} times what TCP's CUBIC takes in the same place"
+)
 
 
 def _figure(seen: Seen) -> str:
-    worst = _start(seen.scene) + seen.subject.worst(seen.scene.subjects[0], lambda one: one.completion)
-    return f"{worst:.3g}" if math.isfinite(worst) else "never"
+    mean, wide = seen.subject.interval(seen.scene.subjects[0], lambda one: _start(seen.scene) + one.completion)
+    return f"{mean:.3g}{f' ± {wide:.2g}' if wide else ''}" if math.isfinite(mean) else "never"
 
 
 def _case(key: str, question: str, scenes: tuple[Scene, ...]) -> Case:
     return Case(
-        key, "c4", question, _SOURCE, _LIMITS, completion, scenes, measure="completion, worst seed, s", figure=_figure
+        key, "c4", question, _SOURCE, _LIMITS, completion, scenes, measure="completion, mean, s", figure=_figure
     )
 
 

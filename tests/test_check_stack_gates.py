@@ -1,0 +1,210 @@
+"""What fails `dumbbell check stack` in continuous integration: worse results, other reasons and worse figures."""
+
+import json
+import shlex
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import dumbbell
+from conftest import Command
+from dumbbell.check import ci
+from dumbbell.check.model import FAILED, PASSED, Check, Verdict
+from dumbbell.check.stack import against, report
+from dumbbell.check.stack.cases import CASES
+from dumbbell.check.stack.measured import Flow, Outcome, Run
+from dumbbell.check.stack.model import CLOSED, CRASHED, DIFFERS, HUNG, Seen
+from dumbbell.check.stack.suite import STACK, Report, Result
+from window_stack import CRATE, built
+
+PLACE = "100Mbit 20ms"
+
+
+def result(found: str, what: str = "a limit of 5%", said: str = "6%", goodput: float = 9.0, **keys: Any) -> Result:
+    scene = next(one for one in CASES["use"].scenes if one.place == PLACE)
+    runs = tuple(
+        Run(
+            seed,
+            (Flow(goodput + seed / 100, rtt_p50=0.05, rtt_p95=0.06, sent=1000.0, **keys),),
+            hash=f"{goodput}{seed}",
+        )
+        for seed in range(1, 6)
+    )
+    checks = (Check(what, found in (PASSED, DIFFERS), said),)
+    reason = "" if found == PASSED else f"{said} ({what})"
+    return Result("use", "one-cubic", PLACE, Verdict(found, reason, checks), Seen(scene, Outcome(runs), Outcome()))
+
+
+def made(one: Result) -> Report:
+    return Report([one], 1.0, 5)
+
+
+def after(tmp_path: Path, before: Result, now: Result) -> list[str]:
+    """Return what a baseline of one result says of another."""
+    path = tmp_path / "before.json"
+    path.write_text(report.as_json(made(before)))
+    gate = ci.gate(made(now), None, ci.before(path, STACK), STACK)
+    gate.failures += against.worse(against.earlier(path, made(now), "one-cubic"))
+    return [*gate.unexpected.values(), *gate.failures]
+
+
+WORSE = [
+    (CLOSED, "closed after 1.4 s: gaps", f"failed → closed: use one-cubic {PLACE}: closed after 1.4 s: gaps"),
+    (CRASHED, "the plugin crashed (SIGSEGV)", "failed → crashed: "),
+    (HUNG, "the plugin hangs: nothing happened for 60 s", "failed → hung: "),
+]
+
+
+@pytest.mark.parametrize(("found", "said", "line"), WORSE)
+def test_a_known_failure_hides_no_worse_one(found: str, said: str, line: str, tmp_path: Path) -> None:
+    old, now = result(FAILED), result(found, "the stack runs", said)
+    (told,) = after(tmp_path, old, now)
+    assert told.startswith(line)
+    assert after(tmp_path, now, now) == [] and after(tmp_path, now, old) == []
+    # what is expected is at the worst what the line says
+    known = tmp_path / "known"
+    for text, most in (
+        ("use one-cubic", CLOSED),
+        ("use one-cubic = failed", FAILED),
+        (f"use one-cubic = {found}", found),
+    ):
+        known.write_text(text)
+        gate = ci.known(made(now), ci.expected(known, STACK), STACK)
+        is_expected = STACK.rank[found] <= STACK.rank[most]
+        assert (gate.unexpected == {}) == is_expected
+        assert is_expected or next(iter(gate.unexpected.values())).startswith(f"{most} is expected, {found}: use")
+    assert ci.status(made(now), ci.plain(made(now), STACK), STACK) == 1
+
+
+def test_the_same_failure_by_another_limit_is_a_change(tmp_path: Path) -> None:
+    old = result(FAILED, "at least 80% of the goodput", "70 Mbit/s")
+    assert after(tmp_path, old, result(FAILED, "at least 80% of the goodput", "71 Mbit/s")) == []
+    # a limit that depends on the run is the same limit
+    assert after(tmp_path, old, result(FAILED, "at least 81.5% of the goodput", "70 Mbit/s")) == []
+    (told,) = after(tmp_path, old, result(FAILED, "at most 5% of the packets lost", "9%"))
+    assert told == f"failed by another limit: use one-cubic {PLACE}: at most #% of the packets lost"
+    gone, worn = (
+        result(CLOSED, "the connection stays open", f"closed after {text}") for text in ("1 s: gaps", "2 s: full")
+    )
+    assert after(tmp_path, gone, result(CLOSED, "the connection stays open", "closed after 7 s: gaps")) == []
+    (told,) = after(tmp_path, gone, worn)
+    assert told.startswith("closed by another limit: ")
+
+
+def test_a_figure_that_gets_worse_fails_and_one_that_gets_better_does_not(tmp_path: Path) -> None:
+    old = result(PASSED)
+    assert after(tmp_path, old, old) == [] and after(tmp_path, old, result(PASSED, goodput=9.9)) == []
+    (told,) = after(tmp_path, old, result(PASSED, goodput=8.0))
+    assert told == f"figure got worse: use, {PLACE}: goodput_mbit: 9.03 → 8.03, -1 ± 0, n = 5"
+    # by less than a twentieth it is no reason to fail
+    assert after(tmp_path, old, result(PASSED, goodput=8.9)) == []
+    # other runs, and the same figures within their spread
+    noisy = result(PASSED)
+    runs = tuple(
+        replace(one, flows=(replace(one.flows[0], goodput=9 + (-1) ** one.seed),)) for one in noisy.seen.subject.runs
+    )
+    assert after(tmp_path, old, replace(noisy, seen=replace(noisy.seen, subject=Outcome(runs)))) == []
+    late = result(PASSED, lost=400.0)
+    (told,) = after(tmp_path, result(PASSED, lost=20.0), late)
+    assert ": drops: 20 → 400" in told
+
+
+def test_entries_of_what_does_not_exist_are_refused(tmp_path: Path, command: Command) -> None:
+    library = built(tmp_path)
+    for line, said in [
+        (f"use window-aimd {PLACE}\n", ""),
+        (
+            "use window-aimd 100Mbit 21ms\n",
+            'known: line 1: unknown place of use "100Mbit 21ms"; did you mean "100Mbit 20ms"?',
+        ),
+        ("use window-amid\n", 'known: line 1: unknown control "window-amid"; did you mean "window-aimd"?'),
+        (
+            "use window-aimd = broken\n",
+            'known: line 1: unknown result "broken"; known are failed, closed, crashed, hung',
+        ),
+    ]:
+        (tmp_path / "known").write_text(line)
+        done = command("check", "stack", library, "--case", "limited", "--seeds", "1", "--known", tmp_path / "known")
+        if said:
+            assert done.returncode == 2 and len(done.stderr.splitlines()) == 1 and said in done.stderr, done.stderr
+        else:
+            assert done.returncode in (0, 1) and not done.stderr, done.stderr
+
+
+# losses on the wire
+
+FLOOD = [  # what a stack tells of its losses, and the column believed_lost
+    ("to->lost = self->lost;", "told"),
+    ("to->lost = 0;", "none"),
+    ("to->lost = UINT64_MAX;", "missing"),
+]
+
+
+@pytest.mark.parametrize(("line", "believed"), FLOOD)
+def test_losses_are_those_of_the_wire_whatever_a_stack_says(
+    line: str, believed: str, tmp_path: Path, command: Command
+) -> None:
+    # a window that never falls, of 300 packets for three flows in a short queue
+    source = (CRATE / "examples" / "window.c").read_text()
+    for before, after_ in (("to->lost = self->lost;", line), ("DUMBBELL_INT, 10, 1", "DUMBBELL_INT, 300, 1")):
+        assert before in source
+        source = source.replace(before, after_)
+    (tmp_path / "flood.c").write_text(source)
+    library = tmp_path / "flood.so"
+    words = ["cc", "-std=c11", "-w", "-O1", "-shared", "-fPIC", "-I", str(CRATE / "include"), str(tmp_path / "flood.c")]
+    subprocess.run([*words, "-o", str(library)], check=True)
+    done = command("check", "stack", library, "--cc", "fixed", "--case", "loss", "--seeds", "1", "--json")
+    assert done.returncode == 1, done.stderr
+    for one in json.loads(done.stdout)["results"]:
+        assert one["result"] == FAILED
+        for flow in one["runs"][0]["flows"]:
+            assert flow["lost"] > 0.2 * flow["sent"]
+            told = flow["believed_lost"]
+            assert {"told": told is not None and told > 0, "none": told == 0, "missing": told is None}[believed], told
+    text = command("check", "stack", library, "--cc", "fixed", "--case", "loss", "--seeds", "1").stdout
+    assert ("(0.0% believed)" in text) == (believed == "none") and ("believed" in text) == (believed != "missing")
+
+
+def test_what_a_stack_believes_is_told_if_it_is_far_from_what_happened() -> None:
+    scene = CASES["loss"].scenes[0]
+    flows = [replace(Flow(9.0, sent=1000.0, lost=30.0), believed=believed) for believed in (0.0, 31.0, float("nan"))]
+    found = []
+    for one in flows:
+        outcome = Outcome((Run(1, (one,) * 3),))
+        found.append(CASES["loss"].verdict(Seen(scene, outcome, outcome)))
+    assert [one.result for one in found] == [DIFFERS, PASSED, PASSED]
+    assert found[0].reason == "it took 0 packets for lost, and 90 were lost"
+
+
+# from a verdict to its run
+
+
+def test_the_runs_of_what_fails_are_kept_and_can_be_repeated(tmp_path: Path, command: Command) -> None:
+    library = built(tmp_path, fault="closes")
+    words = ("check", "stack", str(library), "--case", "loss", "--place", "20Mbit 40ms 0.25BDP", "--seeds", "2")
+    done = command(*words)
+    assert done.returncode == 1, done.stderr
+    # the command that repeats it is printed with the verdict
+    again = next(line.strip() for line in done.stdout.splitlines() if line.strip().startswith("dumbbell check stack"))
+    asked = shlex.split(again)
+    assert asked[1:4] == ["check", "stack", str(library)] and asked[-2:] == ["--keep", "kept"]
+    assert asked[asked.index("--place") + 1] == "20Mbit 40ms 0.25BDP" and asked[asked.index("--seeds") + 1] == "2"
+    repeated = command(*asked[1:])
+    assert repeated.returncode == 1 and "kept: the runs of 1 cell that failed" in repeated.stderr, repeated.stderr
+    (folder,) = (tmp_path / "kept").iterdir()
+    assert folder.name == "window-aimd-loss-20Mbit-40ms-0.25BDP"
+    assert {path.name for path in folder.iterdir()} == {"experiment.toml", "qlog", "run.pcapng"}
+    assert list((folder / "qlog").glob("*.sqlog")) and (folder / "run.pcapng").stat().st_size > 10_000
+    text = (folder / "experiment.toml").read_text()
+    assert text.startswith("# closed: closed after ") and "out of paper" in text
+    # the experiment is the run: it is closed at the same time
+    ran = command("run", "--trust", folder / "experiment.toml", "-o", "again.duckdb")
+    assert ran.returncode == 0, ran.stderr
+    flows = dumbbell.open(tmp_path / "again.duckdb").flows
+    assert "out of paper" in flows["closed"].to_list()
+    assert f"{min(flows['closed_s'].drop_nulls().drop_nans()):.3g} s" in text
+    done = command(*words[:-4], "--place", "20Mbit 41ms")
+    assert done.returncode == 2 and "--place: unknown place" in done.stderr
