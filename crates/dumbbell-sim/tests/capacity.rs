@@ -118,10 +118,10 @@ fn a_shaper_above_its_link_is_limited_by_the_link() {
     // Cake that leaves the pace to a link with its own goes on doing so
     falls["bottleneck"] = json!({"rate": 10 * MBIT, "aqm": {"name": "cake"}, "link": {"name": "serial"},
         "rate_changes": [{"at": 1_000 * MS, "rate": 9 * MBIT}, {"at": 2_000 * MS, "rate": 5 * MBIT}]});
-    let outcome = must(&falls);
+    let paced = must(&falls);
     let unshaped = json!({"name": "cake", "bandwidth": 0});
     falls["bottleneck"]["aqm"] = unshaped;
-    assert_eq!(outcome.hash, must(&falls).hash);
+    assert_eq!(paced.hash, must(&falls).hash);
 }
 
 #[test]

@@ -70,10 +70,7 @@ def _totals(run: Observed, row: dict[str, Any], hop: str) -> Iterator[Fact]:
     own = own_queues(run, hop)
     used = [_number(row, name) for name in ("utilisation", "throughput_mbit", "capacity_mbit")]
     if None not in used:
-        found = facts.Utilisation(hop, *(one for one in used if one is not None))
-        config = run.hop_config(hop)
-        named = config["rate"] / 1e6 if config.get("link") and not config.get("rate_changes") else 0.0
-        yield dataclasses.replace(found, rate_mbit=named) if found.capacity_mbit < 0.995 * named else found
+        yield facts.Utilisation(hop, *(one for one in used if one is not None))
     waits = [_number(row, f"sojourn_{name}_ms") for name in ("mean", "p50", "p99", "max")]
     if None not in waits:
         yield facts.Waiting(hop, *(one for one in waits if one is not None), own_queues=own)

@@ -664,7 +664,7 @@ def _or_never(value: int | None) -> int:
     return -1 if value is None else value
 
 
-# 65 bytes are sent of 64, which htb knows as a lower rate alone; the last block of a frame makes less than a byte of difference
+# PTM sends 65 bytes for 64, which htb knows as a lower rate alone: less than a byte of difference a frame
 _PTM = (64, 65)
 _ETHERNET_HEADER = 14  # which htb counts, and an overhead replaces
 

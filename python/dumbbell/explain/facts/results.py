@@ -17,15 +17,13 @@ class Utilisation(OfQueue):
     share: float
     throughput_mbit: float
     capacity_mbit: float
-    rate_mbit: float | None = None
-    """Rate of a link that is named and cannot carry all of it: others have the medium, or there are times off."""
 
     def said(self) -> str:
         """Say `The link carried 9.43 Mbit/s, 94.3 % of the 10 Mbit/s that it could`."""
-        could = f"{rate(self.capacity_mbit)} that it could"
-        if self.rate_mbit is not None:
-            could += f" at a rate of {rate(self.rate_mbit)}"
-        return f"{link_of(self.hop)} carried {rate(self.throughput_mbit)}, {percent(self.share)} of the {could}."
+        return (
+            f"{link_of(self.hop)} carried {rate(self.throughput_mbit)}, {percent(self.share)} of the "
+            f"{rate(self.capacity_mbit)} that it could."
+        )
 
 
 @dataclass(frozen=True)
