@@ -16,7 +16,7 @@ from dumbbell.results import diff
 from dumbbell.results import dimensions as dims
 from dumbbell.results.aggregate import FEW, half_width
 from dumbbell.results.results import Results
-from dumbbell.results.tables import mean_text, number
+from dumbbell.results.tables import half_text, number
 
 _GOODPUTS = ("goodput_common_mbit", "goodput_mbit")
 _MOST_KINDS = 6  # of flows that are held against each other
@@ -182,7 +182,7 @@ def _says(held: pl.DataFrame, most: dict[int, str | None], kinds: Sequence[str],
     row = apart.sort("size").row(-1, named=True)
     ends = sorted([(row["a"], row["first"]), (row["b"], row["second"])], reverse=True)
     sizes = " and ".join(f"{number(size)} Mbit/s for {kind}" for size, kind in ends)
-    difference = f"{mean_text(abs(row['difference']), row['half'])} Mbit/s apart" if seeds > 1 else ""
+    difference = f"{number(abs(row['difference']))}{half_text(row['half'])} Mbit/s apart" if seeds > 1 else ""
     furthest = "They are furthest apart with" if apart.height > 1 else "That is with"
     where = f"{furthest} {row['where']}:" if cells > 1 else "They get"
     return f"{said} {where} {', '.join(filter(None, (sizes, difference)))}."
@@ -191,9 +191,8 @@ def _says(held: pl.DataFrame, most: dict[int, str | None], kinds: Sequence[str],
 def _end(row: dict[str, Any]) -> str:
     """Return the share in a cell with half of its interval, and which cell it is."""
     share = _percent(row["share"])
-    if row["half"]:
-        share = f"{mean_text(100 * row['share'], 100 * row['half'])} %"
-    return share + (f" ({row['cell_text']})" if row["cell_text"] else "")
+    half = half_text(None if row["half"] is None else 100 * row["half"])
+    return f"{share.removesuffix(' %')}{half} %" + (f" ({row['cell_text']})" if row["cell_text"] else "")
 
 
 def _percent(share: float) -> str:
