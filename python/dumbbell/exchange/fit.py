@@ -39,6 +39,7 @@ _MOVES = {
     "delay_mean_ms": ("aqm", "rate"),
     "delay_p99_ms": ("aqm", "rate"),
     "jitter_mean_ms": ("aqm", "rate"),
+    "sent": ("rate", "cc", "aqm"),
     "retransmissions": ("aqm", "cc", "ecn"),
 }
 
