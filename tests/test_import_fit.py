@@ -40,7 +40,7 @@ def test_a_run_ends_with_what_was_measured_beside_what_was_simulated(tmp_path: P
         assert [float(said[0]), float(said[1])] == pytest.approx([measured, simulated], rel=1e-3)
         assert said[2] == f"{100 * (simulated - measured) / measured:+.1f} %"
         # the queue is not in any of the files
-        assert any("ASSUMED, so not known better: bottleneck.aqm" in line for line in lines)
+        assert any("beyond what the file tells: ASSUMED are bottleneck.aqm" in line for line in lines)
         if name == "near.pcap.gz":
             assert any(key[0].startswith("ping") and key[1].startswith("RTT") for key in rows)
 

@@ -31,6 +31,7 @@ SOCKET = "ESTAB 0 1448 10.0.0.1:40000 10.0.0.2:5201"
         "skmem:(r0,rb131072,t0,tb2626560,f4096,w0,o0,bl0,d0) ts sack cubic",
         'users:(("iperf3",pid=1234,fd=5)) timer:(on,200ms,0) uid:1000 ino:12345 sk:1 <-> ts sack cubic',
         'users:(("a b",pid=1,fd=5),("c",pid=2,fd=6)) skmem:(r0,rb1) cubic',
+        'users:(("my prog (two)",pid=1,fd=5)) cubic',
     ],
 )
 @pytest.mark.parametrize("one_line", [False, True])

@@ -23,9 +23,11 @@ _MEASURES = (
     ("delay_mean_ms", "one-way delay, mean, ms", False),
     ("delay_p99_ms", "one-way delay, P99, ms", False),
     ("jitter_mean_ms", "jitter, mean, ms", False),
+    ("sent", "packets sent", True),
     ("retransmissions", "retransmissions", True),
 )
-_MOST_ROWS = 40
+_MOST_ROWS, _MOST_KEYS = 40, 4
+_CLOSE = 0.02  # of what was measured: errors that need no reason
 _LIKE_FIFO = ("pfifo", "bfifo")
 _OFF, _OFF_MS = 1.5, 5.0  # RTTs that are longer in a simulation by this factor and more: its queue is another one
 _FLOW_QUEUE, _AQM = "fq_codel", "codel"
@@ -37,6 +39,7 @@ _MOVES = {
     "delay_mean_ms": ("aqm", "rate"),
     "delay_p99_ms": ("aqm", "rate"),
     "jitter_mean_ms": ("aqm", "rate"),
+    "sent": ("rate", "cc", "aqm"),
     "retransmissions": ("aqm", "cc", "ecn"),
 }
 
@@ -53,8 +56,10 @@ class _Row:
 
     @property
     def error(self) -> float:
-        """How far the simulation is off, as a part of what was measured; NaN where nothing was."""
-        return (self.simulated - self.measured) / self.measured if self.measured > 0 else math.nan
+        """How far the simulation is off, as a part of what was measured; infinite where that is 0; NaN if unknown."""
+        if self.measured <= 0:
+            return math.inf if self.simulated > 0 else 0.0
+        return (self.simulated - self.measured) / self.measured
 
 
 def beside(one: Imported, results: Results) -> str:
@@ -78,7 +83,7 @@ def beside(one: Imported, results: Results) -> str:
 
 
 def _percent(row: _Row) -> str:
-    return "-" if math.isnan(row.error) else f"{100 * row.error:+.1f} %"
+    return f"{100 * row.error:+.1f} %" if math.isfinite(row.error) else "-"
 
 
 def _rows(one: Imported, results: Results) -> list[_Row]:
@@ -138,23 +143,23 @@ def _name(side: pl.DataFrame, count: int) -> str:
 
 
 def _unknown(one: Imported, rows: list[_Row]) -> str:
-    """Return which errors a proposal cannot know better, for values that it assumed or derived."""
-    assumed = {key: fact for key, fact in one.facts if fact.origin is Origin.ASSUMED}
+    """Return which errors are beyond what a proposal can know, as it assumed what they depend on."""
+    assumed = [key for key, fact in one.facts if fact.origin is Origin.ASSUMED]
     lines = []
     for column in dict.fromkeys(row.column for row in rows):
-        off = [row for row in rows if row.column == column and not math.isnan(row.error)]
-        if not off:
+        known = [row for row in rows if row.column == column and not math.isnan(row.error)]
+        worst = max(known, key=lambda row: abs(row.error), default=None)
+        if worst is None or abs(worst.error) < _CLOSE:
             continue
-        worst = max(off, key=lambda row: abs(row.error))
-        keys = [key for key in assumed if key.rpartition(".")[2] in _MOVES[column]]
-        if keys:
-            named = ", ".join(keys[:4])
-            lines.append(f"{worst.measure}: up to {abs(worst.error):.0%} off; ASSUMED, so not known better: {named}")
-        else:
-            lines.append(
-                f"{worst.measure}: up to {abs(worst.error):.0%} off, with all that it depends on said or derived"
-            )
-    return "\n".join(lines)
+        keys = [key for key in assumed if key.rpartition(".")[2] in _MOVES.get(column, ())]
+        why = f"beyond what the file tells: ASSUMED are {', '.join(keys[:_MOST_KEYS])}"
+        if not keys:
+            why = "no assumption explains it"
+        off = (
+            f"up to {_percent(worst)}" if math.isfinite(worst.error) else f"0, and {number(worst.simulated)} simulated"
+        )
+        lines.append(f"{worst.measure}: {off} ({worst.flows}): {why}")
+    return "\n".join(lines) or f"all within {_CLOSE:.0%} of what was measured"
 
 
 def _better(one: Imported, rows: list[_Row]) -> str:
