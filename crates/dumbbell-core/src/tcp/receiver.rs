@@ -132,7 +132,7 @@ pub struct Receiver {
     /// What arrived out of order, ascending and disjoint: the segments of each socket buffer.
     out_of_order: VecDeque<Block>,
     /// Segments in `out_of_order`.
-    held: u64,
+    held: u32,
     /// Blocks of `out_of_order` in the order of reporting: most recently changed first (RFC 2018 section 4).
     recent: Vec<Block>,
     /// The last ACK that went ahead; its memory is kept.

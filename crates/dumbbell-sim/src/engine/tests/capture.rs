@@ -23,7 +23,8 @@ fn record(packet: &Packet, now: Time) -> [u8; PACKET_BYTES] {
     bytes[8..12].copy_from_slice(&packet.flow.to_le_bytes());
     bytes[12..16].copy_from_slice(&(packet.seq as u32).to_le_bytes());
     bytes[16..20].copy_from_slice(&u32::from(packet.len).to_le_bytes());
-    bytes[24..26].copy_from_slice(&(packet.tsval as u16).to_le_bytes());
+    // the last packet of a handshake and the first data have one number, and may leave in one millisecond
+    bytes[24..26].copy_from_slice(&(packet.tsval as u16).wrapping_add(packet.len).to_le_bytes());
     bytes[28] = packet.ecn as u8;
     bytes
 }
