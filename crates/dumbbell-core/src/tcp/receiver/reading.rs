@@ -42,7 +42,8 @@ impl Unread {
 impl Receiver {
     /// The application reads what waits for it, if anything does. Linux `tcp_recvmsg_locked`.
     pub(super) fn read(&mut self, now: Time) {
-        if self.unread.segments > 0 {
+        if self.has_unread {
+            self.has_unread = false;
             self.window.read(self.unread.first_end, self.rcv_nxt, now);
             self.unread = Unread::default();
         }
@@ -59,18 +60,23 @@ impl Receiver {
     fn memory_at_ack(&self, is_read: bool) -> u64 {
         if is_read {
             self.window.memory(self.out_of_order.len() as u64, u64::from(self.held))
-        } else if self.unread.segments == 0 && !self.has_gaps {
+        } else if self.holds_one() {
             self.window.memory(1, 1)
         } else {
             self.memory()
         }
     }
 
+    /// Whether nothing is in the buffer but the segment that arrives.
+    #[inline(always)]
+    pub(super) fn holds_one(&self) -> bool {
+        !self.has_gaps && (!self.has_unread || self.unread.segments <= 1)
+    }
+
     /// Whether an ACK would offer as much as the last one did: otherwise that of every second segment waits until the application has read.
     #[inline(always)]
     pub(super) fn offers_as_much(&self) -> bool {
-        let usual = !self.has_gaps && self.unread.segments <= 1;
-        if likely(usual) {
+        if likely(self.holds_one()) {
             return self.window.offered() >= self.advertised;
         }
         self.window.select(self.memory()).0 >= self.advertised

@@ -98,10 +98,11 @@ fn both(config: &Value) -> (Outcome, Outcome) {
     (simulated, measure(config, &captured).expect("observations"))
 }
 
+/// With a seed in which a packet leaves behind each one that is dropped: a capture takes the others for waiting.
 fn config(aqm: Value, base_rtt_ms: u64, shaper: &str) -> Value {
     let rtt = base_rtt_ms * 1_000_000;
     let start = json!({"min": 0, "max": 1_500_000_000});
-    json!({"duration": 8_000_000_000_u64, "seed": 3,
+    json!({"duration": 8_000_000_000_u64, "seed": 4,
         "bottleneck": {"rate": 10_000_000, "shaper": shaper, "aqm": aqm},
         "flows": [{"cc": {"name": "reno"}, "base_rtt": rtt, "count": 2, "start": start},
             {"cc": {"name": "cubic"}, "base_rtt": rtt, "ecn": false}],
