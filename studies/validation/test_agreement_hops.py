@@ -54,3 +54,21 @@ def test_bars(agreement: ModuleType) -> None:
 
     assert agrees(0.03, 0.03) and agrees(-0.03, 0.03)
     assert not agrees(0.031, 0.03) and not agrees(-0.031, 0.03) and not agrees(float("nan"), 0.03)
+
+
+def test_a_difference_within_its_interval_agrees(agreement: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    scenario, runs = next(iter(agreement.scenarios(HOPS).items()))
+    values = {"cubic, down": [1.0, 3.0, 1.0, 3.0], "cubic, up": [2.0, 2.0, 2.0, 2.0]}
+    others = {"cubic, down": [2.0, 4.0, 2.0, 4.0], "cubic, up": [3.0, 3.0, 3.0, 3.0]}
+    of = agreement.Measured
+    monkeypatch.setattr(agreement, "here", lambda *_: of(values, values, {}, {}))
+    monkeypatch.setattr(agreement, "on_linux", lambda _: of(others, others, {}, {}))
+    found = {(one.what, one.where): one for one in agreement.compare(scenario, runs, 4, [runs[0]] * 4)}
+    # both vary by 4/3, so the difference, 1, has an interval of 2.45 * sqrt(2 / 3) = 2.0 (6 degrees of freedom)
+    spread, fixed = found["RTT", "cubic, down"], found["RTT", "cubic, up"]
+    assert (
+        spread.agrees and spread.error == pytest.approx(-1 / 3) and spread.interval == pytest.approx(2.0 / 3, rel=0.01)
+    )
+    assert not fixed.agrees and fixed.interval == 0
+    # without many starts there is no interval
+    assert not any(one.interval for one in agreement.compare(scenario, runs, 4))

@@ -270,10 +270,10 @@ fn a_link_that_follows_a_trace_is_as_it_was() {
 
 const TRACE: &str = "\
 queue      cc      use    RTT  P99 ms  marks  drops
-pfifo      cubic 0.999  283.4     575      0     31
+pfifo      cubic 0.999  283.5     575      0     31
 pfifo      bbr1  0.980  179.0     346      0      0
 bfifo      cubic 0.993  124.7     179      0     34
-bfifo      bbr1  0.968  135.8     211      0   1575
+bfifo      bbr1  0.948  132.8     207      0   1278
 red        cubic 0.976  115.4     160     21      0
 red        bbr1  0.970  181.4     359   5185      0
 step       cubic 0.089   50.9      35    677      0
@@ -283,13 +283,13 @@ codel      bbr1  0.972  167.0     342   3935     24
 fq_codel   cubic 0.819   65.2      76    122      0
 fq_codel   bbr1  0.972  167.0     342   3935     24
 pie        cubic 0.889   72.4      96     36      6
-pie        bbr1  0.807   72.3     148     39   1403
+pie        bbr1  0.822   70.9     137     32   1503
 fq_pie     cubic 0.870   79.0     102     34     14
-fq_pie     bbr1  0.682  322.2     148     49   1391
+fq_pie     bbr1  0.736   83.9     156     36   1793
 pi2        cubic 0.680   58.6      45     87      0
 pi2        bbr1  0.976  179.9     375  10597      0
 dualpi2    cubic 0.823   55.2      50     49     17
-dualpi2    bbr1  0.901   58.5      73   1199   1915
+dualpi2    bbr1  0.895   59.8      78   1066   1986
 cake       cubic 0.672   55.3      40    119      0
 cake       bbr1  0.967  175.3     354   8584     35
 csaqm      cubic 0.146   62.2      49    331      2
@@ -357,27 +357,27 @@ wifi     dualpi2  bbr1  0.979   56.5      43  10679    334
 onoff    codel    cubic 0.928   43.3     200     25      0
 onoff    codel    bbr1  0.976   66.8     221  10447      0
 onoff    fq_codel cubic 0.928   43.3     200     25      0
-onoff    fq_codel bbr1  0.976   66.8     221  10416      0
-onoff    pie      cubic 0.994   55.5     219     21      0
-onoff    pie      bbr1  0.977   60.0     217   2342    375
-onoff    dualpi2  cubic 0.582   42.2     179     23    569
-onoff    dualpi2  bbr1  0.955   45.8     144   1863   2056
-leo      codel    cubic 0.901   52.8      46     46      0
-leo      codel    bbr1  0.974   66.3     139   4056      0
-leo      fq_codel cubic 0.901   52.8      46     46      0
-leo      fq_codel bbr1  0.974   66.3     139   4056      0
-leo      pie      cubic 0.950   63.1      64     23     94
-leo      pie      bbr1  0.971   60.3     119    115    405
-leo      dualpi2  cubic 0.924   60.8      55     77     71
-leo      dualpi2  bbr1  0.970   58.9      81    257    332
-docsis   codel    cubic 0.912   47.6      27     24      0
-docsis   codel    bbr1  0.976   85.9      62  32040      0
-docsis   fq_codel cubic 0.912   47.6      27     24      0
-docsis   fq_codel bbr1  0.976   85.9      62  32040      0
-docsis   pie      cubic 0.879   56.3     132     18    369
-docsis   pie      bbr1  0.976   59.0      52   2637    867
-docsis   dualpi2  cubic 0.859   51.8      69    210    154
-docsis   dualpi2  bbr1  0.976   56.9      45  12498   1165
+onoff    fq_codel bbr1  0.976   66.8     221  10447      0
+onoff    pie      cubic 0.986   54.2     219     18      0
+onoff    pie      bbr1  0.977   62.2     219   1146    311
+onoff    dualpi2  cubic 0.564   42.3     175     20    608
+onoff    dualpi2  bbr1  0.949   45.6     139   1428   2091
+leo      codel    cubic 0.945   48.2       8     25      0
+leo      codel    bbr1  0.977   56.7      63    774      0
+leo      fq_codel cubic 0.945   48.2       8     25      0
+leo      fq_codel bbr1  0.977   56.7      63    774      0
+leo      pie      cubic 0.987   59.2      47     25      0
+leo      pie      bbr1  0.977   55.0      63     38     65
+leo      dualpi2  cubic 0.986   57.2      25     22      0
+leo      dualpi2  bbr1  0.977   54.6      63    734     69
+docsis   codel    cubic 0.506   46.5       6     34      0
+docsis   codel    bbr1  0.976   70.7      62  31195      0
+docsis   fq_codel cubic 0.506   46.5       6     34      0
+docsis   fq_codel bbr1  0.976   70.7      62  31195      0
+docsis   pie      cubic 0.969   55.7      40     19      0
+docsis   pie      bbr1  0.976   58.7      62   3569    201
+docsis   dualpi2  cubic 0.977   53.5      22     19      0
+docsis   dualpi2  bbr1  0.976   58.2      45  10943    369
 ";
 
 /// At 10 Mbit/s, for `s` seconds; goodput in Mbit/s, base RTT and RTT in ms, marks (CE and SCE) and drops in packets. A queue of RED, PIE
@@ -385,7 +385,7 @@ docsis   dualpi2  bbr1  0.976   56.9      45  12498   1165
 const ONE_FLOW: &str = "\
 queue      RTT cc               s   goodput  Linux       RTT  Linux     marks  Linux     drops  Linux
 pfifo       40 reno            60      9.54   9.54     125.6  125.7         0      0       150    148
-pfifo       40 cubic           60      9.54   9.54     138.8  138.8         0      0        32     31
+pfifo       40 cubic           60      9.54   9.54     138.9  138.8         0      0        32     31
 pfifo       40 dctcp           10      9.45      -     126.4      -         0      -       140      -
 pfifo       40 prague          10      9.37      -     121.4      -         0      -       142      -
 pfifo       40 bbr1            10      9.45      -      51.3      -         0      -         0      -
@@ -394,16 +394,16 @@ pfifo       40 bbr3            10      9.27      -      45.0      -         0   
 pfifo       40 bbr-draft       10      9.28      -      45.3      -         0      -         0      -
 pfifo       40 reno-sce        10      9.45      -     117.7      -         0      -       274      -
 pfifo       40 dctcp-sce       10      9.45      -     117.7      -         0      -       274      -
-pfifo       40 cubic-sce       10      9.45      -     132.1      -         0      -         9      -
+pfifo       40 cubic-sce       10      9.45      -     131.9      -         0      -         9      -
 pfifo       40 constant        10      2.87      -      40.1      -         0      -         0      -
-bfifo       40 reno            10      9.44      -      61.9      -         0      -        72      -
+bfifo       40 reno            10      9.45      -      61.9      -         0      -        76      -
 bfifo       40 cubic           10      9.45      -      70.9      -         0      -         7      -
-bfifo       40 dctcp           10      9.45      -      61.9      -         0      -        75      -
+bfifo       40 dctcp           10      9.45      -      61.9      -         0      -        76      -
 bfifo       40 prague          10      9.23      -      61.1      -         0      -        81      -
 bfifo       40 bbr1            10      9.45      -      48.7      -         0      -        76      -
-bfifo       40 bbr2            10      9.39      -      43.2      -         0      -        86      -
-bfifo       40 bbr3            10      9.27      -      44.6      -         0      -        22      -
-bfifo       40 bbr-draft       10      9.20      -      45.3      -         0      -        24      -
+bfifo       40 bbr2            10      9.39      -      42.6      -         0      -        86      -
+bfifo       40 bbr3            10      9.27      -      44.5      -         0      -        22      -
+bfifo       40 bbr-draft       10      9.19      -      45.3      -         0      -        24      -
 bfifo       40 reno-sce        10      9.31      -      62.0      -         0      -       160      -
 bfifo       40 dctcp-sce       10      9.31      -      62.0      -         0      -       160      -
 bfifo       40 cubic-sce       10      9.45      -      70.8      -         0      -         7      -
@@ -451,7 +451,7 @@ codel       40 prague          10      9.37      -      64.2      -       650   
 codel       40 bbr1            10      9.45      -      51.3      -       171      -         0      -
 codel       40 bbr2            10      9.38      -      45.3      -        60      -         0      -
 codel       40 bbr3            10      9.27      -      45.0      -        42      -         0      -
-codel       40 bbr-draft       10      8.77      -      46.3      -         0      -        48      -
+codel       40 bbr-draft       10      8.76      -      46.2      -         0      -        45      -
 codel       40 reno-sce        10      8.31      -      54.2      -        38      -         0      -
 codel       40 dctcp-sce       10      8.31      -      54.2      -        38      -         0      -
 codel       40 cubic-sce       10      9.15      -      43.7      -        12      -         0      -
@@ -468,10 +468,10 @@ fq_codel    20 reno-sce        10      9.19      -      40.8      -        61   
 fq_codel    20 dctcp-sce       10      9.19      -      40.8      -        61      -         0      -
 fq_codel    20 cubic-sce       10      9.47      -      24.7      -        25      -         0      -
 fq_codel    20 constant        10      5.77      -      20.0      -         0      -         0      -
-pie         20 reno            60      9.45   9.43      38.6   39.4        89     88       467    521
+pie         20 reno            60      9.46   9.43      39.0   39.4        87     88       467    521
 pie         20 cubic           60      9.56   9.56      36.5   36.4        82     80         0      0
 pie         20 dctcp           10      9.14      -      52.6      -       196      -       459      -
-pie         20 prague          10      8.81      -      62.5      -       109      -      4417      -
+pie         20 prague          10      8.83      -      62.0      -       115      -      4412      -
 pie         20 bbr1            10      9.52      -      30.1      -         0      -         0      -
 pie         20 bbr2            10      9.45      -      22.3      -         0      -         0      -
 pie         20 bbr3            10      9.39      -      26.4      -         0      -         0      -
@@ -482,8 +482,8 @@ pie         20 cubic-sce       10      9.52      -      36.8      -        14   
 pie         20 constant        10      5.77      -      20.0      -         0      -         0      -
 fq_pie      20 reno            10      9.02      -      49.5      -        18      -       465      -
 fq_pie      20 cubic           60      9.56   9.56      36.3   36.5        78     79         0      0
-fq_pie      20 dctcp           10      9.09      -      50.1      -       368      -       453      -
-fq_pie      20 prague          10      8.82      -      49.8      -       161      -       160      -
+fq_pie      20 dctcp           10      9.15      -      50.4      -       210      -       451      -
+fq_pie      20 prague          10      8.98      -      51.1      -       198      -       159      -
 fq_pie      20 bbr1            10      9.52      -      30.1      -         1      -         0      -
 fq_pie      20 bbr2            10      9.45      -      22.3      -         0      -         0      -
 fq_pie      20 bbr3            10      9.39      -      26.4      -         0      -         0      -
@@ -499,7 +499,7 @@ pi2         20 prague          10      9.44      -      42.9      -       607   
 pi2         20 bbr1            10      9.52      -      30.1      -       156      -         0      -
 pi2         20 bbr2            10      9.45      -      22.2      -        89      -         0      -
 pi2         20 bbr3            10      9.39      -      26.3      -       130      -         0      -
-pi2         20 bbr-draft       10      9.37      -      25.8      -         0      -         5      -
+pi2         20 bbr-draft       10      9.37      -      25.7      -         0      -         5      -
 pi2         20 reno-sce        10      8.53      -      28.8      -       181      -         0      -
 pi2         20 dctcp-sce       10      8.53      -      28.8      -       181      -         0      -
 pi2         20 cubic-sce       10      9.38      -      29.8      -        25      -         0      -
@@ -511,7 +511,7 @@ dualpi2     20 prague          10      9.26      -      21.7      -      2184   
 dualpi2     20 bbr1            10      9.52      -      30.1      -        18      -         0      -
 dualpi2     20 bbr2            10      9.45      -      22.4      -        12      -         0      -
 dualpi2     20 bbr3            10      9.39      -      26.4      -        12      -         0      -
-dualpi2     20 bbr-draft       10      9.40      -      26.1      -         0      -         4      -
+dualpi2     20 bbr-draft       10      9.38      -      25.8      -         0      -         3      -
 dualpi2     20 reno-sce        10      8.88      -      36.2      -       113      -       196      -
 dualpi2     20 dctcp-sce       10      8.88      -      36.2      -       113      -       196      -
 dualpi2     20 cubic-sce       10      9.52      -      36.7      -        18      -         0      -
@@ -523,7 +523,7 @@ cake        20 prague          10      9.36      -      30.8      -       954   
 cake        20 bbr1            10      9.52      -      29.4      -      2585      -         0      -
 cake        20 bbr2            10      9.31      -      22.2      -         6      -         0      -
 cake        20 bbr3            10      9.36      -      26.4      -        36      -         0      -
-cake        20 bbr-draft       10      9.06      -      25.8      -         0      -        39      -
+cake        20 bbr-draft       10      9.06      -      25.7      -         0      -        39      -
 cake        20 reno-sce        10      9.12      -      29.9      -        41      -         0      -
 cake        20 dctcp-sce       10      9.12      -      29.9      -        41      -         0      -
 cake        20 cubic-sce       10      9.34      -      24.6      -        23      -         0      -
@@ -535,7 +535,7 @@ cake sce    20 prague          10      9.36      -      30.8      -       954   
 cake sce    20 bbr1            10      9.52      -      29.4      -      8215      -         0      -
 cake sce    20 bbr2            10      9.33      -      22.2      -       533      -         0      -
 cake sce    20 bbr3            10      9.37      -      26.4      -      3350      -         0      -
-cake sce    20 bbr-draft       10      9.06      -      25.8      -         0      -        39      -
+cake sce    20 bbr-draft       10      9.06      -      25.7      -         0      -        39      -
 cake sce    20 reno-sce        10      8.20      -      23.0      -      1515      -         0      -
 cake sce    20 dctcp-sce       10      6.75      -      23.5      -       796      -         0      -
 cake sce    20 cubic-sce       10      9.42      -      23.4      -      1766      -         0      -
@@ -547,7 +547,7 @@ csaqm       20 prague          10      9.37      -      26.5      -      1105   
 csaqm       20 bbr1            10      9.52      -      30.1      -      3525      -         0      -
 csaqm       20 bbr2            10      9.45      -      22.3      -       513      -         0      -
 csaqm       20 bbr3            10      9.39      -      26.4      -      1880      -         0      -
-csaqm       20 bbr-draft       10      9.25      -      21.4      -         0      -       140      -
+csaqm       20 bbr-draft       10      9.25      -      20.8      -         0      -       117      -
 csaqm       20 reno-sce        10      8.03      -      23.8      -       411      -         0      -
 csaqm       20 dctcp-sce       10      8.03      -      23.8      -       411      -         0      -
 csaqm       20 cubic-sce       10      9.03      -      22.5      -        69      -         0      -
@@ -571,8 +571,8 @@ codel       20 cubic/bbr2      10      1.45      -      47.2      -       532   
 codel       20 bbr2/cubic      10      8.05      -      40.2      -       532      -         0      -
 codel       20 cubic/bbr3      10      1.75      -      42.9      -       621      -         0      -
 codel       20 bbr3/cubic      10      7.72      -      37.7      -       621      -         0      -
-codel       20 cubic/bbr-draft 10      3.07      -      34.8      -        43      -        98      -
-codel       20 bbr-draft/cubic 10      6.36      -      32.4      -        43      -        98      -
+codel       20 cubic/bbr-draft 10      3.41      -      34.0      -        42      -        97      -
+codel       20 bbr-draft/cubic 10      6.05      -      32.1      -        42      -        97      -
 codel       20 cubic/reno-sce  10      5.07      -      36.7      -        94      -         0      -
 codel       20 reno-sce/cubic  10      4.44      -      39.8      -        94      -         0      -
 codel       20 cubic/dctcp-sce 10      5.07      -      36.7      -        94      -         0      -
@@ -595,8 +595,8 @@ fq_codel    20 cubic/bbr2      10      4.77      -      30.4      -        94   
 fq_codel    20 bbr2/cubic      10      4.75      -      27.8      -        94      -         0      -
 fq_codel    20 cubic/bbr3      10      4.76      -      30.6      -       363      -         0      -
 fq_codel    20 bbr3/cubic      10      4.73      -      36.8      -       363      -         0      -
-fq_codel    20 cubic/bbr-draft 10      4.80      -      30.8      -        39      -        68      -
-fq_codel    20 bbr-draft/cubic 10      4.69      -      30.4      -        39      -        68      -
+fq_codel    20 cubic/bbr-draft 10      4.81      -      30.6      -        38      -        77      -
+fq_codel    20 bbr-draft/cubic 10      4.69      -      30.6      -        38      -        77      -
 fq_codel    20 cubic/reno-sce  10      4.79      -      30.5      -       104      -         0      -
 fq_codel    20 reno-sce/cubic  10      4.73      -      48.0      -       104      -         0      -
 fq_codel    20 cubic/dctcp-sce 10      4.79      -      30.5      -       104      -         0      -
@@ -619,8 +619,8 @@ cake blind  20 cubic/bbr2      10      0.92      -      42.2      -      2043   
 cake blind  20 bbr2/cubic      10      8.53      -      39.0      -      2043      -         0      -
 cake blind  20 cubic/bbr3      10      1.03      -      39.9      -      1675      -         0      -
 cake blind  20 bbr3/cubic      10      8.42      -      35.7      -      1675      -         0      -
-cake blind  20 cubic/bbr-draft 10      3.23      -      29.7      -        54      -       106      -
-cake blind  20 bbr-draft/cubic 10      6.14      -      27.2      -        54      -       106      -
+cake blind  20 cubic/bbr-draft 10      3.34      -      29.0      -        52      -        89      -
+cake blind  20 bbr-draft/cubic 10      5.99      -      27.0      -        52      -        89      -
 cake blind  20 cubic/reno-sce  10      3.97      -      29.3      -       166      -         0      -
 cake blind  20 reno-sce/cubic  10      5.19      -      30.1      -       166      -         0      -
 cake blind  20 cubic/dctcp-sce 10      3.97      -      29.3      -       166      -         0      -
@@ -637,18 +637,18 @@ dualpi2     20 cubic/dctcp     10      1.51      -      44.7      -       512   
 dualpi2     20 dctcp/cubic     10      8.01      -      38.3      -       512      -         0      -
 dualpi2     20 cubic/prague    10      6.76      -      36.9      -       767      -         0      -
 dualpi2     20 prague/cubic    10      2.73      -      23.2      -       767      -         0      -
-dualpi2     20 cubic/bbr1      10      1.14      -      45.4      -      1294      -       150      -
-dualpi2     20 bbr1/cubic      10      8.39      -      40.1      -      1294      -       150      -
+dualpi2     20 cubic/bbr1      10      1.16      -      45.1      -      1272      -       185      -
+dualpi2     20 bbr1/cubic      10      8.34      -      40.6      -      1272      -       185      -
 dualpi2     20 cubic/bbr2      10      1.74      -      43.5      -       393      -         0      -
 dualpi2     20 bbr2/cubic      10      7.78      -      39.5      -       393      -         0      -
 dualpi2     20 cubic/bbr3      10      1.92      -      43.6      -       412      -         0      -
 dualpi2     20 bbr3/cubic      10      7.60      -      39.1      -       412      -         0      -
-dualpi2     20 cubic/bbr-draft 10      3.30      -      38.2      -        38      -        75      -
-dualpi2     20 bbr-draft/cubic 10      6.13      -      37.0      -        38      -        75      -
-dualpi2     20 cubic/reno-sce  10      3.46      -      37.8      -       148      -        58      -
-dualpi2     20 reno-sce/cubic  10      5.91      -      38.2      -       148      -        58      -
-dualpi2     20 cubic/dctcp-sce 10      3.46      -      37.8      -       148      -        58      -
-dualpi2     20 dctcp-sce/cubic 10      5.91      -      38.2      -       148      -        58      -
+dualpi2     20 cubic/bbr-draft 10      3.34      -      38.4      -        37      -       104      -
+dualpi2     20 bbr-draft/cubic 10      6.16      -      36.8      -        37      -       104      -
+dualpi2     20 cubic/reno-sce  10      3.51      -      37.1      -       139      -        58      -
+dualpi2     20 reno-sce/cubic  10      5.83      -      37.8      -       139      -        58      -
+dualpi2     20 cubic/dctcp-sce 10      3.51      -      37.1      -       139      -        58      -
+dualpi2     20 dctcp-sce/cubic 10      5.83      -      37.8      -       139      -        58      -
 dualpi2     20 cubic/cubic-sce 10      4.84      -      37.5      -        63      -         0      -
 dualpi2     20 cubic-sce/cubic 10      4.68      -      37.9      -        63      -         0      -
 dualpi2     20 cubic/constant  10      6.31      -      37.3      -        34      -         0      -

@@ -70,7 +70,6 @@ pub struct Receiver {
     prior_rcv_nxt: u64,
     /// When the last segment in order came.
     last_data: Time,
-    unread: Unread,
     /// A delayed ACK is pending until then.
     delack_at: Time,
     /// When the acknowledgements that SACK compression holds back are due.
@@ -122,6 +121,8 @@ pub struct Receiver {
     early_waits: bool,
     /// [`Receiver::out_of_order`] is not empty.
     has_gaps: bool,
+    /// [`Receiver::unread`] is not empty.
+    has_unread: bool,
     /// [`Receiver::dsack`] is there.
     has_dsack: bool,
     window: Window,
@@ -132,7 +133,8 @@ pub struct Receiver {
     /// What arrived out of order, ascending and disjoint: the segments of each socket buffer.
     out_of_order: VecDeque<Block>,
     /// Segments in `out_of_order`.
-    held: u64,
+    held: u32,
+    unread: Unread,
     /// Blocks of `out_of_order` in the order of reporting: most recently changed first (RFC 2018 section 4).
     recent: Vec<Block>,
     /// The last ACK that went ahead; its memory is kept.
@@ -177,6 +179,7 @@ impl Receiver {
             dsack: (0, 0),
             has_dsack: false,
             has_gaps: false,
+            has_unread: false,
             ts_recent: 0,
             ecn_seen: false,
             demand_cwr: false,
@@ -252,6 +255,7 @@ impl Receiver {
             syn_ack_repeated,
             early_waits,
             has_gaps,
+            has_unread,
             has_dsack,
             dsack,
             stats,
@@ -268,7 +272,7 @@ impl Receiver {
         *prior_rcv_nxt = 0;
         out_of_order.clear();
         *held = 0;
-        (*unread, *advertised) = (Unread::default(), 0);
+        (*unread, *has_unread, *advertised) = (Unread::default(), false, 0);
         *last_data = Time::ZERO;
         *delack_at = Time::NEVER;
         *delack_expires = 0;
@@ -326,7 +330,7 @@ impl Receiver {
     #[inline(always)]
     pub fn on_packet(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
         let in_order = packet.flags & !flag::PSH == 0 && packet.seq == self.rcv_nxt && !self.has_gaps;
-        if unlikely(!in_order || self.srtt_us == 0 || self.unread.segments > 0) {
+        if unlikely(!in_order || self.srtt_us == 0 || self.has_unread) {
             return self.on_unusual(packet, now);
         }
         // the usual packet: data, the next that is expected, and nothing else is missing or waits to be read
@@ -447,6 +451,7 @@ impl Receiver {
         if in_order {
             self.take_in_order(now);
             self.unread.append(1, self.rcv_nxt);
+            self.has_unread = true;
         }
         self.check_ecn(packet, now);
         let before = self.memory();
@@ -662,7 +667,7 @@ impl Receiver {
         let esce = if std::mem::take(&mut self.esce_queued) { ack_flag::ESCE } else { 0 };
         let dsack = if self.has_dsack { ack_flag::DSACK } else { 0 };
         let window = self.window.offered();
-        let usual = window >= self.advertised && !is_read && !self.has_gaps && self.unread.segments <= 1;
+        let usual = window >= self.advertised && !is_read && self.holds_one();
         let window = if likely(usual) { window } else { self.select_window(is_read) };
         self.acked = self.rcv_nxt;
         self.advertised = window;

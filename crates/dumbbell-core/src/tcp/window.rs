@@ -160,6 +160,10 @@ impl Window {
     /// The window that may be offered while `memory` bytes of the buffer are in use, and whether that is more than half of it.
     /// Linux `__tcp_select_window`.
     pub fn select(&self, memory: u64) -> (u32, bool) {
+        if self.limit < u64::from(self.mss) {
+            // the smallest buffers hold no segment and its overhead, but senders have no smaller ones
+            return (self.round(u64::from(self.mss)), false);
+        }
         let free = self.of(self.buffer.saturating_sub(memory));
         let is_crowded = free < self.clamp / 2;
         if is_crowded && free < (self.of(self.buffer) / 16).max(u64::from(self.mss)) {

@@ -372,12 +372,13 @@ mod tests {
         let options = FlowOptions::default();
         let cc = AnyCc::without_ecn();
         let tcp = Tcp {
+            space: [0; 4],
             sender: Sender::new(0, cc, Arc::clone(&host), options, Application::Bulk),
             receiver: Receiver::new(0, host, options),
         };
         let endpoint = Endpoint::new(Transport::Tcp(tcp), Origin::Listed, 0, 0, 0, Time::ZERO, Time::NEVER);
         let start = std::ptr::from_ref(&endpoint).addr();
-        let Some(Tcp { sender, receiver }) = endpoint.tcp() else { panic!("it is TCP") };
+        let Some(Tcp { sender, receiver, .. }) = endpoint.tcp() else { panic!("it is TCP") };
         let places = (std::ptr::from_ref(sender).addr() - start, std::ptr::from_ref(receiver).addr() - start);
         assert_eq!(places, (SENDER_AT, RECEIVER_AT));
     }
@@ -387,7 +388,7 @@ mod tests {
     fn an_endpoint_is_small_and_its_usual_packet_and_ack_take_few_cache_lines() {
         const LINE: usize = 64;
         let size = size_of::<Endpoint>();
-        assert!(size <= 1472, "an endpoint takes {size} bytes");
+        assert!(size <= 1536, "an endpoint takes {size} bytes");
         let lines = |from: usize, to: usize| to.div_ceil(LINE) - from / LINE;
         let receiver = lines(HEAD_AT, RECEIVER_AT + Receiver::HOT);
         let sender = lines(SENDER_AT + Sender::HOT_AT, SENDER_AT + Sender::HOT_AT + Sender::HOT);

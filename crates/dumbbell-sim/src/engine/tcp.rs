@@ -27,6 +27,8 @@ use std::sync::Arc;
 #[repr(C)]
 pub struct Tcp {
     pub receiver: Receiver,
+    /// With it what an ACK needs of the sender begins at a cache line.
+    pub(super) space: [u64; 4],
     pub sender: Sender,
 }
 
@@ -43,7 +45,7 @@ impl Tcp {
         let options = options(&cc, ecn, echo);
         let mut sender = Sender::new(slot, cc, Arc::clone(host), options, app);
         sender.rtt_samples = records.then(CompactHistogram::default);
-        Tcp { sender, receiver: Receiver::new(slot, Arc::clone(host), options) }
+        Tcp { sender, space: [0; 4], receiver: Receiver::new(slot, Arc::clone(host), options) }
     }
 
     /// Becomes what [`Tcp::new`] makes in the same slot between the same hosts, without RTT samples.

@@ -17,21 +17,21 @@ pub(super) const MOST_FRAGMENTS: u64 = 17;
 pub(super) struct Unread {
     /// Where its first buffer ends.
     first_end: u64,
-    pub(super) segments: u64,
-    buffers: u32,
+    pub(super) segments: u32,
+    buffers: u16,
     /// Fragments in the last buffer.
-    tail: u32,
+    tail: u16,
 }
 
 impl Unread {
     /// A buffer with `segments` comes behind the rest; they end before `end`.
     pub(super) fn append(&mut self, segments: u64, end: u64) {
-        self.segments += segments;
+        self.segments += segments as u32;
         if self.buffers > 0 && u64::from(self.tail) + segments <= MOST_FRAGMENTS {
-            self.tail += segments as u32;
+            self.tail += segments as u16;
         } else {
-            self.buffers += 1;
-            self.tail = segments as u32;
+            self.buffers = self.buffers.saturating_add(1);
+            self.tail = segments as u16;
         }
         if self.buffers == 1 {
             self.first_end = end;
@@ -42,7 +42,8 @@ impl Unread {
 impl Receiver {
     /// The application reads what waits for it, if anything does. Linux `tcp_recvmsg_locked`.
     pub(super) fn read(&mut self, now: Time) {
-        if self.unread.segments > 0 {
+        if self.has_unread {
+            self.has_unread = false;
             self.window.read(self.unread.first_end, self.rcv_nxt, now);
             self.unread = Unread::default();
         }
@@ -51,26 +52,31 @@ impl Receiver {
     /// Memory of what waits for the application or lies out of order, bytes.
     pub(super) fn memory(&self) -> u64 {
         let buffers = u64::from(self.unread.buffers) + self.out_of_order.len() as u64;
-        self.window.memory(buffers, self.unread.segments + self.held)
+        self.window.memory(buffers, u64::from(self.unread.segments + self.held))
     }
 
     /// The memory in use when an ACK leaves; `is_read`: once the application has read. The short way of the usual packet writes nothing into
     /// [`Receiver::unread`].
     fn memory_at_ack(&self, is_read: bool) -> u64 {
         if is_read {
-            self.window.memory(self.out_of_order.len() as u64, self.held)
-        } else if self.unread.segments == 0 && !self.has_gaps {
+            self.window.memory(self.out_of_order.len() as u64, u64::from(self.held))
+        } else if self.holds_one() {
             self.window.memory(1, 1)
         } else {
             self.memory()
         }
     }
 
+    /// Whether nothing is in the buffer but the segment that arrives.
+    #[inline(always)]
+    pub(super) fn holds_one(&self) -> bool {
+        !self.has_gaps && (!self.has_unread || self.unread.segments <= 1)
+    }
+
     /// Whether an ACK would offer as much as the last one did: otherwise that of every second segment waits until the application has read.
     #[inline(always)]
     pub(super) fn offers_as_much(&self) -> bool {
-        let usual = !self.has_gaps && self.unread.segments <= 1;
-        if likely(usual) {
+        if likely(self.holds_one()) {
             return self.window.offered() >= self.advertised;
         }
         self.window.select(self.memory()).0 >= self.advertised

@@ -51,7 +51,7 @@ impl Receiver {
                 break;
             }
             self.rcv_nxt = end;
-            self.held -= end - start;
+            self.held -= (end - start) as u32;
             self.unread.append(end - start, end);
             self.out_of_order.pop_front();
         }

@@ -40,7 +40,7 @@ fn transfer(cc: &str, echo: &str, aqm: Value, mut hosts: Value, path: Value, ack
                 (reductions, round_ends) = (sender.stats().ecn_reductions, sender.conn.high_seq());
             }
         }
-        let Tcp { sender, receiver } = engine.arena.get(0).tcp().expect("a connection");
+        let Tcp { sender, receiver, .. } = engine.arena.get(0).tcp().expect("a connection");
         assert!(sender.phase == Phase::Done, "{cc} {echo}: not over");
         let counters = engine.net.entrance.bottleneck.log.counters.flows.of(0);
         let drops = counters.dropped_overflow + counters.dropped_aqm + counters.lost_ahead;

@@ -1,0 +1,75 @@
+"""Runs scenarios of traffic both ways and of two queues on Linux from many starts.
+
+What they measure goes into references/linux-6.12-hops-starts.csv.
+
+    python -m studies.validation.hops_starts [SCENARIO…] [--starts N]
+
+Without scenarios: those whose figures are outside their bars against the single runs of linux-6.12-hops.csv. The
+starts are those of the simulator's runs, seed by seed. Runs that the file already has are not repeated, and each one
+is kept as it ends, so that this may be stopped at any time.
+"""
+
+import csv
+import sys
+from pathlib import Path
+
+import polars as pl
+
+import dumbbell
+
+from . import agreement_hops
+from .agreement_hops import HOP_NAMES, Row
+
+COLUMNS = (
+    *("kernel", "scenario", "seed", "flow", "cc", "route", "start_s", "goodput_mbit", "rtt_ms"),
+    *(f"{queue}_{what}" for queue in ("first", "reverse", "second") for what in ("drops", "marks")),
+    *("ping_down_p99_ms", "ping_up_p99_ms"),
+)
+
+
+def measure(scenario: str, run: list[Row], seed: int) -> list[Row]:
+    """Return the rows of one start of a scenario on Linux."""
+    table = agreement_hops.experiment(run, starts=seed) | {"seeds": [seed]}
+    found = dumbbell.run(table, engine="linux", jobs=1, progress=False)
+    hops = {HOP_NAMES[row["hop"]]: row for row in found.hops.iter_rows(named=True)}
+    queues = {
+        f"{name}_{what}": str(hops[name][column]) if name in hops else ""
+        for name in ("first", "reverse", "second")
+        for what, column in (("drops", "drops"), ("marks", "ce_marks"))
+    }
+    pings = found.flows.filter(pl.col("cc") == "ping")
+    p99s = {row["direction"]: row["rtt_p99_ms"] for row in pings.iter_rows(named=True)}
+    queues |= {f"ping_{way}_p99_ms": f"{p99s[way]:.3f}" if way in p99s else "" for way in ("down", "up")}
+    flows = {row["flow"]: row for row in found.flows.iter_rows(named=True)}
+    return [
+        {"kernel": run[0]["kernel"], "scenario": scenario, "seed": str(seed), "flow": row["flow"], "cc": row["cc"]}
+        | {"route": row["route"], "start_s": f"{flows[number]['start_s']:.6f}"}
+        | {"goodput_mbit": f"{flows[number]['goodput_mbit']:.4f}", "rtt_ms": f"{flows[number]['rtt_mean_ms']:.3f}"}
+        | queues
+        for number, row in enumerate(run)
+    ]
+
+
+def main(arguments: list[str]) -> None:
+    """Measure what is asked for and not there yet."""
+    starts = (
+        int(arguments.pop(arguments.index("--starts") + 1)) if "--starts" in arguments else agreement_hops.LEAST_MANY
+    )
+    wanted = [word for word in arguments if word != "--starts"]
+    known = agreement_hops.scenarios(agreement_hops.SINGLE)
+    path = Path(agreement_hops.MANY)
+    if not path.exists():
+        path.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
+    done = {(row["scenario"], row["seed"]) for row in csv.DictReader(path.open(newline="", encoding="utf-8"))}
+    for seed in range(1, starts + 1):
+        for scenario in wanted or agreement_hops.outside():
+            if (scenario, str(seed)) in done:
+                continue
+            rows = measure(scenario, known[scenario][0], seed)
+            with path.open("a", newline="", encoding="utf-8") as stream:
+                csv.DictWriter(stream, COLUMNS, lineterminator="\n").writerows(rows)
+            print(f"{scenario}, seed {seed}: done", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
