@@ -309,8 +309,8 @@ impl FlowQueues {
 mod tests {
     use super::*;
     use crate::aqm::testing::packet;
-    use crate::units::Rate;
     use crate::packet::Ecn;
+    use crate::units::Rate;
 
     /// `flows` flows hashed to `buckets` queues.
     fn hashed(flows: u32, buckets: u32, seed: u64) -> FlowQueues {
