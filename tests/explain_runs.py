@@ -21,7 +21,8 @@ def _table(
     aqm: Any, *flows: dict[str, Any], duration: str = "12s", rate: str = "10Mbit", **more: Any
 ) -> dict[str, Any]:
     bottleneck = {"rate": rate, "aqm": aqm} | more.pop("bottleneck", {})
-    return {"duration": duration, "bottleneck": bottleneck, "flows": list(flows), **more}
+    own = {"duration": duration, "bottleneck": bottleneck, "hosts": {"ecn": True}, "flows": list(flows)}
+    return own | more
 
 
 _NO_ECN: dict[str, Any] = {"hosts": {"ecn": False}}

@@ -61,9 +61,9 @@ def test_a_policer_bounds_what_passes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("place", "share"), [("path", 1.0), ("behind", 1.0), ("behind", 0.5)])
 def test_a_router_that_clears_codepoints_turns_marks_into_drops_or_takes_them_away(place: str, share: float) -> None:
     bottleneck = {"rate": "10Mbit", "aqm": "fq_codel", place: [{"name": "bleach", "probability": share}]}
-    flow = dumbbell.run(described(duration="10s", bottleneck=bottleneck, flows=[{"cc": "cubic"}])).flows.row(
-        0, named=True
-    )
+    flow = dumbbell.run(
+        described(duration="10s", bottleneck=bottleneck, hosts={"ecn": True}, flows=[{"cc": "cubic"}])
+    ).flows.row(0, named=True)
     if place == "path":
         assert flow["ce_marks"] == 0 < flow["drops"]
     elif share == 1.0:  # the sender never hears of them

@@ -153,7 +153,8 @@ def test_files_are_as_the_drafts_have_them(command: Command, experiment: str, tm
 
 @pytest.mark.parametrize("marks", [False, True])
 def test_what_is_written_is_what_the_run_measured(*, marks: bool, tmp_path: Path) -> None:
-    checked = parse(tomllib.loads(EXPERIMENT), "two.toml", {"bottleneck.aqm": {"name": "codel", "ecn": marks}})
+    settings = {"bottleneck.aqm": {"name": "codel", "ecn": marks}, "hosts.ecn": True}
+    checked = parse(tomllib.loads(EXPERIMENT), "two.toml", settings)
     found = write.write(checked.cell(0), tmp_path / "out")
     results = dumbbell.run(checked)
     assert results.runs["hash"].to_list() == [found.hash]

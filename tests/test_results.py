@@ -28,7 +28,7 @@ RANDOM = [
 
 def made(path: Path, *settings: list[str], **changes: Any) -> Results:
     """Run a short experiment once for each list of settings, all into one file, and return what is in it."""
-    table = described(**(SHORT | {"flows": RANDOM, "seeds": [1, 2, 3]} | changes))
+    table = described(**(SHORT | {"flows": RANDOM, "seeds": [1, 2, 3], "hosts": {"ecn": True}} | changes))
     for one in settings or ([],):
         assert sweep.run([experiment.parse(table, "made.toml", one)], path, progress=False).failed == []
     return dumbbell.open(path)

@@ -140,6 +140,7 @@ EXCUSED: dict[str, dict[str, Any]] = {
     "a file of sizes has to be read": {"web": [{"cc": "reno", "size": {"csv": "missing.csv"}}]},
     "a trace of a link has to be read": {"bottleneck": {"aqm": "codel", "trace": "missing.trace"}},
     "a trace replaces other keys": {"bottleneck": {"aqm": "codel", "rate": "1Mbit", "trace": TRACE}},
+    "a datagram fits into a full frame": {"udp": [{"size": "2kB"}]},
     "the same run twice": {"matrix": {"bottleneck.rate": ["1Mbit", "1000kbit"]}},
     "times after the end of the run": {"flows": [FLOW, FLOW | {"start": "2s"}]},
     "an override that no run meets": {"override": [{"when": {"duration": "3s"}, "set": {"hosts.ecn": False}}]},

@@ -19,7 +19,7 @@ def asks(groups: dict[str, Any]) -> bool:
 
 
 def marks_nothing(experiment: Experiment) -> str:
-    """Return what to say of an experiment whose queue is told to mark while nothing asks for ECN; else an empty text."""
+    """Return what to say of an experiment whose queue is to mark while nothing asks for ECN; else an empty text."""
     cells = experiment.sample(_SAMPLE)
     told = [place for cell in cells for place, own in hops(cell.given) if own.get("aqm", {}).get("ecn") is True]
     if not told or any(asks(cell.groups) for cell in cells):

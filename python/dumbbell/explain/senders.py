@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from dumbbell.experiment.frames import full_frame
 from dumbbell.explain import bursts, facts
 from dumbbell.explain.bursts import Array
 from dumbbell.explain.facts import Fact
 from dumbbell.explain.observed import Observed
-from dumbbell.experiment.frames import full_frame
 
 MOST_SINGLE = 6  # flows of which each has its own sentences
 _FEW = 3  # events that are told one by one

@@ -266,7 +266,7 @@ impl Sender {
         (*phase, *control, *frto_active) = (Phase::Idle, cc.control(), false);
         (*timer, *pacer) = (RetransmissionTimer::new(), Pacer::new());
         (*window_end, *last_sent, *last_burst, *cwnd_usage_seq) = (0, Time::ZERO, (0, u32::MAX), 0);
-        *queue = WriteQueue::new(app, cc.buffered_windows(), &host);
+        *queue = WriteQueue::new(app, cc.buffered_windows(), host);
         *reordering = Reordering::new();
         board.clear();
         *stats = SenderStats::default();

@@ -30,7 +30,7 @@ ALWAYS = {
     "hosts.mss": "the MTU of every device, from which the kernel has thresholds, quanta and the limit of `bfifo`",
     "hosts.offload": 'TSO, GSO and GRO of every device: a veth has all of them on, `"tso"` here none; '
     '`gso_max_segs 1` with `"none"`',
-    "hosts.ecn": "`features ecn` of the route for flows with ECN; `tcp_ecn = 2`, Linux's default: accept ECN, ask for none",
+    "hosts.ecn": "`features ecn` of the route for flows with ECN; `tcp_ecn = 2`, Linux's default, asks for none",
     "hosts.send_buffer": "the last number of `tcp_wmem`: Linux has it from its memory, and a guest has little",
     "hosts.receive_buffer": "the last number of `tcp_rmem`, for the same reason",
     "hosts.memory": "`tcp_mem`, for the same reason",
