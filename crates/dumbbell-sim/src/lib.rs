@@ -61,7 +61,9 @@ pub fn check(config: &Value) -> Result<(), ParamError> {
 /// The first key that cannot be used.
 pub fn check_with(config: &Value, additions: &Additions) -> Result<(), ParamError> {
     let config = RunConfig::read(config, additions)?;
-    build(&config, additions).map(drop)
+    let (queues, _) = build(&config, additions)?;
+    // a run itself may ask for more than there is: whoever watches one asks for all
+    check_states(&config, &queues)
 }
 
 /// Builds what `config` names: the queue discipline of each hop and the congestion controls of the flows.
@@ -85,9 +87,7 @@ fn build(config: &RunConfig, additions: &Additions) -> Result<(Vec<AnyAqm>, Vec<
         controls.push(Speaks::Tcp(chosen.build(&CcContext { seed: config.run.seed, flow: index as u64 })));
         last = Some((flow, chosen));
     }
-    let queues = every_queue(config, additions)?;
-    check_states(config, &queues)?;
-    Ok((queues, controls))
+    Ok((every_queue(config, additions)?, controls))
 }
 
 /// What is to be recorded of queue disciplines, one of them tells, at points of the time series; of a plugin that is not known before it runs.

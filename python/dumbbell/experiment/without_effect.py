@@ -26,6 +26,7 @@ def _set(key: str) -> _Needs:
 
 
 _ABE = _on("abe")
+_OF_ECN = ("ecn_max_rtt", "ecn_alpha_gain", "ecn_factor", "ecn_thresh", "ecn_reprobe_gain")
 # what a key of an algorithm needs next to it to mean anything
 NEEDS: dict[str, dict[str, _Needs]] = {
     "red": {"harddrop": _on("ecn"), "nodrop": _on("ecn")},
@@ -35,9 +36,13 @@ NEEDS: dict[str, dict[str, _Needs]] = {
     "fq_pie": {"ecn_prob": _on("ecn")},
     "dualpi2": {
         "step_count": _set("step_packets"),
+        **dict.fromkeys(
+            ("t_shift", "t_speed"), (lambda one: one["scheduler"] == "time-shift", 'scheduler = "time-shift"')
+        ),
         "wrr_ratio": (lambda one: str(one["scheduler"]).startswith("wrr"), 'scheduler = "wrr-packets" or "wrr-bytes"'),
     },
     "cake": {"sce_thresh": (lambda one: one["sce"] == "thresh", 'sce = "thresh"')},
+    **{name: dict.fromkeys(_OF_ECN, _on("ecn")) for name in ("bbr2", "bbr3")},
     "reno": {"abe_slow_start": _ABE},
     "cubic": {"abe_slow_start": _ABE},
 }
@@ -73,7 +78,7 @@ def refuse(run: dict[str, Any], written: Mapping[str, frozenset[str]]) -> None:
             continue
         params = registry().algorithms[one["name"]].params
         for key, (holds, words) in NEEDS.get(one["name"], {}).items():
-            if key in written.get(place, ()) and one[key] != params[key].default and not holds(one):
+            if key in params and key in written.get(place, ()) and one[key] != params[key].default and not holds(one):
                 raise Unfit(
                     "", f"{place}.{key}", f"without {words} it does nothing", f"{words} next to it, or no {key}"
                 )
