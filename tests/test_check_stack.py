@@ -23,7 +23,7 @@ from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED, Check, Verdict
 from dumbbell.check.stack import against, report
 from dumbbell.check.stack.cases import CASES, GROUPS
 from dumbbell.check.stack.measured import Flow, Link, Outcome, Run
-from dumbbell.check.stack.model import CLOSED, CRASHED, DIFFERS, HUNG, Scene, Seen
+from dumbbell.check.stack.model import CRASHED, DIFFERS, Scene, Seen
 from dumbbell.check.stack.suite import STACK, Report, Result, Subject
 from dumbbell.errors import InputError
 from dumbbell.experiment.file import parse

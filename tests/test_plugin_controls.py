@@ -59,7 +59,8 @@ def run(cc: Any, **more: Any) -> dumbbell.Results:
 def measured(found: dumbbell.Results) -> list[dict[str, Any]]:
     """Return what table flows has, but for names."""
     flows = found.flows.drop("key", "cc", "hash", "experiment", strict=False)
-    return flows.fill_nan(None).to_dicts()
+    found: list[dict[str, Any]] = flows.fill_nan(None).to_dicts()
+    return found
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

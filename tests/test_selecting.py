@@ -21,6 +21,7 @@ from conftest import Command, described
 from dumbbell import Results, experiment, figures, plotting
 from dumbbell._native import Cancel, Progress
 from dumbbell._native import run as simulate
+from dumbbell.cli import diff
 from dumbbell.cli import read as commands
 from dumbbell.engines import sweep
 from dumbbell.errors import Conflict, InputError
@@ -242,7 +243,7 @@ def test_each_mean_changes_the_rows_that_are_used_or_is_refused(name: str, mixed
 
 
 def test_every_command_with_conditions_is_here() -> None:
-    app: list[Any] = [commands.table, commands.plot, commands.diff, commands.compare, commands.draft]
+    app: list[Any] = [commands.table, commands.plot, diff.diff, commands.compare, commands.draft]
     app += [commands.paper, commands.claims, commands.export]
     taking = {one.__name__ for one in app if "where" in inspect.signature(one).parameters}
     assert taking == {one.__name__ for one in app}

@@ -151,7 +151,7 @@ def of_linux(linux: str, two: str) -> list[Row]:
 def of_hops(starts: int = agreement_hops.STARTS) -> list[Row]:
     """Return the rows of traffic both ways and of two queues; makes their runs, and writes docs/validation-hops.md."""
     found, text = agreement_hops.page(HOPS, starts)
-    runs = agreement_hops.scenarios(HOPS)
+    runs, many = agreement_hops.scenarios(HOPS), agreement_hops.many_starts()
     HOPS_PAGE.write_text(text, encoding="utf-8")
     rows = {name: Row(name, what, "Linux 6.12", "G", "make validation") for name, what in agreement_hops.SETS.items()}
     scenarios: dict[tuple[str, str], list[agreement_hops.Compared]] = {}
@@ -162,20 +162,17 @@ def of_hops(starts: int = agreement_hops.STARTS) -> list[Row]:
         for one in figures:
             errors.setdefault(one.what, []).append(one.error)
         agrees = all(one.agrees for one in figures)
-        rows[name].add(figures[0].cell, errors, agrees, measured=spread_of_scenario(runs[scenario]))
+        measured = spread_of_scenario(many.get(scenario, runs[scenario]))
+        rows[name].add(figures[0].cell, errors, agrees, measured=measured)
     return list(rows.values())
 
 
 def spread_of_scenario(runs: list[list[agreement_hops.Row]]) -> Measured:
     """Return how far the runs of a scenario on Linux lie apart, in the class of flows that varies most."""
-    single = [agreement_hops.on_linux([run]) for run in runs]
-    rates = agreement_hops.rates_of(runs[0][0])
+    found, rates = agreement_hops.on_linux(runs), agreement_hops.rates_of(runs[0][0])
     return Measured.widest(
-        Measured.of_runs(
-            [one.goodput[group] / rates[group.rpartition(", ")[2]] for one in single],
-            [one.rtt[group] for one in single],
-        )
-        for group in single[0].goodput
+        Measured.of_runs([value / rates[group.rpartition(", ")[2]] for value in goodputs], found.rtt[group])
+        for group, goodputs in found.goodput.items()
     )
 
 
