@@ -59,8 +59,8 @@ def run(cc: Any, **more: Any) -> dumbbell.Results:
 def measured(found: dumbbell.Results) -> list[dict[str, Any]]:
     """Return what table flows has, but for names."""
     flows = found.flows.drop("key", "cc", "hash", "experiment", strict=False)
-    found: list[dict[str, Any]] = flows.fill_nan(None).to_dicts()
-    return found
+    rows: list[dict[str, Any]] = flows.fill_nan(None).to_dicts()
+    return rows
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
