@@ -93,7 +93,7 @@ fn every_queue_over_every_link_uses_at_most_all_of_it() {
 fn flow(bottleneck: Value) -> Outcome {
     let mut bottleneck = bottleneck;
     bottleneck["rate"] = json!(20 * MBIT);
-    must(&json!({"duration": 5_000 * MS, "seed": 1, "bottleneck": bottleneck,
+    must(&json!({"duration": 5_000 * MS, "seed": 1, "bottleneck": bottleneck, "hosts": {"ecn": true},
         "flows": [{"cc": {"name": "cubic"}, "base_rtt": 20 * MS}]}))
 }
 

@@ -24,10 +24,13 @@ fn measures_that_came_later_are_beside_the_digest_and_no_others() {
                 "closed_s",
                 "spurious",
                 "ce_reported",
+                "common_s",
+                "goodput_common_mbit",
+                "loss_share",
             ]
             .contains(&name)
     };
-    assert_eq!(names.iter().filter(|name| later(name)).count(), 7);
+    assert_eq!(names.iter().filter(|name| later(name)).count(), 9);
     for name in &names {
         let mut changed = outcome.summary.clone();
         changed[name] = json!("changed");
@@ -35,7 +38,7 @@ fn measures_that_came_later_are_beside_the_digest_and_no_others() {
     }
     for of_flows in [true, false] {
         let columns = if of_flows { &outcome.tables.flows.columns } else { &outcome.tables.classes.columns };
-        assert_eq!(columns.iter().filter(|(name, _)| later(name)).count(), if of_flows { 15 } else { 8 });
+        assert_eq!(columns.iter().filter(|(name, _)| later(name)).count(), if of_flows { 17 } else { 9 });
         for (number, (name, _)) in columns.iter().enumerate() {
             let mut changed = outcome.tables.clone();
             let table = if of_flows { &mut changed.flows } else { &mut changed.classes };

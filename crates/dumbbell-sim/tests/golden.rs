@@ -362,22 +362,22 @@ onoff    pie      cubic 0.986   54.2     219     18      0
 onoff    pie      bbr1  0.977   62.2     219   1146    311
 onoff    dualpi2  cubic 0.564   42.3     175     20    608
 onoff    dualpi2  bbr1  0.949   45.6     139   1428   2091
-leo      codel    cubic 0.945   48.2       8     25      0
-leo      codel    bbr1  0.977   56.7      63    774      0
-leo      fq_codel cubic 0.945   48.2       8     25      0
-leo      fq_codel bbr1  0.977   56.7      63    774      0
-leo      pie      cubic 0.987   59.2      47     25      0
-leo      pie      bbr1  0.977   55.0      63     38     65
-leo      dualpi2  cubic 0.986   57.2      25     22      0
-leo      dualpi2  bbr1  0.977   54.6      63    734     69
-docsis   codel    cubic 0.506   46.5       6     34      0
-docsis   codel    bbr1  0.976   70.7      62  31195      0
-docsis   fq_codel cubic 0.506   46.5       6     34      0
-docsis   fq_codel bbr1  0.976   70.7      62  31195      0
-docsis   pie      cubic 0.969   55.7      40     19      0
-docsis   pie      bbr1  0.976   58.7      62   3569    201
-docsis   dualpi2  cubic 0.977   53.5      22     19      0
-docsis   dualpi2  bbr1  0.976   58.2      45  10943    369
+leo      codel    cubic 0.946   49.0       8     24      0
+leo      codel    bbr1  0.977   59.2      65   1119      0
+leo      fq_codel cubic 0.946   49.0       8     24      0
+leo      fq_codel bbr1  0.977   59.2      65   1119      0
+leo      pie      cubic 0.984   60.3      50     23      0
+leo      pie      bbr1  0.977   56.6      65     80     99
+leo      dualpi2  cubic 0.987   57.3      25     28      0
+leo      dualpi2  bbr1  0.977   55.9      64   1075     95
+docsis   codel    cubic 0.903   47.6      42     28      0
+docsis   codel    bbr1  0.977   84.7      61  31866      0
+docsis   fq_codel cubic 0.903   47.6      42     28      0
+docsis   fq_codel bbr1  0.977   84.7      61  31866      0
+docsis   pie      cubic 0.881   57.0     135     18    343
+docsis   pie      bbr1  0.976   59.4      61   2337    806
+docsis   dualpi2  cubic 0.873   52.2      65    206     44
+docsis   dualpi2  bbr1  0.975   57.6      44  12633   1238
 ";
 
 /// At 10 Mbit/s, for `s` seconds; goodput in Mbit/s, base RTT and RTT in ms, marks (CE and SCE) and drops in packets. A queue of RED, PIE

@@ -219,16 +219,16 @@ fn small_packets_meet_the_limit_of_packets_before_that_of_memory() {
 fn the_delay_is_that_of_the_older_head() {
     let mut state = queue(json!({}));
     let mut log = Counters::default();
+    let next = state.next_timer();
+    assert!(next <= Time::from_millis(16));
+    state.on_timer(next, &mut log);
+    assert_eq!(state.next_timer(), next + Time::from_millis(16));
     assert_eq!(state.head_delay(Time::from_millis(5)), Time::ZERO);
     state.enqueue(packet(0, Ecn::Ect1), Time::from_millis(5), &mut log);
     state.enqueue(packet(1, Ecn::NotEct), Time::from_millis(8), &mut log);
     assert_eq!(state.head_delay(Time::from_millis(10)), Time::from_millis(5));
     assert_eq!(served(&mut state, 1, Time::from_millis(10), &mut log), "L");
     assert_eq!(state.head_delay(Time::from_millis(10)), Time::from_millis(2));
-    let next = state.next_timer();
-    assert!(next <= Time::from_millis(16));
-    state.on_timer(next, &mut log);
-    assert_eq!(state.next_timer(), next + Time::from_millis(16));
 }
 
 #[test]
