@@ -26,7 +26,7 @@ RUNS = (
     Sweep("sce.duckdb", ("sce/one-flow", "sce/two-flow")),
     Sweep("abe.duckdb", ("abe/closed-form",)),
 )
-NAMES = (r"Prague's",)
+NAMES = (r"Prague's", r"two queues")
 KERNEL = "a real kernel, run as a process on a virtual clock (User-Mode Linux), Debian's 6.12"
 SHOWN = 5  # cells named of those that do not agree
 

@@ -7,8 +7,9 @@ an experiment, or as the experiment's own file has them for each of its cells.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -51,11 +52,10 @@ def require_alike(runs: pl.DataFrame) -> None:
         for labels, text in own.select("matrix", "config").iter_rows():
             config = dims.seedless(json.loads(text))
             kinds.setdefault(json.dumps([labels, config], sort_keys=True), (labels, config))
-        if len(kinds) < 2 or (file := _file(str(name))) is None:
+        if len(kinds) < 2:
             continue
-        found = [file.differing(json.loads(labels), config) for labels, config in kinds.values()]
-        keys = [key for one in found for key in one]
-        unlike = [key for key in dict.fromkeys(keys) if len({one.get(key) for one in found}) > 1]
+        # experiments of several studies may have one name: the runs are of the file that they fit best
+        unlike = min((file.unlike(kinds.values()) for file in _files(str(name))), key=len, default=[])
         if unlike:
             said = f"runs that differ in {', '.join(unlike)} answer one published cell or figure, of {name}"
             raise Unfit("results", "", said, f"runs of one kind: {flag('where')} KEY=VALUE chooses")
@@ -67,6 +67,12 @@ class _File:
     def __init__(self, cells: Mapping[str, dict[str, Any]], axes: list[matrix.Path]) -> None:
         self._cells = cells
         self._axes = axes
+
+    def unlike(self, kinds: Iterable[tuple[str, dict[str, Any]]]) -> list[str]:
+        """Return the keys that no axis sets and in which runs differ; `kinds` are labels and settings."""
+        found = [self.differing(json.loads(labels), config) for labels, config in kinds]
+        keys = dict.fromkeys(key for one in found for key in one)
+        return [key for key in keys if len({one.get(key) for one in found}) > 1]
 
     def differing(self, labels: dict[str, str], config: dict[str, Any]) -> _Differing:
         """Return the keys that no axis sets and whose values are other ones than in the file, with these values.
@@ -95,11 +101,13 @@ class _File:
 
 
 @cache
-def _file(name: str) -> _File | None:
-    """Return the cells of a shipped experiment; None if there is no such experiment, or if it has too many."""
-    path = next((path for path in shipped.experiments().values() if path.stem == name), None)
-    if path is None:
-        return None
+def _files(name: str) -> tuple[_File, ...]:
+    """Return the cells of the shipped experiments with this name, without those that have too many."""
+    paths = [path for path in shipped.experiments().values() if path.stem == name]
+    return tuple(file for path in paths if (file := _read(path)) is not None)
+
+
+def _read(path: Path) -> _File | None:
     try:
         experiment = load(path)
     except InputError:
