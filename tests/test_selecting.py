@@ -194,6 +194,7 @@ USES: dict[str, Callable[..., Used]] = {
     "differences of goodput": plot("differences", value="goodput", baseline="rate=10Mbit"),
     "shares": plot("shares"),
     "shares against": plot("shares", against="rate"),
+    "felt": plot("felt"),
 }
 CONDITIONS = [
     *("cc=reno", "cc=udp", "cc.name=cubic", "base_rtt=40000us", "flow=reno", "flow=0", "class=web", "kind=flows"),
@@ -671,7 +672,7 @@ def test_diff_says_why_means_and_changes_differ() -> None:
 
 
 def test_hosts_on_an_axis_are_a_profile_and_what_is_unlike_it(tmp_path: Path) -> None:
-    hosts = [{"profile": "linux-5.1"}, {"profile": "linux-6.12", "ecn": False, "mss": "1400B"}]
+    hosts = [{"profile": "linux-5.1"}, {"profile": "linux-6.12", "ecn": True, "mss": "1400B"}]
     found = dumbbell.run(described(matrix={"hosts": hosts}), output=tmp_path / "a.duckdb", progress=False)
-    texts = ["linux-5.1", "linux-6.12(ecn=false, mss=1.4kB)"]
+    texts = ["linux-5.1", "linux-6.12(ecn=true, mss=1.4kB)"]
     assert [len(found.where(hosts=text).keys) for text in texts] == [1, 1]
