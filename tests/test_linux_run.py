@@ -21,8 +21,8 @@ from dumbbell.cli import program
 from dumbbell.engines import by_name, sweep
 from dumbbell.engines.linux import engine as linux
 from dumbbell.engines.linux import guest, kernels, reach
+from dumbbell.engines.linux.controls import MODULES, cc_names
 from dumbbell.engines.linux.mapping import by_path, mapped, notes
-from dumbbell.engines.linux.plan import MODULES, cc_names
 from dumbbell.engines.sim import Simulator
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell

@@ -14,7 +14,8 @@ see them.
 from collections.abc import Iterator
 from typing import Any
 
-from dumbbell.engines.linux.plan import FIRST_PORT, Hop, Plan, address
+from dumbbell.engines.linux.hop import Hop
+from dumbbell.engines.linux.plan import FIRST_PORT, Plan, address
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.net import ROUTES
 

@@ -12,16 +12,18 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from dumbbell import _native
 from dumbbell.engines.linux import readback
+from dumbbell.engines.linux.controls import MODULES, cc_names
+from dumbbell.engines.linux.hop import Hop, class_options, class_rate
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.keys import refuse_rest
 from dumbbell.engines.linux.qdiscs import LINK_LAYER, Qdisc, qdisc
 from dumbbell.engines.linux.readback import Setting
-from dumbbell.errors import Conflict, InputError, TooMany, Unsupported, WrongValue
+from dumbbell.engines.linux.units import MS, US, whole, whole_us
+from dumbbell.errors import Conflict, InputError, TooMany, Unsupported
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.net import ROUTES, hops
 from dumbbell.experiment.registry import registry
@@ -32,30 +34,8 @@ MOST_SENDERS = 50_000
 _RECEIVER_PORT, _VARIANTS = 16_384, 128  # 256 ports, one a base RTT, for each variant of receivers
 _BANDS = 16  # TCQ_PRIO_BANDS, pkt_sched.h
 _NETEM_LIMIT = 10_000_000  # packets; more than are ever under way
-_US, _MS = 1_000, 1_000_000
 _FQ = "fq flow_limit 1000000 limit 10000000"  # which drops nothing
 
-# what the simulator calls a kernel's congestion control, module parameters by our names, and how values become theirs
-MODULES: dict[str, dict[str, tuple[str, Callable[[Any], int]]]] = {
-    "cubic": {
-        "beta": ("tcp_cubic.beta", int),
-        "bic_scale": ("tcp_cubic.bic_scale", int),
-        "fast_convergence": ("tcp_cubic.fast_convergence", int),
-        "tcp_friendliness": ("tcp_cubic.tcp_friendliness", int),
-        "hystart": ("tcp_cubic.hystart", lambda word: int(word != "off")),  # of which version: _hystart
-        "hystart_detect": ("tcp_cubic.hystart_detect", {"train": 1, "delay": 2, "both": 3}.__getitem__),
-        "hystart_low_window": ("tcp_cubic.hystart_low_window", int),
-        "hystart_ack_delta": ("tcp_cubic.hystart_ack_delta_us", lambda time: whole(time, _US)),
-    },
-    "dctcp": {
-        "shift_g": ("tcp_dctcp.dctcp_shift_g", int),
-        "alpha_init": ("tcp_dctcp.dctcp_alpha_on_init", int),
-    },
-    "bbr2": {
-        "ecn": ("tcp_bbr2.ecn_enable", int),
-        "ecn_max_rtt": ("tcp_bbr2.ecn_max_rtt_us", lambda time: whole(time, _US)),
-    },
-}
 # Switches of hosts that are sysctls, how values become theirs, and what a kernel without the sysctl does; a switch that
 # is not given is as the kernel has it.
 _SYSCTLS: dict[str, tuple[str, Callable[[Any], int], int | None]] = {
@@ -104,43 +84,6 @@ _TAKEN = {
 _ROUTES = tuple(param.name for param in ROUTES)
 _HOP_TAKEN = ("name", "rate", "shaper", "burst", "aqm", "rate_changes", "delay", "trace", "path", "behind")
 _ECN_BITS = {"not-ect": 0, "ect1": 1, "ect0": 2}
-
-
-def cc_names(kernel: Kernel) -> dict[str, str]:
-    """Return the kernel's name of each congestion control that both have."""
-    patches = json.dumps(kernel.described.get("recipe", {})).lower()
-    # the patches of BBRv3 put it in the place of BBRv1
-    bbr = "bbr3" if "bbr3" in patches else "bbr1"
-    names = {name: name for name in registry().cc if name in kernel.congestion_controls}
-    if "bbr" in kernel.congestion_controls:
-        names.setdefault(bbr, "bbr")
-    return names
-
-
-@dataclass(frozen=True)
-class Hop:
-    """A hop, and where it is."""
-
-    place: str
-    """In an experiment file."""
-    own: dict[str, Any]
-    qdisc: Qdisc
-    space: str
-    """Its namespace, and below the devices by which packets come and go."""
-    arrival: str
-    departure: str
-    behind: tuple[str, str]
-    """The namespace behind it that has a serial link or a delay, and its device."""
-
-    @property
-    def serial(self) -> bool:
-        """Whether packets leave it one by one, with a link behind the shaper."""
-        return self.own["shaper"] == "link" and not self.qdisc.shapes
-
-    @property
-    def delay(self) -> int:
-        """Propagation behind its link, ns."""
-        return int(self.own.get("delay", 0))
 
 
 class Plan:
@@ -370,7 +313,7 @@ class Plan:
         rto, window = "", ""
         if "rto_min" in self.hosts_given:
             try:
-                rto = f" rto_min {whole(self.hosts['rto_min'], _MS)}ms"
+                rto = f" rto_min {whole(self.hosts['rto_min'], MS)}ms"
             except InputError as error:
                 raise error.moved("", "hosts.rto_min") from None
         if "initial_window" in self.hosts_given:
@@ -381,7 +324,7 @@ class Plan:
         """Read a host's route back: its options, and that it has no others of these."""
         if "rto_min" in self.hosts_given:
             read = readback.after("rto_min", unit="ms")
-            self.expect("hosts.rto_min, ms", whole(self.hosts["rto_min"], _MS), command, read)
+            self.expect("hosts.rto_min, ms", whole(self.hosts["rto_min"], MS), command, read)
         if sends and "initial_window" in self.hosts_given:
             self.expect("hosts.initial_window", self.hosts["initial_window"], command, readback.after("initcwnd"))
         self.expect("hosts.ecn: features ecn of the route", ecn, command, readback.has("features ecn"))
@@ -456,14 +399,14 @@ class Plan:
                 self.command(f"{add} {place} prio bands {max(3, len(of_level))}")
                 for low, rtt in enumerate(of_level):
                     band = f"{handle}{low + 1:x}"
-                    half = rtt // (2 * _US) * _US  # tc has whole us, and the other direction what is left
+                    half = rtt // (2 * US) * US  # tc has whole us, and the other direction what is left
                     delay = half if device == "d1" else rtt - half
                     if delay:
                         command = f"tc -n D -j qdisc show dev {device}"
-                        key = f"base_rtt of {rtt / _MS:g} ms: delay of {device}"
+                        key = f"base_rtt of {rtt / MS:g} ms: delay of {device}"
                         self.settings += readback.netem(key, delay, None, _NETEM_LIMIT, command, parent=band)
                     self.command(
-                        f"{add} parent {band} netem delay {delay // _US}us limit {_NETEM_LIMIT}"
+                        f"{add} parent {band} netem delay {delay // US}us limit {_NETEM_LIMIT}"
                         if delay
                         else f"{add} parent {band} pfifo limit {_NETEM_LIMIT}",
                         *(
@@ -488,7 +431,7 @@ class Plan:
         if not hop.qdisc.limits:
             self.command(
                 f"{tc} qdisc add {dev} root handle 1: htb default 1",
-                f"{tc} class add {dev} parent 1: classid 1:1 htb {_rate(rate, hop)}",
+                f"{tc} class add {dev} parent 1: classid 1:1 htb {class_options(rate, hop)}",
             )
         self.command(f"{tc} qdisc add {dev} {place} handle 2: {hop.qdisc.text}")
         space, device = hop.behind
@@ -501,7 +444,7 @@ class Plan:
             new = change["rate"]
             texts = []
             if not hop.qdisc.limits:
-                texts.append(f"{tc} class change {dev} parent 1: classid 1:1 htb {_rate(new, hop)}")
+                texts.append(f"{tc} class change {dev} parent 1: classid 1:1 htb {class_options(new, hop)}")
             if hop.qdisc.shapes and hop.own["aqm"]["bandwidth"] is None:
                 texts.append(f"{tc} qdisc change {dev} {place} handle 2: cake bandwidth {new}bit")
             if hop.serial:
@@ -524,7 +467,7 @@ class Plan:
             text = re.sub(r"bandwidth \d+bit", f"bandwidth {rate}bit", text)
         self.settings += readback.queue(text, hop.place, f"{tc} -j qdisc show {dev}")
         if not hop.qdisc.limits:
-            self.settings += readback.htb(hop.place, _class_rate(rate, hop), hop.own["burst"], f"{tc} class show {dev}")
+            self.settings += readback.htb(hop.place, class_rate(rate, hop), hop.own["burst"], f"{tc} class show {dev}")
         space, device = hop.behind
         if hop.serial or hop.delay:
             command = f"tc -n {space} -j qdisc show dev {device}"
@@ -614,7 +557,7 @@ class Plan:
         """Say how long the run takes, and what is captured."""
         record = self.groups["record"]
         # packets that left a sender before the end are still to be seen behind the queue
-        tail = max(self.rtts, default=0) + sum(hop.delay for hop in self.hops) + 100 * _MS
+        tail = max(self.rtts, default=0) + sum(hop.delay for hop in self.hops) + 100 * MS
         numbers = {
             "duration": self.groups["duration"],
             "series": record["interval"] if record["series"] else 0,
@@ -636,21 +579,6 @@ def base_rtt(one: dict[str, Any]) -> int:
     return int(one["base_rtt"]) if "cc" in one or one.get("echo") else 0
 
 
-def whole(time: int, unit: int) -> int:
-    """Return a time in milliseconds or microseconds; raises InputError, without a key, if it is not a whole number."""
-    if time % unit:
-        raise WrongValue("", "", f"{time} ns", f"whole {'ms' if unit == _MS else 'us'}: the kernel has no finer ones")
-    return time // unit
-
-
-def whole_us(where: str, time: int) -> int:
-    """Return a time in microseconds; raises InputError, with its key, if it is not a whole number: tc cuts the rest."""
-    try:
-        return whole(time, _US)
-    except InputError as error:
-        raise error.moved("", where) from None
-
-
 def address(net: int, host: int) -> str:
     """Return the address of a host, by its number in a net."""
     return f"10.{net}.{host >> 8}.{host & 255}"
@@ -662,34 +590,3 @@ def _tos(udp: dict[str, Any]) -> int:
 
 def _or_never(value: int | None) -> int:
     return -1 if value is None else value
-
-
-# PTM sends 65 bytes for 64, which htb knows as a lower rate alone: less than a byte of difference a frame
-_PTM = (64, 65)
-_ETHERNET_HEADER = 14  # which htb counts, and an overhead replaces
-
-
-def _layer(hop: Hop) -> tuple[int | None, int, str]:
-    """Return what a frame takes on the link of a hop: overhead and least size in bytes, and the framing."""
-    layer = {key: hop.own[key] for key in LINK_LAYER if hop.own.get(key) is not None}
-    return _native.link_layer(json.dumps(layer))
-
-
-def _class_rate(rate: int, hop: Hop) -> int:
-    """Return the rate of the class that is the link of a hop: what PTM leaves of it."""
-    return rate * _PTM[0] // _PTM[1] if _layer(hop)[2] == "ptm" else rate
-
-
-def _rate(rate: int, hop: Hop) -> str:
-    """Return the options of the class that is the link of a hop, which counts what frames take on it."""
-    overhead, mpu, framing = _layer(hop)
-    words = ""
-    if overhead is not None:
-        if overhead < _ETHERNET_HEADER:
-            allowed = f"{_ETHERNET_HEADER} or more: htb cannot count a frame as shorter than it is"
-            raise WrongValue("", f"{hop.place}.overhead", f"{overhead} bytes below a shaper", allowed)
-        words = f" overhead {overhead - _ETHERNET_HEADER}"
-    words += f" mpu {mpu}" if mpu else ""
-    words += " linklayer atm" if framing == "atm" else ""
-    rate, burst = _class_rate(rate, hop), hop.own["burst"]
-    return f"rate {rate}bit ceil {rate}bit burst {burst} cburst {burst} quantum 1514{words}"
