@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from dumbbell.check.stack import suite
     from dumbbell.check.stack.model import Case
     from dumbbell.check.stack.suite import Result
+    from dumbbell.experiment.cell import Cell
 
 Option = typer.Option
 WINDOW = "64MB"
@@ -136,7 +137,7 @@ def stack(
         lead += ["", *change.lines(), "", comparison.table(different) if different is not None else ""]
     if kept is not None:
         judged_all = found if other is None else comparison.split(found, subjects[0].name)
-        made = keeping.keep(judged_all.results, kept, lambda text: print(text, file=sys.stderr))
+        made = keeping.keep(judged_all.results, kept, _writers(), lambda text: print(text, file=sys.stderr))
         print(f"{kept}: the runs of {count(len(made), 'cell')} that failed", file=sys.stderr)
     elif not as_json and not as_markdown:
         command = _again(name, window, set_ or [], seeds)
@@ -161,6 +162,15 @@ def _folder(folder: Path) -> None:
     except OSError as error:
         found = f"{folder}: {(error.strerror or str(error)).lower()}"
         raise Unwritable("check", "--keep", found, "a folder to write to") from None
+
+
+def _writers() -> dict[str, Callable[[Cell, Path], object]]:
+    """Return what is kept of a run in addition to its experiment file, by the names of files and folders."""
+    from dumbbell.packets import wanted
+    from dumbbell.packets import write as packets
+    from dumbbell.qlog import write as qlog
+
+    return {"qlog": qlog.write, "run.pcapng": lambda cell, path: packets.write(cell, path, wanted.checked(cell))}
 
 
 def _at(cases: Sequence[Case], places: list[str]) -> list[Case]:

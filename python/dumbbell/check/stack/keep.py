@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from dumbbell.check.stack.measured import Run
 from dumbbell.check.stack.suite import STACK, Result
 from dumbbell.errors import InputError
+from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment, parse
 from dumbbell.experiment.settings import toml_text
-from dumbbell.packets import wanted
-from dumbbell.packets import write as packets
-from dumbbell.qlog import write as qlog
 
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9.,=-]+")
 
@@ -47,10 +45,15 @@ def worst(one: Result) -> int:
     return int(max(runs, key=badness).seed)
 
 
-def keep(results: Iterable[Result], folder: Path, say: Callable[[str], None] = lambda _: None) -> list[Path]:
+def keep(
+    results: Iterable[Result],
+    folder: Path,
+    writers: Mapping[str, Callable[[Cell, Path], object]],
+    say: Callable[[str], None] = lambda _: None,
+) -> list[Path]:
     """Write the runs of all results that are bad into a folder each; return these. Raises InputError.
 
-    A folder has `experiment.toml`, `run.pcapng` and a folder `qlog`, of the seed in which it is worst.
+    A folder has `experiment.toml`, and what each of `writers` writes below its name, of the seed in which it is worst.
     """
     made = []
     for one in results:
@@ -63,12 +66,9 @@ def keep(results: Iterable[Result], folder: Path, say: Callable[[str], None] = l
         head = [f"# {one.verdict.result}: {one.verdict.reason}", "# dumbbell run --trust experiment.toml"]
         (place / "experiment.toml").write_text("\n".join([*head, "", *lines, ""]), encoding="utf-8")
         cell = experiment(one, seed).cell(0)
-        for name, write in (
-            ("qlog", lambda path, cell=cell: qlog.write(cell, path)),
-            ("run.pcapng", lambda path, cell=cell: packets.write(cell, path, wanted.checked(cell))),
-        ):
+        for name, write in writers.items():
             try:
-                write(place / name)
+                write(cell, place / name)
             except (InputError, RuntimeError) as error:
                 say(f"{place / name}: {error}")
         made.append(place)
