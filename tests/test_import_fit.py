@@ -23,7 +23,7 @@ def test_a_run_ends_with_what_was_measured_beside_what_was_simulated(tmp_path: P
         ended = command("import", name, "--run", "-o", "r.duckdb")
         assert ended.returncode == 0, ended.stderr
         lines = ended.stderr.splitlines()
-        start = lines.index(f"{name}: measured beside simulated")
+        start = lines.index(f"{name}: measured next to simulated")
         rows = {tuple(cell.strip() for cell in line.split("|")[1:3]): line for line in lines[start:] if "|" in line}
         results = dumbbell.open(tmp_path / "r.duckdb", engine="all")
         of_name = results.runs.filter(pl.col("imported").str.contains(name, literal=True))

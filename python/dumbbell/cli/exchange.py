@@ -88,7 +88,7 @@ def import_(
 
 
 def _print_fits(found: list[Imported], output: str) -> None:
-    """Print what was measured beside what was simulated, for each file."""
+    """Print what was measured next to what was simulated, for each file."""
     from dumbbell.exchange import fit
     from dumbbell.results.results import Results
 
@@ -269,7 +269,7 @@ def _say(one: Imported) -> None:
 
 
 def _provenance(one: Imported) -> list[str]:
-    """Return the proposed values, a line each, with where each is from: the file, derived, or ASSUMED."""
+    """Return the proposed values, one line each, with where each is from: the file, derived, or ASSUMED."""
     said = one.facts[:_MOST_VALUES]
     texts = [f"{key} = {fact.text}" for key, fact in said]
     width = min(max(map(len, texts), default=0), _WIDEST)

@@ -1,4 +1,4 @@
-"""What a file measured beside what its proposal simulates: the remaining error, and which part of it is known."""
+"""What a file measured next to what its proposal simulates: the remaining error, and which part of it is known."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def beside(one: Imported, results: Results) -> str:
         [row.flows, row.measure, number(row.measured), number(row.simulated), _percent(row)]
         for row in rows[:_MOST_ROWS]
     ]
-    text = [f"{one.path.name}: measured beside simulated", ""]
+    text = [f"{one.path.name}: measured next to simulated", ""]
     text.append(aligned(["flows", "measure", "measured", "simulated", "error"], shown, words=(0, 1)))
     if (more := len(rows) - len(shown)) > 0:
         text.append(f"and {more} rows more: dumbbell diff --by engine_version has them")

@@ -51,7 +51,7 @@ class Proposal:
 
     @property
     def assumed(self) -> list[str]:
-        """What was assumed, a line each."""
+        """What was assumed, one line each."""
         return [f"{key} = {fact.text}: {fact.source}" for key, fact in self.facts if fact.origin is Origin.ASSUMED]
 
 

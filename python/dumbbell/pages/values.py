@@ -286,7 +286,7 @@ def lowest(rows: Rows, value: str, who: dict[str, Any], in_each: str | Sequence[
     """Return, for each combination of the columns `in_each`, whether `who` has the lowest value of all rows there.
 
     Without `in_each` all rows are compared at once. `who` narrows rows as a call does. All of its rows must lie below
-    all others; a tie is no lowest value.
+    all others; with a tie nobody has the lowest value.
     """
     return _extreme(rows, value, who, in_each, sign=1)
 
