@@ -57,7 +57,7 @@ PARTS = {
     "crates/dumbbell-config/src": "scheduling",
     "crates/dumbbell-core/src/traffic": "scheduling",
 }
-HELPERS = re.compile(r"^crates/dumbbell-core/src/(units|real|rng|slots|prefetch|hint|param)\b")
+HELPERS = re.compile(r"^crates/dumbbell-core/src/(units|buffers|real|rng|slots|prefetch|hint|param)\b")
 NAMES = ("scheduling", "link and queue", "sender", "receiver", "control", "measuring", "other")
 HERE = re.compile(r"(?:^|/)(crates/dumbbell-[a-z]+/.+)$")
 

@@ -62,6 +62,7 @@ def test_costs_are_read_where_they_are() -> None:
         ("crates/dumbbell-sim/src/min_tree.rs", "scheduling"),
         ("crates/dumbbell-core/src/record.rs", "measuring"),
         ("crates/dumbbell-core/src/units.rs", None),
+        ("crates/dumbbell-core/src/buffers.rs", None),
         ("/rustc/0123/library/core/src/num/mod.rs", None),
         ("crates/dumbbell-new/src/lib.rs", "other"),
     ],
