@@ -58,6 +58,7 @@ rate = "10Mbit"
 aqm = {{ name = "codel", ecn = true }}
 
 [hosts]
+ecn = true
 ecn_reduction = "immediate"
 
 [[flows]]
@@ -175,7 +176,7 @@ def test_statistics_of_classes_beside_published_ones(tmp_path: Path, command: Co
     published.write_text(CLASSES)
     flows = '[[flows]]\ncc = "reno"\nbase_rtt = "20ms"\n[[flows]]\ncc = "cubic"\necn = false\nbase_rtt = "40ms"\n'
     aqm = '[bottleneck]\nrate = "10Mbit"\naqm = { name = "codel", ecn = true }\n'
-    (tmp_path / "two.toml").write_text(f'duration = "5s"\n{aqm}{flows}')
+    (tmp_path / "two.toml").write_text(f'duration = "5s"\nhosts = {{ ecn = true }}\n{aqm}{flows}')
     output = tmp_path / "two.duckdb"
     dumbbell.run(tmp_path / "two.toml", output=output)
     with Store.open(output) as store:
