@@ -29,6 +29,8 @@ aqm = "cake"
 [reverse]
 rate = "2Mbit"
 aqm = { name = "cake", ack_filter = "on" }
+[hosts]
+ecn = true
 [[flows]]
 cc = "cubic"
 base_rtt = "30ms"
@@ -162,7 +164,8 @@ def test_the_reference_is_read_and_every_cell_is_a_combination_of_the_experiment
     [(EXPERIMENTS[0], []), (EXPERIMENTS[1], ["bottleneck.rate=100Mbit", "reverse.rate=2Mbit"])],
 )
 def test_a_short_sample_of_the_experiments(name: str, settings: list[str], tmp_path: Path) -> None:
-    found = dumbbell.run(name, ["duration=2s", "seeds=[1]", *settings], output=tmp_path / "short.duckdb")
+    short = ["duration=2s", "udp[0].stop=1.9s", "seeds=[1]", *settings]
+    found = dumbbell.run(name, short, output=tmp_path / "short.duckdb")
     measured = by_way.measured(found.flows)
     assert len(measured) == len(load(name, ["seeds=[1]"]))
     assert all(value > 0 for of_run in measured.values() for value in of_run.values())

@@ -267,9 +267,9 @@ def test_results_that_are_kept_nowhere_last_as_long_as_they_are_held() -> None:
 
 def test_paths_bytes_and_numbers_do_what_is_expected(tmp_path: Path, small: Path) -> None:
     assert len(dumbbell.load(small)) == 8
-    results = dumbbell.run(small, {"seeds": [np.int64(1)], "duration": "100ms", "bottleneck.rate": "5Mbit"})
+    results = dumbbell.run(small, {"seeds": [np.int64(1)], "duration": "600ms", "bottleneck.rate": "5Mbit"})
     assert results.runs["seed"].to_list() == [1, 1]
-    assert len(dumbbell.run(str(small).encode(), {"duration": "100ms"}, output=tmp_path / "r.duckdb")) == 8
+    assert len(dumbbell.run(str(small).encode(), {"duration": "600ms"}, output=tmp_path / "r.duckdb")) == 8
     with pytest.raises(ValueError, match="it must be a file name or a path"):
         dumbbell.run(3)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="there is no such file"):

@@ -379,7 +379,7 @@ def test_tables_of_short_flows_and_classes(mixed: Path, command: Command) -> Non
     assert said.returncode == 0, said.stderr
     first = [cell.strip() for cell in said.stdout.splitlines()[4].strip("|").split("|")]
     assert said.stdout.startswith(
-        "slow-down, P99, of each class and range of sizes; mean over udp[0].rate; mean ± half"
+        "slow-down, P99, of each class and range of sizes; mean over udp[0].rate; mean (least to greatest) of 2 seeds"
     )
     heads = [cell.strip() for cell in said.stdout.splitlines()[2].strip("|").split("|")]
     assert heads[1:] == ["pfifo", "fq_codel"]  # in the order of the matrix

@@ -45,8 +45,8 @@ def written(picture: Any) -> str:
 def confounded(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """Return two variants of one experiment that differ in three keys."""
     path = tmp_path_factory.mktemp("confounded") / "r.duckdb"
-    other = ["bottleneck.aqm=pie", "flows[0].base_rtt=80ms", "hosts.ecn=false"]
-    return made(path, [], other)
+    other = ["bottleneck.aqm=pie", "flows[0].base_rtt=80ms"]
+    return made(path, ["hosts.ecn=true"], other)
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_too_many_keys_are_in_a_line(tmp_path: Path) -> None:
     other = [
         "bottleneck.aqm=pie",
         "flows[*].base_rtt=80ms",
-        "hosts.ecn=false",
+        "hosts.ecn=true",
         "bottleneck.rate=7Mbit",
         "hosts.pacing=fq",
     ]
@@ -191,15 +191,15 @@ def test_missing_values_are_counted_in_means_over_keys(tmp_path: Path) -> None:
     results = made(tmp_path / "r.duckdb", matrix=keys)
     slow = results.where("rate=5Mbit", "aqm=pfifo").keys
     with duckdb.connect(str(results.path)) as connection:
-        connection.execute("UPDATE runs SET convergence_s = 1 + seed")
-        connection.execute("UPDATE runs SET convergence_s = NULL WHERE key IN (SELECT unnest(?))", [slow])
-    found = dumbbell.open(results.path).table("convergence", mean_over=["bottleneck.rate"])
+        connection.execute("UPDATE runs SET jain = 1 + seed")
+        connection.execute("UPDATE runs SET jain = NULL WHERE key IN (SELECT unnest(?))", [slow])
+    found = dumbbell.open(results.path).table("jain", mean_over=["bottleneck.rate"])
     assert [row[1].rpartition(" (")[2] for row in found.cells] == ["3 of 6)", "3.0 ± 2.5"]
     assert found.frame["none"].to_list() == [3, 0] and found.frame["runs"].to_list() == [6, 6]
     assert any("k of n" in note for note in found.notes)
-    text = written(dumbbell.open(results.path).plot("bars", value="convergence", mean_over="bottleneck.rate"))
+    text = written(dumbbell.open(results.path).plot("bars", value="jain", mean_over="bottleneck.rate"))
     assert "no value in 3 of 12 runs" in text
-    text = written(dumbbell.open(results.path).plot("box", value="convergence"))
+    text = written(dumbbell.open(results.path).plot("box", value="jain"))
     assert "no value of" in text or "no value in 3 of 12 runs" in text
 
 
