@@ -218,7 +218,22 @@ def test_a_page_is_what_its_evidence_gives(name: str) -> None:
 
 
 # studies whose evidence is of an older engine, each with the reason
-OUTDATED: dict[str, str] = {}
+_OLDER = "its runs are of an engine before random streams, receivers and sizes of segments changed: to be made again"
+OUTDATED: dict[str, str] = dict.fromkeys(
+    (
+        "abe",
+        "bbr",
+        "bbr-suite",
+        "bbr-traces",
+        "coexistence",
+        "dualpi2",
+        "dualpi2-versions",
+        "l4s-classic",
+        "sce",
+        "stacks",
+    ),
+    _OLDER,
+)
 
 
 @pytest.mark.parametrize("name", STUDIES)
@@ -226,7 +241,8 @@ def test_the_engine_still_gives_what_a_page_rests_on(name: str) -> None:
     """A few runs of each experiment, which together use each of its algorithms, have the results that they had."""
     found = study.find(name)
     if name in OUTDATED:
-        pytest.skip(OUTDATED[name])
+        assert not all(one.get("samples") for one in found.evidence().made.values()), "made again: take it off the list"
+        return
     simulated = {key: one for key, one in found.evidence().made.items() if one["runs"]}
     assert not simulated or any(one.get("samples") for one in simulated.values()), "evidence without samples"
     assert found.changes() == [], f"dumbbell study run {name} and dumbbell study page {name} renew the page"
@@ -332,7 +348,7 @@ CHANGED: list[tuple[str, str, str, pl.Expr, str, pl.Expr, str]] = [
         *("superlative", "home", "cells", (C("queue") == "PIE") & (C("traffic") == "4 up") & (C("link") == "50/10")),
         *("ping_p99", pl.lit(99_999.0), "The FIFO is worst on every link"),
     ),
-    ("most", "coexistence", "runs", C("aqm") == "STEP", "jain", pl.lit(1.0), "nearest to equal shares in most cells"),
+    ("most", "coexistence", "runs", C("aqm") == "CSAQM", "jain", pl.lit(0.1), "nearest to equal shares in most cells"),
     (
         *("most", "scoreboard", "measured", C("rate") == 50, "rtt_error", pl.lit(0.07)),
         "Most cells agree with real Linux",
