@@ -26,25 +26,33 @@ def validation(program: ModuleType) -> ModuleType:
 def test_a_row_counts_cells_and_names_those_outside(program: ModuleType, validation: ModuleType) -> None:
     row = validation.Row("pairs", "two flows", "Linux 6.12", "A", "make linux")
     row.add("first", {"goodput": [0.001, -0.02], "RTT": [0.004]}, True)
-    row.add("second", {"goodput": [0.01, -0.06], "RTT": [0.1]}, False, ", drops and marks 3 (Linux 9)")
+    spread = validation.Measured(3, goodput=0.004, rtt=0.02)
+    row.add("second", {"goodput": [0.01, -0.06], "RTT": [0.1]}, False, ", drops and marks 3 (Linux 9)", spread)
+    row.add("third", {"goodput": [0.021], "RTT": [0.004]}, True)  # the bar of a row may be wider than the uniform one
     found = Evidence(program.tables([row]))
-    assert found["rows"].select("cells", "agree", "uniform", "share").row(0) == (2, 1, 1, 0.5)
+    assert found["rows"].select("cells", "agree", "uniform").row(0) == (3, 2, 1)
     text = program.summary(found)
     cells = [cell.strip() for cell in text.splitlines()[2].strip("|").split("|")]
-    assert cells[:5] == ["two flows", "Linux 6.12", "**1 of 2**", "A", "1"]
-    assert cells[5] == "goodput 1.5 / 4.8 / 6.0; RTT 5.2 / 9.0 / 10.0"
+    runs = "1 to 3; in the median 0.40 % of the rate, 2.0 % of the RTT"
+    assert cells[:6] == ["two flows", "Linux 6.12", runs, "**1 of 3**", "2 of 3", "A"]
+    assert cells[6] == "goodput 2.0 / 4.4 / 6.0; RTT 0.40 / 8.1 / 10.0"
     outside = program.outside(found, "pairs")
-    assert outside.splitlines()[0] == "**two flows** (Linux 6.12): 1 of 2."
+    assert outside.splitlines()[0] == "**two flows** (Linux 6.12): 1 of 3."
     assert outside.splitlines()[2:] == ["- second: goodput -6.0 %, RTT +10.0 %, drops and marks 3 (Linux 9)"]
 
 
 def test_the_home_page_names_the_worst_rows(program: ModuleType) -> None:
     rows = study.find("validation").evidence()["rows"]
     shown = program.trust(study.find("validation").evidence())
-    for name in rows.sort("share")["what"].head(3):
-        assert name in shown
-    worst = rows.filter(pl.col("reference").str.starts_with("Linux")).sort("share")["what"][0]
-    assert worst in shown
+    itself = rows.row(by_predicate=pl.col("name") == "sce-plain-linux", named=True)["what"]
+    assert itself not in shown  # which compares Linux with a publication, not the simulator
+    linux = rows.filter(pl.col("reference").str.starts_with("Linux") & pl.col("uniform").is_not_null())
+    by_share = linux.filter(pl.col("what") != itself).sort(pl.col("uniform") / pl.col("cells"))
+    assert by_share.height > 7
+    published = rows.filter((pl.col("reference") == "SCE draft") & (pl.col("what") != itself))
+    for row in pl.concat([by_share.head(4), published]).iter_rows(named=True):
+        line = next(line for line in shown.splitlines() if f" {row['what']} " in line)
+        assert line.rstrip("| ").endswith(f" {row['uniform']} of {row['cells']}")
 
 
 def test_readme_and_home_page_say_what_the_rows_come_to() -> None:
