@@ -251,6 +251,13 @@ def test_every_command_with_conditions_is_here() -> None:
     assert {kind for kind in plotting.KINDS if any(name.split()[0] == kind for name in USES)} == set(plotting.KINDS)
 
 
+@pytest.mark.parametrize("wanted", [{"of": "classes"}, {"value": "goodput"}, {"against": "rate"}, {"by": "aqm"}])
+def test_what_is_felt_has_measures_and_panels_of_its_own(mixed: Results, wanted: dict[str, Any]) -> None:
+    (asked_for,) = wanted.values()
+    with pytest.raises(Conflict, match=f"{asked_for} and kind felt, which has measures of its own"):
+        plotting.plot(mixed, "felt", **wanted)
+
+
 def test_a_reference_is_held_against_whole_runs(mixed: Results, tmp_path: Path) -> None:
     path = tmp_path / "published.csv"
     path.write_text("cc1,rate_mbit,delay_ms,metric,value\nreno,10,20,rtt_ms,22\n")

@@ -18,8 +18,9 @@ _SETTING = "setting"
 
 def felt(results: Results, asked: Asked) -> Picture:
     """Draw delays of what waits for others, losses that are felt, and rates, as bars, a panel for each."""
-    if asked.value or asked.keys or asked.mean_over:
-        asked_for = ", ".join([*asked.value, *asked.keys, *asked.mean_over])
+    own = [*asked.value, *asked.keys, *asked.mean_over, *([asked.of] if asked.of else [])]
+    if own:
+        asked_for = ", ".join(own)
         raise Conflict(
             "--kind", "", f"{asked_for} and kind felt, which has measures of its own", f"kind bars, or {flag('where')}"
         )
