@@ -30,7 +30,7 @@ TWO = described(
 )  # fmt: skip
 RRUL = described(
     duration="6s", seeds=[1], record={"interval": "200ms"},
-    reverse={"rate": "5Mbit", "aqm": {"name": "codel", "ecn": True}},
+    reverse={"rate": "5Mbit", "aqm": {"name": "codel", "ecn": True}}, hosts={"ecn": True},
     flows=[
         {"cc": "cubic", "base_rtt": "40ms", "count": 4},
         {"cc": "cubic", "base_rtt": "40ms", "count": 4, "direction": "up", "start": {"uniform": ["0s", "100ms"]}},

@@ -57,7 +57,8 @@ def experiment(tmp_path: Path) -> str:
 
 
 def experiment_of(bottleneck: Mapping[str, Any], *flows: Mapping[str, Any], **more: Any) -> dict[str, Any]:
-    return {"duration": "5s", "bottleneck": {"rate": "20Mbit", **bottleneck}, "flows": list(flows), **more}
+    hosts = {"hosts": {"ecn": True}}
+    return {"duration": "5s", "bottleneck": {"rate": "20Mbit", **bottleneck}, **hosts, "flows": list(flows), **more}
 
 
 def cell(source: dict[str, Any]) -> Cell:
