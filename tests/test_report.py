@@ -544,7 +544,12 @@ def test_published_numbers_and_their_runs(tmp_path: Path) -> None:
 def test_claims_of_a_study_are_judged(tmp_path: Path) -> None:
     results = dumbbell.run(
         "coexistence/equal-1g",
-        {"duration": "200ms", "flows[*].start": "0s", "flows[*].count": [1], "flows[0].cc, flows[1].cc": [["dctcp", "dctcp"]]},
+        {
+            "duration": "200ms",
+            "flows[*].start": "0s",
+            "flows[*].count": [1],
+            "flows[0].cc, flows[1].cc": [["dctcp", "dctcp"]],
+        },
         output=tmp_path / "r.duckdb",
         progress=False,
     )
