@@ -18,6 +18,7 @@ from dumbbell.results.felt import Comparison, Felt
 HOME = described(
     duration="8s",
     seeds=[1, 2, 3],
+    hosts={"ecn": True},
     bottleneck={"rate": "20Mbit", "aqm": "pfifo", "shaper": "htb"},
     reverse={"rate": "5Mbit", "aqm": "pfifo", "shaper": "htb", "link_layer": "pppoe-ptm"},
     flows=[
@@ -161,6 +162,17 @@ def test_each_combination_of_other_keys_has_a_verdict(tmp_path: Path) -> None:
     found = felt.comparisons(results)
     assert [one.where for one in found] == [{"bottleneck.rate": "5Mbit"}, {"bottleneck.rate": "10Mbit"}]
     assert all(one.settings == ["pfifo", "fq_codel"] for one in found)
+
+
+def test_keys_that_change_with_a_queue_are_named_with_it(tmp_path: Path) -> None:
+    table = described(
+        seeds=[1, 2],
+        udp=[{"rate": "7840bit", "size": "98B", "echo": True, "base_rtt": "20ms"}],
+        matrix={"bottleneck.aqm, bottleneck.rate": [["pfifo", "5Mbit"], ["fq_codel", "10Mbit"]]},
+    )
+    (one,) = felt.comparisons(dumbbell.run(table, output=tmp_path / "r.duckdb", progress=False))
+    assert sorted(one.keys) == ["bottleneck.aqm", "bottleneck.rate"] and not one.where
+    assert [set(setting.split(" / ")) for setting in one.settings] == [{"pfifo", "5Mbit"}, {"fq_codel", "10Mbit"}]
 
 
 def test_every_key_that_is_not_usual_is_said() -> None:

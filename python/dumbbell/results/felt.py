@@ -6,7 +6,6 @@ all packets says little of flow queues, where each flow waits for itself.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -69,12 +68,8 @@ def is_felt(results: Results) -> bool:
 def settings_of(results: Results) -> list[Dimension]:
     """Return the keys that are compared: those of queue disciplines, or the only key by which runs differ."""
     keys = [one for one in results.dimensions if one.name not in _NOT_COMPARED]
-    matrices = results.cells["matrix"].unique(maintain_order=True).to_list()
-    # a key that a matrix joins to another is no dimension of its own
-    names = [one.name for one in keys] + [name for text in matrices for name in json.loads(text)]
-    queues = [results.key(name) for name in dict.fromkeys(names) if "aqm" in name.split(".")]
-    queues = [one for one in queues if len(one.ordered) > 1]
-    return queues or (keys if len(keys) == 1 else [])
+    queues = [one for one in keys if any("aqm" in part.name.split(".") for part in one.parts)]
+    return [part for one in queues or (keys if len(keys) == 1 else []) for part in one.parts]
 
 
 def comparisons(results: Results) -> list[Comparison]:
@@ -83,8 +78,8 @@ def comparisons(results: Results) -> list[Comparison]:
     if not keys or not is_felt(results):
         return []
     texts = _texts(results, keys)
-    named = {one.name for one in keys}
-    others = [one for one in results.dimensions if one.name not in {*named, *_NOT_COMPARED}]
+    compared = {*_NOT_COMPARED, *(one.name for one in keys)}
+    others = [one for one in results.dimensions if compared.isdisjoint(part.name for part in (one, *one.parts))]
     rows, columns = _measured(results)
     found = []
     groups: dict[tuple[str, ...], list[str]] = {}
