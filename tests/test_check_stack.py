@@ -27,6 +27,7 @@ from dumbbell.check.stack.model import CRASHED, DIFFERS, Scene, Seen
 from dumbbell.check.stack.suite import STACK, Report, Result, Subject
 from dumbbell.errors import InputError
 from dumbbell.experiment.file import parse
+from dumbbell.experiment.plugins import trust
 from window_stack import built
 
 GAPS = "too many gaps in stream buffer"
@@ -347,6 +348,17 @@ def test_the_cases_are_listed_with_limits_and_sources(command: Command) -> None:
         assert f"  {key}: {one.question}" in said.stdout and f"[{one.source}]" in said.stdout
     said = command("check", "stack", "any", "--list", "--case", "bbr")
     assert "bbr-startup" in said.stdout and "c4-alone" not in said.stdout
+
+
+def test_every_scene_is_an_experiment_of_a_stack_and_tcp_in_its_place_asks_for_ecn(tmp_path: Path) -> None:
+    stack = {"stack": {"plugin": str(built(tmp_path))}}
+    trust.trust(tmp_path)
+    for one in CASES.values():
+        for scene in one.scenes:
+            groups = parse(scene.resolved(stack, [1]), "x").cell(0).groups
+            assert {groups["flows"][number]["cc"]["name"] for number in scene.subjects} == {"window-aimd"}
+            assert groups["hosts"]["ecn"] == (len(scene.subjects) < len(groups["flows"]))
+            assert parse(scene.resolved({"cc": "cubic"}, [1]), "x").cell(0).groups["hosts"]["ecn"]
 
 
 def test_the_example_is_judged(tmp_path: Path, command: Command) -> None:

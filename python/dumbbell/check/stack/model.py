@@ -54,12 +54,16 @@ class Scene:
         return [number for number, one in enumerate(self.table["flows"]) if one.get("who") == SUBJECT]
 
     def resolved(self, control: dict[str, Any], seeds: list[int]) -> dict[str, Any]:
-        """Return the experiment with `control`, keys of a flow, in place of the stack."""
+        """Return the experiment with `control`, keys of a flow, in place of the stack.
+
+        Flows of TCP ask for ECN.
+        """
         flows = [
             {key: value for key, value in one.items() if key != "who"} | (control if one.get("who") == SUBJECT else {})
             for one in self.table["flows"]
         ]
-        return {**self.table, "flows": flows, "seeds": seeds}
+        has_tcp = any("stack" not in one for one in flows)  # keys of hosts are refused where nothing has their TCP
+        return {**self.table, "flows": flows, "seeds": seeds} | ({"hosts": {"ecn": True}} if has_tcp else {})
 
 
 @dataclass(frozen=True)

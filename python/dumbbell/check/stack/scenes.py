@@ -75,7 +75,6 @@ def scene(
     table = {
         "duration": text(seconds),
         "bottleneck": bottleneck,
-        "hosts": {"ecn": True},
         "flows": [dict(one) for one in flows] if flows is not None else [subject(rtt, **(flow or {}))],
         "record": {"interval": text(interval), "from": text(since)},
     }
