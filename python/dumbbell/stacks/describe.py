@@ -4,7 +4,7 @@ import ctypes
 import json
 import sys
 
-ABI = 2
+ABI = 3
 
 
 class _Stack(ctypes.Structure):

@@ -20,7 +20,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", re.ASCII)
 
 @dataclass(frozen=True)
 class Built:
-    """A stack that is built: a shared library, a plugin of version 2 of the interface."""
+    """A stack that is built: a shared library, a plugin."""
 
     name: str
     """What it is called in experiments and tables, such as `quinn-0.11.16`."""

@@ -1,11 +1,11 @@
-//! The section "stacks" of `dumbbell.h`, version 2, for Rust: a trait, and what exports it.
+//! The section "stacks" of `dumbbell.h`, version 3, for Rust: a trait, and what exports it.
 //!
 //! All times are nanoseconds. Licence: MIT OR Apache-2.0.
 
 use std::ffi::{c_char, c_void, CStr, CString};
 
 /// The version of the interface.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 /// What a stack does not tell, and a time that never comes.
 pub const NONE: u64 = u64::MAX;
 
