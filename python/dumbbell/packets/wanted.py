@@ -64,7 +64,4 @@ def checked(
         raise OutOfRange("trace", "--time", found, "a time that begins before the end of the run")
     if snap is not None and not 0 <= snap <= MOST_SNAP:
         raise WrongValue("trace", "--snap", shown(snap), f"bytes from 0 (whole frames) to {MOST_SNAP}")
-    if span is not None and span[0] * 1e9 >= cell.duration:
-        lasts = f"the run is over after {cell.duration / 1e9:g} s"
-        raise OutOfRange("trace", "--time", f"from {span[0]:g} s", f"before {cell.duration / 1e9:g} s: {lasts}")
     return Wanted(tuple(dict.fromkeys(points)), tuple(dict.fromkeys(flows)), span, snap)
