@@ -62,14 +62,21 @@ def _walk(key: str, value: Any) -> Iterator[str]:
             yield f"{key} {value}"
 
 
+def _find_cells(sweeps: Iterable[Sweep], folder: Path, *, quick: bool = False) -> dict[str, Cell]:
+    """Return the cells of sweeps by their keys."""
+    experiments = (experiment for sweep in sweeps for experiment in sweep.loaded(folder, quick=quick))
+    return {cell.cell_key: cell for experiment in experiments for cell in experiment.cells()}
+
+
 def find_changes(sweeps: Iterable[Sweep], folder: Path, made: dict[str, dict[str, Any]]) -> list[str]:
-    """Simulate the samples again, and return a line for each whose result changed; `made` is that of the evidence."""
-    cells: dict[str, Cell] = {}
-    for sweep in sweeps:
-        if sweep.engine == "sim":
-            for experiment in sweep.loaded(folder):
-                for cell in experiment.cells():
-                    cells.setdefault(cell.cell_key, cell)
+    """Simulate the samples again, and return a line for each whose result changed; `made` is that of the evidence.
+
+    The evidence may be of quick runs.
+    """
+    simulated = [sweep for sweep in sweeps if sweep.engine == "sim"]
+    cells = _find_cells(simulated, folder)
+    if any(sample["cell"] not in cells for one in made.values() for sample in one.get("samples", ())):
+        cells = _find_cells(simulated, folder, quick=True) | cells
     lines = []
     for name, one in made.items():
         for sample in one.get("samples", ()):
