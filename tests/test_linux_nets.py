@@ -51,6 +51,7 @@ def test_data_and_acknowledgements_go_their_ways() -> None:
             {"cc": "cubic", "base_rtt": "20ms", "route": ["bottleneck", "second"]},
             {"cc": "cubic", "base_rtt": "20ms", "direction": "up", "ack_route": []},
         ],
+        hosts={"ecn": True},
     )
     # hop 0 is the bottleneck, 1 the second, 2 that of [reverse]
     assert steps(lines, "dport 32768-33023") == [("x0", "i0"), ("o0", "i1"), ("o1", "x1")]

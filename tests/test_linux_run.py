@@ -244,11 +244,11 @@ def test_shapers_rate_changes_and_hosts(home: Path) -> None:
     assert htb.replace("10000000", "5000000") in change and "netem rate 5000000bit" in change
     assert "offload L l0 1 1 1 1052" in lines and "mss 1000" in lines
     text = "\n".join(lines)
-    assert "mtu 1052" in text and "initcwnd 4" in text and "quickack 1" in text and "dev s0 root fq" in text
+    assert "mtu 1052" in text and "initcwnd 4" in text and "quickack 1" in text and "dev s0 root handle 2: fq" in text
     assert "echo 0 >ipv4/tcp_frto" in text
     # bursts of the sender alone: they are cut where they leave it
     alone = plan(home, cell(hosts={"offload": "tso"}))
-    assert "offload S s0 0 0 0" in alone and "gso_max_segs" not in " ".join(alone)
+    assert "offload S s0 0 0 0 1500" in alone and "gso_max_segs" not in " ".join(alone)
     assert "command ip -n S link set dev s0 gso_max_segs 1" in plan(home, cell(hosts={"offload": "none"}))
 
 
@@ -533,7 +533,7 @@ needs_kernel = pytest.mark.skipif(not built(), reason="no kernel is built (dumbb
 @pytest.mark.parametrize("aqm", ["pie", "fq_codel"])
 def test_the_same_seed_is_the_same_run_on_linux(aqm: str, tmp_path: Path) -> None:
     one = parsed(
-        duration="3s",
+        duration="4s",
         bottleneck={"rate": "10Mbit", "aqm": aqm, "shaper": "htb"},
         flows=[{"cc": "cubic", "base_rtt": "20ms"}, {"cc": "reno", "base_rtt": "8ms", "stop": "2s"}],
         web=[{"cc": "cubic", "arrivals": "5/s", "size": "20kB", "stop": "2s"}],
@@ -551,8 +551,9 @@ def test_the_same_seed_is_the_same_run_on_linux(aqm: str, tmp_path: Path) -> Non
     assert hashes[0] == hashes[1]
     assert runs["utilisation"][0] > 0.7 and json.loads(runs["kernel"][0])["iproute2"]
     assert flows["rtt_min_ms"][0] == pytest.approx(20, abs=0.7) and flows["rtt_min_ms"][1] == pytest.approx(8, abs=0.7)
-    # 500 kbit/s of frames of 1514 B, 42 B of them headers; of 124 in a Poisson process 9 % are a standard deviation
+    # 500 kbit/s of frames of 1514 B, 42 B of them headers; of 165 in a Poisson process 8 % are a standard deviation
     assert flows["goodput_mbit"][2] == pytest.approx(0.5 * 1472 / 1514, rel=0.35)
+    # all of them end: over PIE one waits for a timeout more than once, until 3.4 s
     assert short["completion_s"].is_not_nan().all()
 
 
@@ -580,16 +581,19 @@ def test_delay_and_jitter_of_udp_are_those_of_the_simulator(tmp_path: Path) -> N
 @needs_cc
 @needs_tc
 def test_flows_without_a_socket_count_no_timeouts() -> None:
-    flows = [{"cc": "reno", "base_rtt": "20ms"}, {"cc": "reno", "base_rtt": "20ms", "start": {"uniform": ["0s", "1s"]}}]
+    flows = [{"cc": "reno", "base_rtt": "20ms"}, {"cc": "reno", "base_rtt": "20ms", "start": "400ms"}]
     cells = [
         parsed(duration="500ms", bottleneck={"rate": "10Mbit", "aqm": "pfifo"}, flows=flows[:count], udp=udp).cell(0)
         for count in (1, 2)
         for udp in ([], [{"rate": "1Mbit"}])
     ]
+    # no file may say that the second flow begins after the end: the engine is told so past the checks of files
+    for one in cells[2:]:
+        one.groups["flows"][1]["start"] = {"min": 600_000_000, "max": 600_000_000}
     with linux.Engine(kernels.load()).workers(1) as guests:
         futures = [guests.submit(one, _native.Progress()) for one in cells]
         results = [future.result().result for future in futures]
-    # runs go into the store together, so all have the same columns; the second flow begins too late
+    # runs go into the store together, so all have the same columns
     found = pa.table(dict(_native.gather(results))["flows"])
     assert max(found["start_s"].to_pylist()) == 0.5 and not any(found["timeouts"].to_pylist())
 

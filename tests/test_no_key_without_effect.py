@@ -56,6 +56,7 @@ def mix(aqm: Any = "pfifo", cc: Any = "cubic", **more: Any) -> dict[str, Any]:
         ],
         "web": [{"cc": "cubic", "arrivals": "5/s", "size": "30kB"}],
         "udp": [{"rate": "1Mbit", "start": "1s"}],
+        "hosts": {"ecn": True},
     } | more
 
 
@@ -96,7 +97,7 @@ def of_hosts() -> Iterator[dict[str, Any]]:
         pausing = mix(aqm, cc, udp=[{"rate": "20Mbit", "start": "1s", "stop": "2s"}])
         pausing["flows"][0] |= {"app_pause": "500ms", "app_resume": "1s", "jitter": "5ms"}
         yield pausing | {"reverse": {"rate": "1Mbit", "aqm": {"name": "pfifo", "limit": 5}}}
-        fast = mix(aqm, cc, hosts={"offload": "gso"}, bottleneck={"rate": "200Mbit", "aqm": aqm})
+        fast = mix(aqm, cc, hosts={"offload": "gso", "ecn": True}, bottleneck={"rate": "200Mbit", "aqm": aqm})
         fast["flows"][0] |= {"loss": 0.05}
         yield fast
 
@@ -136,17 +137,12 @@ def acts(one: Cell, other: Cell) -> bool:
     return first != second or any(not table.equals(others[name]) for name, table in tables.items())
 
 
-# what of NEEDS is said in another key's words, to act
+# a key that needs more than what `reach` sets next to it: marks count for BBR below a round trip that is short
 _BESIDE: dict[str, dict[str, Any]] = {
-    "dualpi2.t_shift": {"scheduler": "time-shift"},
-    "dualpi2.t_speed": {"scheduler": "time-shift"},
-    "pie.ecn_prob": {"ecn": True},
-    "fq_pie.ecn_prob": {"ecn": True},
-    "reno.abe_slow_start": {"abe": True},
-    "cubic.abe_slow_start": {"abe": True},
+    f"{name}.{key}": {"ecn": True, "ecn_max_rtt": "200ms"}
+    for name, key in itertools.product(("bbr2", "bbr3"), NEEDS["bbr3"])
+    if key != "ecn_max_rtt"
 }
-for name, key in itertools.product(("bbr2", "bbr3"), NEEDS["bbr3"]):  # marks count below a round trip that is short
-    _BESIDE[f"{name}.{key}"] = {"ecn": True} | ({} if key == "ecn_max_rtt" else {"ecn_max_rtt": "200ms"})
 # values that are needed, where those of a kind do not fit
 _VALUES: dict[str, list[Any]] = {"red.burst": [400], "web.size": ["90kB"], "record.queue": [["p"]]}
 

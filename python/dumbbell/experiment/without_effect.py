@@ -26,7 +26,8 @@ def _set(key: str) -> _Needs:
 
 
 _ABE = _on("abe")
-_OF_ECN = ("ecn_max_rtt", "ecn_alpha_gain", "ecn_factor", "ecn_thresh", "ecn_reprobe_gain")
+# keys of BBRv2 and BBRv3 for marks
+OF_ECN = ("ecn_max_rtt", "ecn_alpha_gain", "ecn_factor", "ecn_thresh", "ecn_reprobe_gain")
 # what a key of an algorithm needs next to it to mean anything
 NEEDS: dict[str, dict[str, _Needs]] = {
     "red": {"harddrop": _on("ecn"), "nodrop": _on("ecn")},
@@ -42,7 +43,7 @@ NEEDS: dict[str, dict[str, _Needs]] = {
         "wrr_ratio": (lambda one: str(one["scheduler"]).startswith("wrr"), 'scheduler = "wrr-packets" or "wrr-bytes"'),
     },
     "cake": {"sce_thresh": (lambda one: one["sce"] == "thresh", 'sce = "thresh"')},
-    **{name: dict.fromkeys(_OF_ECN, _on("ecn")) for name in ("bbr2", "bbr3")},
+    **{name: dict.fromkeys(OF_ECN, _on("ecn")) for name in ("bbr2", "bbr3")},
     "reno": {"abe_slow_start": _ABE},
     "cubic": {"abe_slow_start": _ABE},
 }

@@ -17,6 +17,7 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.net import DELAY, ROUTES
 from dumbbell.experiment.registry import Param, registry
+from dumbbell.experiment.without_effect import OF_ECN
 
 # what the kernel is told whatever the experiment sets, because without it a run would be another run
 ALWAYS = {
@@ -46,14 +47,18 @@ LEFT = {
 }
 # what a key needs with it to mean anything
 _BESIDE: dict[str, dict[str, Any]] = {
+    "pie.ecn_prob": {"ecn": True},
+    "fq_pie.ecn_prob": {"ecn": True},
     "red.harddrop": {"ecn": True},
     "red.nodrop": {"ecn": True},
-    "reno.beta_ecn": {"abe": True},
-    "cubic.beta_ecn": {"abe": True},
+    **{f"{cc}.{key}": {"abe": True} for cc in ("reno", "cubic") for key in ("beta_ecn", "abe_slow_start")},
+    **{f"{cc}.{key}": {"ecn": True} for cc in ("bbr2", "bbr3") for key in OF_ECN},
     "fq_codel.ce_threshold_selector": {"ce_threshold": "1ms"},
     "codel.ce_threshold_selector": {"ce_threshold": "1ms"},
     "dualpi2.typical_rtt": {"max_rtt": "100ms"},
     "dualpi2.step_count": {"step_packets": 5},
+    "dualpi2.t_shift": {"scheduler": "time-shift"},
+    "dualpi2.t_speed": {"scheduler": "time-shift"},
     "dualpi2.wrr_ratio": {"scheduler": "wrr-packets"},
     "dualpi2.ramp_range": {"version": "rfc9332"},
     "dualpi2.marking": {"version": "rfc9332"},
@@ -72,7 +77,7 @@ _NET = (DELAY.name, *(param.name for param in ROUTES))
 OF_RUN = ("run", "bottleneck", "flows", "web", "udp", "record")
 _BASE: dict[str, Any] = {
     "duration": "10s",
-    "bottleneck": {"rate": "10Mbit", "aqm": "pfifo"},
+    "bottleneck": {"rate": "10Mbit", "aqm": "pie"},  # which tells the first of the states
     "flows": [{"cc": "reno"}],
     "web": [{"cc": "reno"}],
     "udp": [{}],
