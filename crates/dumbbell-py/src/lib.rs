@@ -341,8 +341,8 @@ fn link_rate(schedule: &str) -> PyResult<u64> {
 #[pyfunction]
 fn link_layer(keys: &str) -> PyResult<(Option<u16>, u16, String)> {
     let value = parse(keys)?;
-    let keys = value.as_object().cloned().unwrap_or_default();
-    let layer = BottleneckParams::from_json(&keys).map_err(refused)?.layer();
+    let table = value.as_object().cloned().unwrap_or_default();
+    let layer = BottleneckParams::from_json(&table).map_err(refused)?.layer();
     let framing = layer.framing.to_json();
     Ok((layer.overhead, layer.mpu, framing.as_str().unwrap_or_default().to_owned()))
 }

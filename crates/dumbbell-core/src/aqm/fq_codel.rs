@@ -96,7 +96,11 @@ impl Source for FlowQueue<'_> {
     }
     #[inline]
     fn backlog(&self) -> u64 {
-        if self.guards_itself { self.queues.backlog(self.index) } else { self.queues.bytes() }
+        if self.guards_itself {
+            self.queues.backlog(self.index)
+        } else {
+            self.queues.bytes()
+        }
     }
     #[inline]
     fn number(&self) -> u32 {

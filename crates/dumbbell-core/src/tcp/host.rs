@@ -188,11 +188,6 @@ impl HostParams {
         self.mss as u16 + HEADERS
     }
 
-    /// Whether small buffers come from a cache of their own ([`crate::buffers`]).
-    pub fn small_heads(&self) -> bool {
-        self.profile.is_before(6, 3) != Some(true)
-    }
-
     /// Floor of the variance term of the RTO, us.
     #[inline]
     pub(super) fn rto_min_us(&self) -> u32 {

@@ -158,11 +158,7 @@ impl State {
         let tins: Vec<Tin> = params.diffserv.shares(rate).into_iter().map(new_tin).collect();
         let table = FlowTable::new(params.isolation, params.diffserv, tins.len(), context.seed);
         State {
-            layer: context.link_layer.with(
-                params.overhead,
-                params.mpu,
-                params.framing,
-            ),
+            layer: context.link_layer.with(params.overhead, params.mpu, params.framing),
             full_frame: context.full_frame,
             shaped: rate > 0,
             shaper: Shaper::new(rate),

@@ -117,6 +117,13 @@ const FREEBSD_13: [Difference; 12] = [
     of_control("cubic", "hystart", Setting::Word("off"), "cc_cubic.c has HyStart++ only since FreeBSD 14"),
 ];
 
+impl HostParams {
+    /// Whether small buffers come from a cache of their own ([`crate::buffers`]).
+    pub fn small_heads(&self) -> bool {
+        self.profile.is_before(6, 3) != Some(true)
+    }
+}
+
 impl Profile {
     /// Release of a Linux kernel.
     fn linux(self) -> Option<(u32, u32)> {
