@@ -136,23 +136,12 @@ def acts(one: Cell, other: Cell) -> bool:
     return first != second or any(not table.equals(others[name]) for name, table in tables.items())
 
 
-# what of NEEDS is said in another key's words, to act
-_BESIDE: dict[str, dict[str, Any]] = {
-    "dualpi2.t_shift": {"scheduler": "time-shift"},
-    "dualpi2.t_speed": {"scheduler": "time-shift"},
-    "pie.ecn_prob": {"ecn": True},
-    "fq_pie.ecn_prob": {"ecn": True},
-    "reno.abe_slow_start": {"abe": True},
-    "cubic.abe_slow_start": {"abe": True},
-}
-for name, key in itertools.product(("bbr2", "bbr3"), NEEDS["bbr3"]):  # marks count below a round trip that is short
-    _BESIDE[f"{name}.{key}"] = {"ecn": True} | ({} if key == "ecn_max_rtt" else {"ecn_max_rtt": "200ms"})
 # values that are needed, where those of a kind do not fit
 _VALUES: dict[str, list[Any]] = {"red.burst": [400], "web.size": ["90kB"], "record.queue": [["p"]]}
 
 
 def settings(key: reach.Key) -> dict[str, Any]:
-    return {key.place + name: value for name, value in (_BESIDE.get(key.name) or key.beside).items()}
+    return {key.place + name: value for name, value in key.beside.items()}
 
 
 KEYS = list(reach.every_key())
@@ -208,9 +197,6 @@ def test_a_key_without_what_it_needs_is_refused_and_does_nothing(
 
 
 BEYOND = {
-    "flows[0].stop": "4001ms",
-    "web[0].stop": "5s",
-    "udp[0].stop": "5s",
     "flows[0].start": {"uniform": ["1s", "6s"]},
     "flows[0].app_pause": "4s",
     "flows[0].path": [{"name": "loss", "probability": 0.1, "from": "4s"}],
@@ -224,7 +210,7 @@ BEYOND = {
 def test_what_would_happen_after_the_end_is_refused(key: str) -> None:
     with pytest.raises(InputError, match=r"in a run of 4s; it must be a time (before|up to) the end of the run"):
         parse(mix("codel"), "file", {key: BEYOND[key]})
-    parse(mix("codel"), "file", {"flows[0].stop": "4s"})  # the end itself is one
+    parse(mix("codel"), "file", {"flows[0].stop": "5s"})  # a stop is no beginning: what has it goes on to the end
 
 
 @pytest.mark.parametrize("value", ["p", "blue"])
@@ -235,6 +221,8 @@ def test_states_that_no_queue_tells_are_refused(value: str) -> None:
         parse(mix("pfifo"), "file", {"record.queue": [value]})
     with pytest.raises(InputError, match=r"record\.series"):
         parse(mix("codel"), "file", {"record.queue": ["count"], "record.series": False})
+    swept = {"matrix": {"bottleneck.aqm": ["codel", "pie"]}}
+    parse(mix("codel") | swept, "file", {"record.queue": ["count", "p"]})  # one of the queues tells it
     parse(mix("codel") | {"reverse": {"rate": "1Mbit", "aqm": "cake"}}, "file", {"record.queue": ["count", "blue"]})
 
 

@@ -97,7 +97,7 @@ def _algorithms(run: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 def times(run: dict[str, Any]) -> Iterator[tuple[str, int, bool]]:
     """Yield the times of a run at which something begins, changes or ends, ns, with their keys.
 
-    True stands with an end: it may be that of the run.
+    True stands with an end: it may be that of the run. A `stop` may come later: what has one then goes on to the end.
     """
     for place, hop in hops(run):
         for number, change in enumerate(hop["rate_changes"]):
@@ -111,8 +111,6 @@ def times(run: dict[str, Any]) -> Iterator[tuple[str, int, bool]]:
             for key in ("app_rate_from", "app_pause", "app_resume"):
                 if one.get(key) is not None:
                     yield f"{place}.{key}", one[key], False
-            if one.get("stop") is not None:
-                yield f"{place}.stop", one["stop"], True
             yield from _stages(place, one, ("path", "ack_path"))
 
 
