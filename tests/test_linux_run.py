@@ -244,7 +244,7 @@ def test_shapers_rate_changes_and_hosts(home: Path) -> None:
     assert htb.replace("10000000", "5000000") in change and "netem rate 5000000bit" in change
     assert "offload L l0 1 1 1 1052" in lines and "mss 1000" in lines
     text = "\n".join(lines)
-    assert "mtu 1052" in text and "initcwnd 4" in text and "quickack 1" in text and "dev s0 root fq" in text
+    assert "mtu 1052" in text and "initcwnd 4" in text and "quickack 1" in text and "dev s0 root handle 2: fq" in text
     assert "echo 0 >ipv4/tcp_frto" in text
     # bursts of the sender alone: they are cut where they leave it
     alone = plan(home, cell(hosts={"offload": "tso"}))

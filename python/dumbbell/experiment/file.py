@@ -285,12 +285,11 @@ class Experiment:
         return True
 
     def _check_times(self, cell: Cell) -> None:
-        """Refuse what begins, changes or ends after the end of the run."""
-        for key, time, is_end in without_effect.times(cell.groups):
-            if time > cell.duration or (time == cell.duration and not is_end):
+        """Refuse what begins or changes after the end of the run."""
+        for key, time in without_effect.times(cell.groups):
+            if time >= cell.duration:
                 found = f'"{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
-                allowed = "a time up to the end of the run" if is_end else "a time before the end of the run"
-                raise OutOfRange(self.file, key, found, allowed)
+                raise OutOfRange(self.file, key, found, "a time before the end of the run")
 
     def _check_cell(self, cell: Cell) -> None:
         self._check_times(cell)
