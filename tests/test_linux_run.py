@@ -248,7 +248,7 @@ def test_shapers_rate_changes_and_hosts(home: Path) -> None:
     assert "echo 0 >ipv4/tcp_frto" in text
     # bursts of the sender alone: they are cut where they leave it
     alone = plan(home, cell(hosts={"offload": "tso"}))
-    assert "offload S s0 0 0 0" in alone and "gso_max_segs" not in " ".join(alone)
+    assert "offload S s0 0 0 0 1500" in alone and "gso_max_segs" not in " ".join(alone)
     assert "command ip -n S link set dev s0 gso_max_segs 1" in plan(home, cell(hosts={"offload": "none"}))
 
 
