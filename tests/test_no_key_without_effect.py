@@ -142,13 +142,13 @@ _BESIDE: dict[str, dict[str, Any]] = {
     f"{name}.{key}": {"ecn": True, "ecn_max_rtt": "200ms"}
     for name, key in itertools.product(("bbr2", "bbr3"), NEEDS["bbr3"])
     if key != "ecn_max_rtt"
-}
+} | {"hosts.ecn": {"ecn": False}}  # the runs here have it on
 # values that are needed, where those of a kind do not fit
 _VALUES: dict[str, list[Any]] = {"red.burst": [400], "web.size": ["90kB"], "record.queue": [["p"]]}
 
 
 def settings(key: reach.Key) -> dict[str, Any]:
-    return {key.place + name: value for name, value in (_BESIDE.get(key.name) or key.beside).items()}
+    return {key.place + name: value for name, value in key.beside.items()}
 
 
 KEYS = list(reach.every_key())
@@ -204,10 +204,7 @@ def test_a_key_without_what_it_needs_is_refused_and_does_nothing(
 
 
 BEYOND = {
-    "flows[0].stop": "4001ms",
-    "web[0].stop": "5s",
-    "udp[0].stop": "5s",
-    "flows[0].start": {"uniform": ["1s", "6s"]},
+    "flows[0].start": {"uniform": ["4s", "6s"]},
     "flows[0].app_pause": "4s",
     "flows[0].path": [{"name": "loss", "probability": 0.1, "from": "4s"}],
     "flows[0].ack_path": [{"name": "bleach", "probability": 0.5, "from": "5s"}],
@@ -218,9 +215,9 @@ BEYOND = {
 
 @pytest.mark.parametrize("key", BEYOND)
 def test_what_would_happen_after_the_end_is_refused(key: str) -> None:
-    with pytest.raises(InputError, match=r"in a run of 4s; it must be a time (before|up to) the end of the run"):
+    with pytest.raises(InputError, match=r"in a run of 4s; it must be a time before the end of the run"):
         parse(mix("codel"), "file", {key: BEYOND[key]})
-    parse(mix("codel"), "file", {"flows[0].stop": "4s"})  # the end itself is one
+    parse(mix("codel"), "file", {"flows[0].stop": "5s"})  # a stop is no beginning: what has it goes on to the end
 
 
 @pytest.mark.parametrize("value", ["p", "blue"])
@@ -231,6 +228,8 @@ def test_states_that_no_queue_tells_are_refused(value: str) -> None:
         parse(mix("pfifo"), "file", {"record.queue": [value]})
     with pytest.raises(InputError, match=r"record\.series"):
         parse(mix("codel"), "file", {"record.queue": ["count"], "record.series": False})
+    swept = {"matrix": {"bottleneck.aqm": ["codel", "pie"]}}
+    parse(mix("codel") | swept, "file", {"record.queue": ["count", "p"]})  # one of the queues tells it
     parse(mix("codel") | {"reverse": {"rate": "1Mbit", "aqm": "cake"}}, "file", {"record.queue": ["count", "blue"]})
 
 

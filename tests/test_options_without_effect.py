@@ -21,7 +21,6 @@ REFUSED = {
     "trace at the end": (["trace", "one.toml", "--time", "1s..2s"], "a time that begins before the end of the run"),
     "qlog of stacks": (["qlog", "write", "one.toml", "--stacks"], "qlog: --stacks: no flow of this run has a stack"),
     "report": (["report", "one.duckdb", "--run-program"], "--claims is missing"),
-    "jobs of live": (["run", "one.toml", "--engine", "live", "--jobs", "4"], "--jobs 4 and --engine live"),
     "linux build": (["linux", "build", "--install", "--dry-run"], "--dry-run and --install do not go together"),
     "check bbr": (["check", "bbr", "--list", "--at", "x=1s"], "--list and --at do not go together"),
     "check bbr as JSON": (["check", "bbr", "--list", "--json"], "--list and --json do not go together"),

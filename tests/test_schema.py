@@ -143,6 +143,7 @@ EXCUSED: dict[str, dict[str, Any]] = {
     "a datagram fits into a full frame": {"udp": [{"size": "2kB"}]},
     "the same run twice": {"matrix": {"bottleneck.rate": ["1Mbit", "1000kbit"]}},
     "times after the end of the run": {"flows": [FLOW, FLOW | {"start": "2s"}]},
+    "keys that others leave without effect": {"bottleneck": {"aqm": {"name": "red", "harddrop": True}}},
     "an override that no run meets": {"override": [{"when": {"duration": "3s"}, "set": {"hosts.ecn": False}}]},
     "an override of what the matrix sets": {
         "matrix": {"bottleneck.rate": ["1Mbit"]},

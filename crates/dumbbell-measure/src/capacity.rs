@@ -72,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_link_that_carries_more_than_it_can_is_found() {
-        let config = |more: serde_json::Value| {
+        let run = |more: serde_json::Value| {
             let mut config =
                 json!({"duration": 1_000_000_000, "bottleneck": {"rate": 8_000_000, "aqm": {"name": "codel"}}, "udp": [{}]});
             config.as_object_mut().expect("a table").extend(more.as_object().expect("a table").clone());
@@ -82,7 +82,7 @@ mod tests {
             check(config, 0, config.run.duration, &QueueCounters::default(), Given { bytes, ahead })
         };
         // 1 MB in a second, and one frame of 9014 B
-        let plain = config(json!({}));
+        let plain = run(json!({}));
         assert!(check(&plain, 1_009_014, 0).is_ok() && check(&plain, 1_009_016, 0).is_err());
         assert!(check(&plain, 1_012_000, 3_000).is_ok());
         let error = check(&plain, 2_410_000, 0).unwrap_err();
@@ -91,6 +91,6 @@ mod tests {
         let carried = QueueCounters { carried_bytes: 1_020_000, ..QueueCounters::default() };
         assert!(super::check(&plain, 0, plain.run.duration, &carried, Given::default()).is_err());
         // bursts that count as one packet
-        assert!(check(&config(json!({"hosts": {"offload": "gso"}})), 1_130_000, 0).is_ok());
+        assert!(check(&run(json!({"hosts": {"offload": "gso"}})), 1_130_000, 0).is_ok());
     }
 }

@@ -67,10 +67,6 @@ def run(
     other = engines.by_name(engine)
     if cluster is not None and not isinstance(other, Simulator):
         raise Conflict("run", "", f"--cluster and --engine {engine}", "one of them")
-    if jobs is not None and (most := other.at_once(jobs)) < jobs:
-        raise Conflict(
-            "run", "", f"--jobs {jobs} and --engine {engine}", f"--jobs {most}: a run needs the whole machine"
-        )
     experiments = _loaded(files, settings, trust=trust)
     carry_out(experiments, output, jobs=jobs, cluster=cluster, engine=other, dry_run=dry_run)
 

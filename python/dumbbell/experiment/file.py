@@ -241,12 +241,24 @@ class Experiment:
                 idle = idle or without_effect.of_no_tcp(groups["hosts"], run.cell.given["hosts"])
         if not has_tcp and idle is not None:
             yield idle.within(self.file)
+        yield from self._untold_states()
         if self.matrix.size > CHECKED_AHEAD:
             # a condition holds for some value of an axis, or never
             unmet = {n for n in unmet if not all((n, m) in met for m in range(len(self.overrides[n][0])))}
         if unmet and overrides:
             nothing, allowed = "no run meets this condition", "keys and values of some runs of the matrix"
             yield Nothing(self.file, f"override[{min(unmet)}].when", nothing, allowed)
+
+    def _untold_states(self) -> Iterator[InputError]:
+        """Yield errors for states of queue disciplines that are to be recorded and that no run tells."""
+        origin = (0,) * len(self.matrix.axes)
+        axes = enumerate(self.matrix.axes)
+        others = (_moved(origin, number, digit) for number, axis in axes for digit in range(1, len(axis.values)))
+        cells = [self._resolve_and_say(position, self.seeds[0]).cell for position in (origin, *others)]
+        for state in dict.fromkeys(state for cell in cells for state in cell.groups["record"].get("queue", ())):
+            errors = [_checked_states(cell, [state]) for cell in cells]
+            if None not in errors and errors[0] is not None:
+                yield of_engine(self.file, errors[0])
 
     def _tried(self, position: tuple[int, ...]) -> "tuple[_Resolved | None, InputError | None]":
         """Return the run at a position, or what is wrong with it."""
@@ -273,20 +285,29 @@ class Experiment:
         return True
 
     def _check_times(self, cell: Cell) -> None:
-        """Refuse what begins, changes or ends after the end of the run."""
-        for key, time, is_end in without_effect.times(cell.groups):
-            if time > cell.duration or (time == cell.duration and not is_end):
+        """Refuse what begins or changes after the end of the run."""
+        for key, time in without_effect.times(cell.groups):
+            if time >= cell.duration:
                 found = f'"{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
-                allowed = "a time up to the end of the run" if is_end else "a time before the end of the run"
-                raise OutOfRange(self.file, key, found, allowed)
+                raise OutOfRange(self.file, key, found, "a time before the end of the run")
 
     def _check_cell(self, cell: Cell) -> None:
         self._check_times(cell)
-        few = {name: [one | {"count": 1} for one in cell.groups[name]] for name in ("flows", "udp")}
-        try:
-            _native.check(Cell("", "", {}, cell.seed, plugins.plain(cell.groups | few)).config)
-        except ValueError as error:
+        # of what the queues of a sweep tell each may lack some
+        if (error := _checked_states(cell, [])) is not None:
             raise of_engine(self.file, error) from None
+
+
+def _checked_states(cell: Cell, states: list[str]) -> ValueError | None:
+    """Return what the engine says against a run that records these states of its queue disciplines, if anything."""
+    few: dict[str, Any] = {name: [one | {"count": 1} for one in cell.groups[name]] for name in ("flows", "udp")}
+    if "queue" in cell.groups["record"]:
+        few["record"] = cell.groups["record"] | {"queue": states}
+    try:
+        _native.check(Cell("", "", {}, cell.seed, plugins.plain(cell.groups | few)).config)
+    except ValueError as error:
+        return error
+    return None
 
 
 def _moved(position: tuple[int, ...], number: int, digit: int) -> tuple[int, ...]:

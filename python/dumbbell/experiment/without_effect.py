@@ -95,30 +95,27 @@ def _algorithms(run: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield f"{kind}[{number}].cc", one["cc"]
 
 
-def times(run: dict[str, Any]) -> Iterator[tuple[str, int, bool]]:
-    """Yield the times of a run at which something begins, changes or ends, ns, with their keys.
+def times(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield the times of a run at which something begins or changes, ns, with their keys.
 
-    True stands with an end: it may be that of the run.
+    A `stop` may come after the end: what has one then goes on to the end. Of a start that is drawn the earliest counts.
     """
     for place, hop in hops(run):
         for number, change in enumerate(hop["rate_changes"]):
-            yield f"{place}.rate_changes[{number}].at", change["at"], False
+            yield f"{place}.rate_changes[{number}].at", change["at"]
         yield from _stages(place, hop, ("path", "behind"))
     for kind in ("flows", "web", "udp"):
         for number, one in enumerate(run[kind]):
             place = f"{kind}[{number}]"
-            yield f"{place}.start", one["start"]["min"], False
-            yield f"{place}.start", one["start"]["max"], True
+            yield f"{place}.start", one["start"]["min"]
             for key in ("app_rate_from", "app_pause", "app_resume"):
                 if one.get(key) is not None:
-                    yield f"{place}.{key}", one[key], False
-            if one.get("stop") is not None:
-                yield f"{place}.stop", one["stop"], True
+                    yield f"{place}.{key}", one[key]
             yield from _stages(place, one, ("path", "ack_path"))
 
 
-def _stages(place: str, table: dict[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, int, bool]]:
+def _stages(place: str, table: dict[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, int]]:
     for key in keys:
         for number, stage in enumerate(table.get(key) or ()):
             if stage.get("from"):
-                yield f"{place}.{key}[{number}].from", stage["from"], False
+                yield f"{place}.{key}[{number}].from", stage["from"]

@@ -57,8 +57,17 @@ _BESIDE: dict[str, dict[str, Any]] = {
     "codel.ce_threshold_selector": {"ce_threshold": "1ms"},
     "dualpi2.typical_rtt": {"max_rtt": "100ms"},
     "dualpi2.step_count": {"step_packets": 5},
+    "pie.ecn_prob": {"ecn": True},
+    "fq_pie.ecn_prob": {"ecn": True},
+    "reno.abe_slow_start": {"abe": True},
+    "cubic.abe_slow_start": {"abe": True},
     "dualpi2.t_shift": {"scheduler": "time-shift"},
     "dualpi2.t_speed": {"scheduler": "time-shift"},
+    **{
+        f"{name}.{key}": {"ecn": True} | ({} if key == "ecn_max_rtt" else {"ecn_max_rtt": "200ms"})
+        for name in ("bbr2", "bbr3")
+        for key in ("ecn_max_rtt", "ecn_alpha_gain", "ecn_factor", "ecn_thresh", "ecn_reprobe_gain")
+    },
     "dualpi2.wrr_ratio": {"scheduler": "wrr-packets"},
     "dualpi2.ramp_range": {"version": "rfc9332"},
     "dualpi2.marking": {"version": "rfc9332"},
@@ -115,6 +124,8 @@ class Key:
         settings: dict[str, Any] = {}
         if self.owner in registry().aqm or self.owner in registry().cc:
             settings[self.place.removesuffix(".")] = self.owner
+        if self.name == "record.queue":
+            settings["bottleneck.aqm"] = "pie"  # which has something to tell
         return parse(copy.deepcopy(_BASE), "keys", settings | {self.place + k: v for k, v in values.items()}).cell(0)
 
 
