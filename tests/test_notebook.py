@@ -54,7 +54,7 @@ def test_every_cell_of_the_notebook_runs_and_is_shown(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
     names: dict[str, Any] = {}
-    kinds = set()
+    kinds, whys = set(), list[str]()
     for cell in notebook["cells"]:
         assert cell["cell_type"] in ("markdown", "code")
         if cell["cell_type"] == "markdown":
@@ -65,13 +65,15 @@ def test_every_cell_of_the_notebook_runs_and_is_shown(tmp_path: Path, monkeypatc
             bundle = value._repr_mimebundle_()
             assert json.dumps(bundle["application/vnd.vegalite.v5+json"])
             kinds.add(value.picture.source.kind)
+            whys.append(value.picture.why or "")
     assert kinds == {*plotting_sources()}
+    assert any(why.startswith("kind felt") for why in whys), "it is drawn as bars"
     assert (tmp_path / "queues.pdf").stat().st_size > 1000
 
 
 def plotting_sources() -> list[str]:
     """Return what draws the kinds of `plot`."""
-    own = {"ccdf": "cdf", "ratio": "heat", "differences": "forest", "series": "stacked_series"}
+    own = {"ccdf": "cdf", "ratio": "heat", "differences": "forest", "series": "stacked_series", "felt": "bars"}
     return [own.get(kind, kind) for kind in plotting.KINDS]
 
 
