@@ -57,8 +57,6 @@ _BESIDE: dict[str, dict[str, Any]] = {
     "codel.ce_threshold_selector": {"ce_threshold": "1ms"},
     "dualpi2.typical_rtt": {"max_rtt": "100ms"},
     "dualpi2.step_count": {"step_packets": 5},
-    "pie.ecn_prob": {"ecn": True},
-    "fq_pie.ecn_prob": {"ecn": True},
     "reno.abe_slow_start": {"abe": True},
     "cubic.abe_slow_start": {"abe": True},
     "dualpi2.t_shift": {"scheduler": "time-shift"},
