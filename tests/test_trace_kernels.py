@@ -36,7 +36,9 @@ def flow(cc: str, rtt: str = "20ms", **more: Any) -> dict[str, Any]:
     return {"cc": cc, "base_rtt": rtt, **more}
 
 
-MARKS = experiment_of({"name": "codel", "ecn": True}, flow("cubic"), flow("reno", "40ms", ecn=False))
+MARKS = experiment_of(
+    {"name": "codel", "ecn": True}, flow("cubic"), flow("reno", "40ms", ecn=False), hosts={"ecn": True}
+)
 LOSSES = experiment_of({"name": "pfifo", "limit": 40}, flow("cubic", ecn=False), flow("cubic", "50ms", ecn=False))
 BOTH_WAYS = experiment_of(
     "fq_codel",
@@ -44,7 +46,7 @@ BOTH_WAYS = experiment_of(
     flow("cubic", "30ms", direction="up"),
     reverse={"rate": "3Mbit", "aqm": {"name": "pfifo", "limit": 30}},
 )
-BURSTS = MARKS | {"hosts": {"offload": "gso"}}
+BURSTS = MARKS | {"hosts": {"offload": "gso", "ecn": True}}
 
 
 def linux() -> Captures:
