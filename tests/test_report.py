@@ -229,8 +229,8 @@ def test_findings_say_which_flow_gets_more(page: str, store: Path, tmp_path: Pat
     part = page.partition("How the flows share")[2].partition("</table>")[0]
     # shares are of the time that all flows of a run have in common, and seeds have equal weights
     flows = Results(store).parts("flows", ["goodput_common_mbit"])
-    share = pl.col("goodput_common_mbit") / pl.col("goodput_common_mbit").sum().over("key")
-    flows = flows.with_columns(share=share).group_by("cell", "part").agg(pl.col("share").mean())
+    of_run = pl.col("goodput_common_mbit") / pl.col("goodput_common_mbit").sum().over("key")
+    flows = flows.with_columns(share=of_run).group_by("cell", "part").agg(pl.col("share").mean())
     of_flow = {flow: flows.filter(part=flow)["share"].to_list() for flow in ("cubic", "bbr3")}
     for flow, share in of_flow.items():
         row = re.search(rf'<tr><th scope="row">{flow}</th>(.*?)</tr>', part)
