@@ -131,6 +131,8 @@ class Step:
 class Sender:
     """What the qlog of one sender has."""
 
+    calls: list[float] = field(default_factory=list)
+    """When something happened at all."""
     sent: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
     lost: list[float] = field(default_factory=list)
     exits: list[tuple[float, str]] = field(default_factory=list)
@@ -217,6 +219,7 @@ def _sender(events: list[dict[str, Any]]) -> Sender:
     first = total = 0
     for event in events:
         time, data = event["time"] / 1e3, event["data"]
+        found.calls.append(time)
         match event["name"].split(":")[1]:
             case "packet_sent":
                 found.sent.append((time, data))
