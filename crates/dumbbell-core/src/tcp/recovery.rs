@@ -505,11 +505,11 @@ impl Sender {
         let rack_rtt = self.board.rack.rtt;
         for seq in self.conn.snd_una..self.conn.snd_nxt {
             if seq == self.conn.snd_una || self.conn.now - self.board.get(seq).sent >= rack_rtt {
-                self.losses += 1;
-                match self.rate.as_deref_mut() {
+                let newly = match self.rate.as_deref_mut() {
                     None => self.board.mark_lost(&mut self.conn, seq, &mut ()),
                     Some(rate) => self.board.mark_lost(&mut self.conn, seq, rate),
-                }
+                };
+                self.losses += u64::from(newly);
             }
         }
         self.report_losses();

@@ -519,19 +519,21 @@ impl Scoreboard {
         }
     }
 
-    /// Segment `seq` is thought lost, or its retransmission is.
-    pub fn mark_lost(&mut self, conn: &mut Conn, seq: u64, observer: &mut impl Observer) {
+    /// Segment `seq` is thought lost, or its retransmission is. Returns whether it was not before.
+    pub fn mark_lost(&mut self, conn: &mut Conn, seq: u64, observer: &mut impl Observer) -> bool {
         let flags = self.get(seq).flags;
         if flags & seg::SACKED != 0 {
-            return;
+            return false;
         }
         conn.lost_out += u32::from(flags & seg::LOST == 0);
         conn.retrans_out -= u32::from(flags & seg::RETRANS != 0);
         self.set_flags(seq, (flags | seg::LOST) & !seg::RETRANS);
-        if flags & (seg::LOST | seg::RETRANS) != seg::LOST {
+        let newly = flags & (seg::LOST | seg::RETRANS) != seg::LOST;
+        if newly {
             observer.lost(seq, &self.get(seq));
         }
         self.retransmit_hint = self.retransmit_hint.min(seq);
+        newly
     }
 
     /// Takes back every loss mark: the losses were spurious.

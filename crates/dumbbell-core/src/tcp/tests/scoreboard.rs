@@ -217,6 +217,19 @@ fn marks_are_taken_back_and_made_again() {
 }
 
 #[test]
+fn each_transmission_is_newly_lost_once() {
+    let mut board = Board::new(3);
+    let is_new = |board: &mut Board, seq| board.board.mark_lost(&mut board.conn, seq, &mut ());
+    assert!(is_new(&mut board, 0));
+    // as a second timeout does, before anything is sent again
+    assert!(!is_new(&mut board, 0));
+    board.board.retransmitted(&mut board.conn, 0, Time(100 * MS));
+    assert!(is_new(&mut board, 0));
+    board.sack(&[(2, 3)]);
+    assert!(!is_new(&mut board, 2));
+}
+
+#[test]
 fn blocks_count_in_order_of_segments() {
     // the newest block comes first in the ACK, but the highest segment is the last one walked: sent at 7 ms, now it is 100
     let mut board = Board::new(10);
