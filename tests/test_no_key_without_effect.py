@@ -86,6 +86,9 @@ def of_control(name: str) -> Iterator[dict[str, Any]]:
         yield mix(aqm, name, duration="12s")
         yield mix(aqm, name, duration="15s", bottleneck={"rate": "100Mbit", "aqm": aqm})
         yield mix(aqm, name, duration="25s", udp=[], web=[], flows=[{"cc": name, "base_rtt": "20ms"}])
+    # marks and losses in the same round trips
+    lossy = {"cc": name, "base_rtt": "20ms", "path": [{"name": "loss", "probability": 0.02}]}
+    yield mix("dualpi2", name, duration="12s", udp=[], web=[], flows=[lossy])
 
 
 def of_hosts() -> Iterator[dict[str, Any]]:
@@ -137,18 +140,13 @@ def acts(one: Cell, other: Cell) -> bool:
     return first != second or any(not table.equals(others[name]) for name, table in tables.items())
 
 
-# a key that needs more than what `reach` sets next to it: marks count for BBR below a round trip that is short
-_BESIDE: dict[str, dict[str, Any]] = {
-    f"{name}.{key}": {"ecn": True, "ecn_max_rtt": "200ms"}
-    for name, key in itertools.product(("bbr2", "bbr3"), NEEDS["bbr3"])
-    if key != "ecn_max_rtt"
-} | {"hosts.ecn": {"ecn": False}}  # the runs here have it on
 # values that are needed, where those of a kind do not fit
 _VALUES: dict[str, list[Any]] = {"red.burst": [400], "web.size": ["90kB"], "record.queue": [["p"]]}
 
 
 def settings(key: reach.Key) -> dict[str, Any]:
-    return {key.place + name: value for name, value in key.beside.items()}
+    beside = {"ecn": False} if key.name == "hosts.ecn" else key.beside  # the runs here have it on
+    return {key.place + name: value for name, value in beside.items()}
 
 
 KEYS = list(reach.every_key())

@@ -52,20 +52,18 @@ _BESIDE: dict[str, dict[str, Any]] = {
     "red.harddrop": {"ecn": True},
     "red.nodrop": {"ecn": True},
     **{f"{cc}.{key}": {"abe": True} for cc in ("reno", "cubic") for key in ("beta_ecn", "abe_slow_start")},
-    **{f"{cc}.{key}": {"ecn": True} for cc in ("bbr2", "bbr3") for key in OF_ECN},
+    # marks count for BBR below a round trip that is short
+    **{
+        f"{cc}.{key}": {"ecn": True} | ({} if key == "ecn_max_rtt" else {"ecn_max_rtt": "200ms"})
+        for cc in ("bbr2", "bbr3")
+        for key in OF_ECN
+    },
     "fq_codel.ce_threshold_selector": {"ce_threshold": "1ms"},
     "codel.ce_threshold_selector": {"ce_threshold": "1ms"},
     "dualpi2.typical_rtt": {"max_rtt": "100ms"},
     "dualpi2.step_count": {"step_packets": 5},
-    "reno.abe_slow_start": {"abe": True},
-    "cubic.abe_slow_start": {"abe": True},
     "dualpi2.t_shift": {"scheduler": "time-shift"},
     "dualpi2.t_speed": {"scheduler": "time-shift"},
-    **{
-        f"{name}.{key}": {"ecn": True} | ({} if key == "ecn_max_rtt" else {"ecn_max_rtt": "200ms"})
-        for name in ("bbr2", "bbr3")
-        for key in ("ecn_max_rtt", "ecn_alpha_gain", "ecn_factor", "ecn_thresh", "ecn_reprobe_gain")
-    },
     "dualpi2.wrr_ratio": {"scheduler": "wrr-packets"},
     "dualpi2.ramp_range": {"version": "rfc9332"},
     "dualpi2.marking": {"version": "rfc9332"},
