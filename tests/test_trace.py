@@ -446,6 +446,8 @@ rate = "7840bit"
 size = "98B"
 echo = true
 base_rtt = "30ms"
+src_host = 7
+dst_host = 8
 """
 
 
