@@ -338,9 +338,9 @@ def test_series_are_those_of_the_store(page: str, store: Path) -> None:
 
 
 def test_states_of_a_queue_have_a_panel_where_they_are_recorded(tmp_path: Path) -> None:
-    # pfifo tells nothing, so that the key is one of the runs with CoDel
-    told = {"when": {"bottleneck.aqm": "codel"}, "set": {"record.queue": ["count"]}}
-    table = TABLE | {"matrix": {"bottleneck.aqm": ["codel", "pfifo"]}, "override": [told], "seeds": [1]}
+    # pfifo tells nothing of its state
+    record = TABLE["record"] | {"queue": ["count"]}
+    table = TABLE | {"matrix": {"bottleneck.aqm": ["codel", "pfifo"]}, "record": record, "seeds": [1]}
     results = dumbbell.run(table, output=tmp_path / "r.duckdb", progress=False)
     text = results.report(tmp_path / "x.html").read_text(encoding="utf-8")
     found: dict[int, Any] = {}
