@@ -18,6 +18,7 @@ BARS = {
     "E": {"share": 0.05, "RTT": 0.06, "marks and drops": 0.25},
     "F": {"goodput": 0.02, "RTT": 0.06},
     "G": {"goodput": 0.03, "RTT": 0.06, "drops and marks": 0.25, "ping P99": 0.15},
+    "H": {"goodput": 0.03, "share": 0.08, "RTT": 0.10},
 }
 OTHERS = {
     **{name: {"goodput": 0.03} for name in ("two-flows", "two-flows-cake", "many-flows", "dualpi2")},
