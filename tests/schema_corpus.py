@@ -28,7 +28,6 @@ EXCEPTIONS = {
     "a file of sizes has to be read": r"size\.csv: ",
     "a trace of a link has to be read": r"bottleneck\.trace\"?(\[[0-9]+\])?: .* \(.*\); it must be ",
     "a datagram fits into a full frame": r"it must be at most \d+ B, (what )?a full frame of hosts\.mss",
-    "which state a queue discipline tells": r"record\.queue is \S+; it must be (nothing: the|what a) queue discipline",
     "a trace replaces other keys": r"and trace do not go together",
 }
 
