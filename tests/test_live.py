@@ -85,7 +85,7 @@ def valid(one: Cell) -> _native.Result:
 
 @pytest.mark.parametrize("cc", ["cubic", pytest.param("reno", marks=pytest.mark.long)])
 def test_a_run_measures_what_the_simulator_does(cc: str) -> None:
-    one = cell("50Mbit", "4s", flows=[{"cc": cc, "base_rtt": "20ms"}])
+    one = cell("50Mbit", "4s", flows=[{"cc": cc, "base_rtt": "20ms"}], hosts={"ecn": True})
 
     def rtt(found: _native.Result) -> float:
         return float(columns_of(one, found)["flows"]["rtt_mean_ms"][0].as_py())

@@ -43,6 +43,9 @@ aqm = { name = "codel", ecn = true }
 base_rtt = "20ms"
 cc = "cubic"
 
+[hosts]
+ecn = true
+
 [record]
 interval = "100ms"
 """
