@@ -219,7 +219,7 @@ fn marks_are_taken_back_and_made_again() {
 #[test]
 fn each_transmission_is_newly_lost_once() {
     let mut board = Board::new(3);
-    let is_new = |board: &mut Board, seq| board.board.mark_lost(&mut board.conn, seq, &mut ());
+    let is_new = |own: &mut Board, seq| own.board.mark_lost(&mut own.conn, seq, &mut ());
     assert!(is_new(&mut board, 0));
     // as a second timeout does, before anything is sent again
     assert!(!is_new(&mut board, 0));
