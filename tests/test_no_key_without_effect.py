@@ -19,8 +19,10 @@ import window_stack
 from dumbbell import _native
 from dumbbell.engines.linux import reach
 from dumbbell.errors import InputError
+from dumbbell.experiment import schema
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
+from dumbbell.experiment.net import ROUTES
 from dumbbell.experiment.plugins import known, trust
 from dumbbell.experiment.registry import registry
 from dumbbell.experiment.without_effect import NEEDS, OF_EVERY_RUN
@@ -42,6 +44,8 @@ LEFT = {
     "cubic-sce.ce_response": "acts on SCE while PRR reduces the window; no such run is here",
     "cubic.hystart_ack_delta": "acts where a train of ACKs is broken in slow start",
 }
+_WAYS = {param.name for param in ROUTES}
+_NOT_LINKS = ("htb", "unshaped", "trace")  # which `shaper`, a queue that shapes, and `trace` make
 _RECORDED = ("key", "cell", "seed")
 
 
@@ -118,8 +122,46 @@ def of_tables(name: str) -> Iterator[dict[str, Any]]:
         yield pausing
 
 
+def of_link(name: str) -> Iterator[dict[str, Any]]:
+    for aqm in ("pfifo", "codel"):
+        yield mix(aqm, bottleneck={"rate": "20Mbit", "aqm": aqm, "link": {"name": name}}, duration="20s")
+
+
+def of_stage(name: str) -> Iterator[dict[str, Any]]:
+    for rate in ("30Mbit", "200Mbit"):
+        run = mix("dualpi2", "prague", bottleneck={"rate": rate, "aqm": "dualpi2"})
+        run["flows"][0]["path"] = [{"name": name}]
+        yield run
+    weights = mix("csaqm", "prague")
+    weights["flows"][0]["path"] = [{"name": name}]
+    yield weights
+
+
+def of_hop(name: str) -> Iterator[dict[str, Any]]:
+    hop = {"rate": "8Mbit", "aqm": "codel"}
+    run = mix("pfifo", **({"reverse": hop} if name == "reverse" else {"hop": [hop | {"name": "second"}]}))
+    if name == "reverse":
+        run["flows"].append({"cc": "cubic", "base_rtt": "20ms", "direction": "up"})
+    else:
+        run["flows"][0]["route"] = ["bottleneck", "second"]
+    yield run
+
+
+def of_ways() -> Iterator[dict[str, Any]]:
+    ways = {"reverse": {"rate": "1Mbit", "aqm": "pfifo"}, "hop": [{"name": "second", "rate": "8Mbit", "aqm": "pfifo"}]}
+    yield mix("pfifo", **ways)
+
+
 def bases(key: reach.Key) -> Iterator[dict[str, Any]]:
     """Yield runs in which a key may act."""
+    if key.param.name in _WAYS:
+        return of_ways()
+    if key.owner in registry().link:
+        return of_link(key.owner)
+    if key.owner in registry().stage:
+        return of_stage(key.owner)
+    if key.owner in ("reverse", "hop"):
+        return of_hop(key.owner)
     if key.owner in registry().aqm:
         return of_queue(key.owner)
     if key.owner in registry().cc:
@@ -141,20 +183,39 @@ def acts(one: Cell, other: Cell) -> bool:
 
 
 # values that are needed, where those of a kind do not fit
-_VALUES: dict[str, list[Any]] = {"red.burst": [400], "web.size": ["90kB"], "record.queue": [["p"]]}
+_VALUES: dict[str, list[Any]] = {"red.burst": [400], "web.size": ["90kB"], "record.queue": [["p"]]} | {
+    f"{table}.{way}": [["bottleneck", "second"]] for table in schema.SENDERS for way in ("route", "ack_route")
+}
+_BESIDE = {key: {"shaper": "htb"} for key in ("reverse.burst", "hop.burst")}
 
 
 def settings(key: reach.Key) -> dict[str, Any]:
-    beside = {"ecn": False} if key.name == "hosts.ecn" else key.beside  # the runs here have it on
+    # the runs here have ECN on
+    beside = {"ecn": False} if key.name == "hosts.ecn" else _BESIDE.get(key.name, key.beside)
     return {key.place + name: value for name, value in beside.items()}
 
 
+def further_keys() -> Iterator[reach.Key]:
+    """Yield the keys of links, of stages, of further hops, and of ways over hops."""
+    for links, place in ((registry().link, "bottleneck.link."), (registry().stage, "flows[0].path[0].")):
+        for one in links.values():
+            if one.name not in _NOT_LINKS:
+                yield from (reach.Key(one.name, param, place) for param in one.params.values())
+    for name, place in (("reverse", "reverse."), ("hop", "hop[0].")):
+        yield from (reach.Key(name, param, place) for param in schema.described("bottleneck").values())
+    for table in schema.SENDERS:
+        for param in schema.described(table).values():
+            if param.name in _WAYS:
+                yield reach.Key(table, param, f"{table}[0].")
+
+
 KEYS = list(reach.every_key())
+FURTHER = list(further_keys())
 _NOT_THERE = [("bbr2", "ecn_reprobe_gain")]  # which BBRv3 alone has
 
 
 @pytest.mark.spread
-@pytest.mark.parametrize("key", KEYS, ids=[key.name for key in KEYS])
+@pytest.mark.parametrize("key", KEYS + FURTHER, ids=[key.name for key in KEYS + FURTHER])
 def test_every_key_acts(key: reach.Key) -> None:
     if key.name in LEFT:
         assert LEFT[key.name]

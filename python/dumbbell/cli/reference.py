@@ -89,8 +89,8 @@ def _of_algorithms(algorithms: Iterable[str]) -> str:
 def _section(name: str) -> Group:
     known = registry()
     keys = [_key(param) for param in schema.described(name).values()]
-    stages = f"a list of {', '.join(known.stage)}, or of tables with name and parameters"
     for key, place in schema.PATHS.get(name, {}).items():
+        stages = f"a list of {', '.join(known.stages_on(key))}, or of tables with name and parameters"
         doc = f"Stages {place}, in this order; dumbbell describe NAME says what each takes."
         keys.append(Key(key, "[]", stages, doc))
     if "cc" in schema.SENDERS.get(name, ()):

@@ -257,10 +257,11 @@ def _section(name: str, defs: _Definitions, keys: _Keys) -> Schema:
             fields[key] = defs.algorithm(kind, algorithms)
             _algorithm_keys(keys, f"{place}\\.{key}", fields[key], algorithms, defs)
     for key, where in schema.PATHS.get(name, {}).items():
-        stage = defs.algorithm("stage", known.stage)
+        stages = known.stages_on(key)
+        stage = defs.algorithm("ack_stage" if key == "ack_path" else "stage", stages)
         fields[key] = _list(stage) | {"description": f"Stages {where}, in this order.", "default": []}
         keys.add(f"{place}\\.{key}", _list(stage))
-        _algorithm_keys(keys, f"{place}\\.{key}{_INDEX}", stage, known.stage, defs)
+        _algorithm_keys(keys, f"{place}\\.{key}{_INDEX}", stage, stages, defs)
     if name in net.HOPS:
         link = defs.algorithm("link", known.link)
         optional = {"anyOf": [link, {"enum": ["none", None]}]}

@@ -70,11 +70,18 @@ class Registry:
     aqm: dict[str, Algorithm]
     cc: dict[str, Algorithm]
     stage: dict[str, Algorithm]
+    stages_of_data: tuple[str, ...]
+    """Stages that acknowledgements cannot pass."""
     link: dict[str, Algorithm]
     sections: dict[str, dict[str, Param]]
     profiles: dict[str, Profile]
     states: dict[str, str]
     """What queue disciplines tell of their state, with its meaning."""
+
+    def stages_on(self, path: str) -> dict[str, Algorithm]:
+        """Return the stages that `path`, `behind` or `ack_path` takes."""
+        without = self.stages_of_data if path == "ack_path" else ()
+        return {name: stage for name, stage in self.stage.items() if name not in without}
 
     @property
     def kinds(self) -> dict[str, dict[str, Algorithm]]:
@@ -114,4 +121,4 @@ def registry() -> Registry:
         "State of the queue disciplines at each point of the time series, in table queue_states: "
         + "; ".join(f"{name}: {doc}" for name, doc in states.items()) + ".", "",
     )  # fmt: skip
-    return Registry(aqm, cc, stage, link, sections, profiles, states)
+    return Registry(aqm, cc, stage, tuple(described["stages_of_data"]), link, sections, profiles, states)
