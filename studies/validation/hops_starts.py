@@ -55,14 +55,14 @@ def main(arguments: list[str]) -> None:
     starts = (
         int(arguments.pop(arguments.index("--starts") + 1)) if "--starts" in arguments else agreement_hops.LEAST_MANY
     )
-    wanted = [word for word in arguments if word != "--starts"]
+    wanted = [word for word in arguments if word != "--starts"] or agreement_hops.outside()
     known = agreement_hops.scenarios(agreement_hops.SINGLE)
     path = Path(agreement_hops.MANY)
     if not path.exists():
         path.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
     done = {(row["scenario"], row["seed"]) for row in csv.DictReader(path.open(newline="", encoding="utf-8"))}
-    for seed in range(1, starts + 1):
-        for scenario in wanted or agreement_hops.outside():
+    for scenario in wanted:
+        for seed in range(1, starts + 1):
             if (scenario, str(seed)) in done:
                 continue
             rows = measure(scenario, known[scenario][0], seed)
