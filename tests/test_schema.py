@@ -89,6 +89,8 @@ REFUSED: dict[str, dict[str, Any]] = {
     "keys of an override without quotes": {
         "override": [{"when": {"duration": "2s"}, "set": {"hosts": {"ecn": False}}}]
     },
+    "a stage of data for acknowledgements": {"flows": [FLOW | {"ack_path": ["gro"]}]},
+    "a table of such a stage": {"flows": [FLOW | {"ack_path": [{"name": "bleach"}]}]},
     "an empty file": dict.fromkeys(described()),
     "an unknown condition": {"override": [{"when": {"bottleneck.rtae": "1Mbit"}, "set": {"duration": "1s"}}]},
 }
