@@ -101,7 +101,7 @@ class Results(Runs):
         head, dot, tail = name.rpartition(".")
         if dot and head in TABLES:
             of, name = head, tail
-        tables = [of, "runs"] if of else ["runs", *PARTS]
+        tables = [of] if of else ["runs", *PARTS]
         if of is None and by_part:
             tables = [table for table in PARTS if all(key in PARTS[table][1] for key in by_part)] + tables
         if of is None and self._of_parts and self._parts["flow"].null_count() == self._parts.height:
