@@ -49,7 +49,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 def test_a_table_of_any_key_by_any_other(results: Results) -> None:
     # at 10 Mbit/s: CUBIC gets 1 + seed, mean 2.5; Reno gets 2 + seed, mean 3.5
     assert results.table("goodput", "bottleneck.rate", "flow", spread=False).markdown() == (
-        "goodput, Mbit/s, of each flow; mean over seeds, n = 2\n\n"
+        "goodput, each over its own time, Mbit/s, of each flow; mean over seeds, n = 2\n\n"
         "| bottleneck.rate \\ flow | 0 cubic | 1 reno |\n"
         "| ---------------------- | ------: | -----: |\n"
         "| 10Mbit                 |     2.5 |    3.5 |\n"
@@ -173,7 +173,7 @@ def balanced(text: str) -> bool:
 def test_latex_is_a_tabular_whose_text_is_escaped(results: Results) -> None:
     text = results.table("goodput", "bottleneck.rate", "flow").to_latex()
     lines = text.splitlines()
-    assert lines[0].startswith("% goodput, Mbit/s, of each flow; mean")
+    assert lines[0].startswith("% goodput, each over its own time, Mbit/s, of each flow; mean")
     assert lines[1:5] == [
         r"\begin{tabular}{lrr}",
         r"\toprule",
@@ -318,3 +318,21 @@ def test_everything_registered_is_listed_described_and_runs(capsys: pytest.Captu
     assert report.failed == [] and report.done == len(known.aqm) * len(known.cc)
     with Store.open(tmp_path / "r.duckdb") as store:
         assert (store.table("flows")["goodput_mbit"] > 0).all()
+
+
+def test_a_goodput_over_unlike_times_says_so(tmp_path: Path) -> None:
+    """Goodputs of flows of which one comes late add up to more than the link carries: the header says why."""
+    flows = [{"cc": "reno"}, {"cc": "reno", "start": "2s"}]
+    late = dumbbell.run(described(duration="4s", flows=flows), output=tmp_path / "late.duckdb")
+    assert late.measure("goodput").label == "goodput, each over its own time, Mbit/s"
+    assert late.table("goodput").title.startswith("goodput, each over its own time, Mbit/s, of each flow")
+    assert late.measure("rtt").label == "mean RTT, ms"
+    flows[1]["start"] = "10ms"
+    together = dumbbell.run(described(duration="4s", flows=flows), output=tmp_path / "together.duckdb")
+    assert together.measure("goodput").label == "goodput, Mbit/s"
+
+
+@pytest.mark.parametrize("asked", [{"value": "goodput", "of": "slowdowns"}, {"value": "slowdowns.goodput"}])
+def test_a_measure_that_a_part_lacks_is_not_taken_from_elsewhere(results: Results, asked: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="unknown measure goodput"):
+        results.table(**asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
@@ -61,6 +61,20 @@ _DESCRIPTIVE = (
 )
 
 
+_OVER_OWN_TIME = ("goodput_mbit", "throughput_mbit")
+_ALIKE = 0.05  # share of a run by which starts and ends may differ, and count as the same time
+
+
+def _sends_at_unlike_times(config: dict[str, Any]) -> bool:
+    """Return whether bulk flows start, or are to end, at times that a reader has to know of."""
+    duration = config["duration"]
+    flows = config["flows"]
+    starts = [one["start"][end] for one in flows for end in ("min", "max")]
+    ends = [one.get("stop") or duration for one in flows]
+    unlike = max((max(times) - min(times) for times in (starts, ends) if times), default=0)
+    return unlike > _ALIKE * duration or any(one.get("size") for one in flows)
+
+
 @dataclass(frozen=True)
 class Measure:
     """A column of a table of the store."""
@@ -69,11 +83,16 @@ class Measure:
     column: str
     hop: str = ""
     """The hop at which it was measured, if the runs have several and it is of one of them."""
+    unlike_times: bool = False
+    """Whether it is a rate over each flow's own time, in runs whose flows send at unlike times."""
 
     @property
     def label(self) -> str:
         """What it is in words with its unit, and of which hop."""
         label = axis_label(self.column, self.table)
+        if self.unlike_times:
+            words, _, unit = label.rpartition(", ")
+            label = f"{words}, each over its own time, {unit}"
         return f"{label}, of {self.hop}" if self.hop else label
 
     @property
@@ -127,6 +146,8 @@ class Results(Runs):
 
     def _of_hops(self, measure: Measure, asked: str | None = None) -> Measure:
         """Return a measure of runs as that of hops, if all runs have several; of some such runs it says its hop."""
+        if measure.table == "flows" and measure.column in _OVER_OWN_TIME:
+            return replace(measure, unlike_times=any(map(_sends_at_unlike_times, self._configs.values())))
         if not is_of_hop(measure.table, measure.column) or not self.hops_of_cells:
             return measure
         if asked is None and len(self.hops_of_cells) == len(self._configs):
