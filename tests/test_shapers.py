@@ -120,6 +120,20 @@ def test_keys_of_a_shaper_that_is_not_there_are_refused() -> None:
         dumbbell.run(described(bottleneck={"aqm": "codel", "burst": "100kB"}))
 
 
+@pytest.mark.junk  # nor which queues use a bucket
+def test_a_bucket_that_no_run_uses_is_refused() -> None:
+    """Cake within its link never waits for the bucket. Above it, or next to a queue that needs a shaper, it counts."""
+    bucket = {"shaper": "htb", "burst": "100kB"}
+    for aqm in ({}, {"bandwidth": "19Mbit"}):
+        with pytest.raises(InputError, match=r"bottleneck.burst: cake shapes by itself .* the bucket does nothing"):
+            parsed(bottleneck=bottleneck(aqm, **bucket))
+    with pytest.raises(InputError, match=r"reverse.burst: cake shapes by itself"):
+        parsed(bottleneck=bottleneck({"bandwidth": "50Mbit"}, **bucket), reverse=bottleneck({}, **bucket))
+    for aqm in ({"bandwidth": "50Mbit"}, {"bandwidth": "0bit"}, {"overhead": "0B"}):
+        parsed(bottleneck=bottleneck(aqm, **bucket))
+    parsed(bottleneck=bottleneck({}, **bucket), matrix={"bottleneck.aqm": ["cake", "codel"]})
+
+
 def test_what_cake_counts_can_be_less_than_the_link(tmp_path: Path) -> None:
     queues = [{"name": "cake"}, {"name": "cake", "framing": "none"}, {"name": "cake", "overhead": "64B"}]
     table = described(
