@@ -74,7 +74,7 @@ def of_no_tcp(hosts: dict[str, Any], given: dict[str, Any]) -> Unfit | None:
 
 
 def unused_burst(runs: Iterable[dict[str, Any]]) -> Unfit | None:
-    """Return the error, without a file, for a bucket of a hop that no run uses, since its queue shapes within its link."""
+    """Return the error, without a file, for a bucket that no run uses: the queue shapes within its link."""
     found: dict[str, bool] = {}
     for place, hop in (one for run in runs for one in hops(run)):
         if hop["burst"] != registry().sections["bottleneck"]["burst"].default:
