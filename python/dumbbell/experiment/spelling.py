@@ -65,6 +65,16 @@ def limits(param: Param) -> str:
     return text.replace(" to unlimited", ", unlimited")
 
 
+# names of codepoints: RFC 2474 (CS), 2597 (AF), 3246 (EF), 5865 (VA), 8622 (LE)
+DSCP = {
+    **{f"CS{number}": number << 3 for number in range(8)},
+    **{f"AF{number}{drop}": number << 3 | drop << 1 for number in (1, 2, 3, 4) for drop in (1, 2, 3)},
+    "EF": 46,
+    "VA": 44,
+    "LE": 1,
+}
+
+
 def allowed_values(param: Param) -> str | tuple[str, ...]:
     """Return what `param` takes, in words or as a list of words."""
     none = ("none",) if param.optional else ()
@@ -86,6 +96,7 @@ def allowed_values(param: Param) -> str | tuple[str, ...]:
                 low, high = 0, 2**64 - 1
             limits = [f"from {show_value(param, low)}"] if low is not None else []
             limits += [f"to {show_value(param, high)}"] if high is not None else []
+            limits += [f"or one of {', '.join(DSCP)}"] if param.name == "dscp" else []
             allowed = " ".join([thing, *limits])
     return f"{allowed}, or none" if param.optional else allowed
 
@@ -144,9 +155,9 @@ def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
             raise wrong()
         return value
     elif param.kind == "int":
-        if type(value) is not int:
+        result = DSCP.get(value, value) if param.name == "dscp" and isinstance(value, str) else value
+        if type(result) is not int:
             raise wrong()
-        result = value
     else:
         if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300 or math.isnan(value):
             raise wrong()
