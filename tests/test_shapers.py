@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import dumbbell
@@ -157,6 +158,18 @@ def test_the_shipped_experiments_show_what_a_shaper_does(name: str, tmp_path: Pa
     results = dumbbell.run(table, output=tmp_path / "x.duckdb")
     assert results.hops["utilisation"].max() <= 1
     assert results.hops["utilisation"].max() > 0.9
+
+
+@pytest.mark.parametrize("name", ["hops/router-modem", "hops/router-ingress"])
+def test_a_router_below_the_line_keeps_the_queue_of_another_box_empty(name: str, tmp_path: Path) -> None:
+    table = tomllib.loads(experiments()[name].read_text()) | {"duration": "10s", "seeds": [1]}
+    ((axis, values),) = table["matrix"].items()
+    table["matrix"] = {axis: [values[1], values[-1]]}
+    results = dumbbell.run(table, output=tmp_path / "x.duckdb")
+    calls = results.tidy("flows").filter(pl.col("cc") == "udp").sort(axis + "_mbit")
+    below, without = calls["delay_p99_ms"]
+    assert below < 10 and without > 100  # grants of the modem alone; and a queue of 120 ms
+    assert results.hops["utilisation"].max() <= 1
 
 
 @needs_kernel
