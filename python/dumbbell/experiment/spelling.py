@@ -62,6 +62,7 @@ def limits(param: Param) -> str:
 
     low, high = (None if one is None else bound(one) for one in (param.min, param.max))
     text = " ".join(f"{word} {one}" for word, one in (("from", low), ("to", high)) if one is not None)
+    text += ', or a name such as "EF"' if param.name == "dscp" else ""
     return text.replace(" to unlimited", ", unlimited")
 
 
