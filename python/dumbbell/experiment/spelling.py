@@ -62,8 +62,11 @@ def limits(param: Param) -> str:
 
     low, high = (None if one is None else bound(one) for one in (param.min, param.max))
     text = " ".join(f"{word} {one}" for word, one in (("from", low), ("to", high)) if one is not None)
-    text += ', or a name such as "EF"' if param.name == "dscp" else ""
-    return text.replace(" to unlimited", ", unlimited")
+    return text.replace(" to unlimited", ", unlimited") + _named(param)
+
+
+def _named(param: Param) -> str:
+    return ', or a name such as "EF"' if param.name == "dscp" else ""
 
 
 # names of codepoints: RFC 2474 (CS), 2597 (AF), 3246 (EF), 5865 (VA), 8622 (LE)
@@ -97,8 +100,7 @@ def allowed_values(param: Param) -> str | tuple[str, ...]:
                 low, high = 0, 2**64 - 1
             limits = [f"from {show_value(param, low)}"] if low is not None else []
             limits += [f"to {show_value(param, high)}"] if high is not None else []
-            limits += [f"or one of {', '.join(DSCP)}"] if param.name == "dscp" else []
-            allowed = " ".join([thing, *limits])
+            allowed = " ".join([thing, *limits]) + _named(param)
     return f"{allowed}, or none" if param.optional else allowed
 
 
