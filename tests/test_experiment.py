@@ -1,5 +1,6 @@
 import itertools
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 from conftest import SMALL, Command, described, parsed
 from dumbbell import _native, experiment
 from dumbbell.errors import InputError
+from dumbbell.experiment import other_names
+from dumbbell.experiment.registry import registry
 
 FLOW = {"cc": "reno", "base_rtt": "20ms"}
 NOTHING = "nothing sends; it needs one [[flows]], [[web]] or [[udp]] or more"
@@ -46,7 +49,10 @@ def line(**changes: Any) -> str:
         ),
         ({"flows": [FLOW | {"loss": 1.5}]}, "flows[0].loss is 1.5; it must be a number from 0.0 to 1.0"),
         ({"flows": [FLOW | {"loss": float("nan")}]}, "flows[0].loss is nan; it must be a number from 0.0 to 1.0"),
-        ({"flows": [FLOW | {"dscp": True}]}, "flows[0].dscp is true; it must be an integer from 0 to 63"),
+        (
+            {"flows": [FLOW | {"dscp": True}]},
+            'flows[0].dscp is true; it must be an integer from 0 to 63, or a name such as "EF"',
+        ),
         (
             {"flows": [FLOW | {"start": {"uniform": ["2s", "1s"]}}]},
             'flows[0].start is {uniform = ["2s", "1s"]}; it must be an earliest time that is not after the latest',
@@ -174,6 +180,47 @@ def test_what_others_call_an_algorithm(key: str, name: str, meant: str) -> None:
     text = line(bottleneck={"aqm": name}) if key == "aqm" else line(flows=[FLOW | {"cc": name}])
     assert f'unknown {key} "{name}"; did you mean "{meant}"? Known are ' in text
     assert text.endswith("; mainline Linux's bbr is BBRv1, here bbr1") == (meant == "bbr1")
+
+
+@pytest.mark.parametrize(
+    ("aqm", "words"),
+    [
+        ("tbf", 'shaper = "htb"'),
+        ("fq", 'hosts.pacing = "fq"'),
+        ("sfq", "is not modelled"),
+        ("pfifo_fast", "three bands"),
+        ({"name": "cake", "nat": True}, "src_host and dst_host"),
+        ({"name": "cake", "autorate-ingress": True}, "is not modelled"),
+        ({"name": "cake", "split_gso": True}, "hosts.offload"),
+        ({"name": "codel", "noecn": True}, "ecn = false"),
+    ],
+)
+def test_words_of_tc_say_what_there_is_instead(aqm: Any, words: str) -> None:
+    text = line(bottleneck={"aqm": aqm})
+    assert words in text and "did you mean" not in text
+
+
+def test_what_stands_for_a_word_of_tc_is_accepted() -> None:
+    """No word is a name of ours, and each value that is advised to Cake is read."""
+    advised = 0
+    for word, text in other_names._TC.items():
+        assert word not in registry().aqm and word.replace("-", "_") not in registry().aqm["cake"].params
+        if found := re.fullmatch(r'it is (\w+) = ("[^"]+"|\w+)', text):
+            key, value = found[1], json.loads(found[2])
+            parsed(bottleneck={"rate": "10Mbit", "aqm": {"name": "codel" if key == "ecn" else "cake", key: value}})
+            advised += 1
+    assert advised > 20
+
+
+def test_codepoints_have_their_names() -> None:
+    """RFC 4594, figure 3, lists them with their bits."""
+    known = {"CS0": 0, "CS1": 0b001000, "AF11": 0b001010, "AF33": 0b011110, "AF41": 0b100010, "EF": 0b101110}
+    for name, number in {**known, "CS6": 0b110000, "VA": 0b101100, "LE": 1}.items():
+        by_name, by_number = (parsed(flows=[FLOW | {"dscp": one}]).cell(0).config for one in (name, number))
+        assert by_name == by_number
+    for wrong in ("AF14", 64):
+        must = 'it must be an integer from 0 to 63, or a name such as "EF"'
+        assert line(flows=[FLOW | {"dscp": wrong}]).endswith(must)
 
 
 def test_misspellings_name_the_nearest() -> None:

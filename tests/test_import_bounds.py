@@ -208,6 +208,8 @@ def test_a_capture_of_one_segment_has_no_rate(tmp_path: Path) -> None:
     fact = dict(one.facts)["bottleneck.rate"]
     assert fact.origin is Origin.ASSUMED and "cannot tell" in fact.source
     assert any("no rate shows" in note for note in one.measured.notes)
+    length = dict(one.facts)["duration"]
+    assert length.origin is Origin.ASSUMED and length.source.startswith("one interval; the measurement took ")
 
 
 BOTH = """

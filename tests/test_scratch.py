@@ -2,14 +2,20 @@
 
 import fcntl
 import os
+import resource
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from dumbbell.scratch import Scratch, appear, clear, whole
+import dumbbell
+from conftest import described
+from dumbbell.errors import Unwritable
+from dumbbell.figures.interactive.page import write
+from dumbbell.scratch import Scratch, appear, clear, replaced, whole
 
 HOLD = """
 import sys
@@ -149,3 +155,47 @@ def test_what_was_half_written_goes_and_what_stood_there_before_stays(
         raise error
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
     assert old.read_text() == "of an earlier run"
+
+
+@pytest.mark.parametrize("old", [None, "of an earlier run"])
+def test_a_file_is_replaced_by_a_whole_one_or_stays(tmp_path: Path, old: str | None) -> None:
+    path = tmp_path / "page.html"
+    if old is not None:
+        path.write_text(old)
+        path.chmod(0o640)
+    with pytest.raises(OSError), replaced(path) as draft:
+        draft.write_text("half")
+        raise OSError
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == ([("page.html", old)] if old else [])
+    with replaced(path) as draft:
+        assert draft.suffix == ".html"  # which says the format
+        draft.write_text("whole")
+    assert path.read_text() == "whole" and list(tmp_path.iterdir()) == [path]
+    assert old is None or path.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_pipe_is_written_to_itself(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with replaced(pipe) as draft:
+        assert draft == pipe
+    with replaced(Path(os.devnull)) as draft:
+        assert draft == Path(os.devnull)
+
+
+def test_a_full_disk_leaves_no_empty_files(tmp_path: Path) -> None:
+    results = dumbbell.run(described(duration="1s"), output=tmp_path / "r.duckdb")
+    (tmp_path / "out").mkdir()
+    old = tmp_path / "out" / "old.html"
+    old.write_text("of an earlier run")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    drawn = results.plot("bars", value="goodput")
+    drawings = (partial(write, drawn), results.report)
+    for name, which in (("p.png", 0), ("p.svg", 0), ("p.html", 0), ("r.html", 1), ("old.html", 1)):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+        try:
+            with pytest.raises(Unwritable):
+                drawings[which](tmp_path / "out" / name)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list((tmp_path / "out").iterdir()) == [old] and old.read_text() == "of an earlier run"

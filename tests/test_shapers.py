@@ -5,6 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import dumbbell
@@ -120,6 +121,20 @@ def test_keys_of_a_shaper_that_is_not_there_are_refused() -> None:
         dumbbell.run(described(bottleneck={"aqm": "codel", "burst": "100kB"}))
 
 
+@pytest.mark.junk  # nor which queues use a bucket
+def test_a_bucket_that_no_run_uses_is_refused() -> None:
+    """Cake within its link never waits for the bucket. Above it, or next to a queue that needs a shaper, it counts."""
+    bucket = {"shaper": "htb", "burst": "100kB"}
+    for aqm in ({}, {"bandwidth": "19Mbit"}):
+        with pytest.raises(InputError, match=r"bottleneck.burst: cake shapes by itself .* the bucket does nothing"):
+            parsed(bottleneck=bottleneck(aqm, **bucket))
+    with pytest.raises(InputError, match=r"reverse.burst: cake shapes by itself"):
+        parsed(bottleneck=bottleneck({"bandwidth": "50Mbit"}, **bucket), reverse=bottleneck({}, **bucket))
+    for aqm in ({"bandwidth": "50Mbit"}, {"bandwidth": "0bit"}, {"overhead": "0B"}):
+        parsed(bottleneck=bottleneck(aqm, **bucket))
+    parsed(bottleneck=bottleneck({}, **bucket), matrix={"bottleneck.aqm": ["cake", "codel"]})
+
+
 def test_what_cake_counts_can_be_less_than_the_link(tmp_path: Path) -> None:
     queues = [{"name": "cake"}, {"name": "cake", "framing": "none"}, {"name": "cake", "overhead": "64B"}]
     table = described(
@@ -143,6 +158,18 @@ def test_the_shipped_experiments_show_what_a_shaper_does(name: str, tmp_path: Pa
     results = dumbbell.run(table, output=tmp_path / "x.duckdb")
     assert results.hops["utilisation"].max() <= 1
     assert results.hops["utilisation"].max() > 0.9
+
+
+@pytest.mark.parametrize("name", ["hops/router-modem", "hops/router-ingress"])
+def test_a_router_below_the_line_keeps_the_queue_of_another_box_empty(name: str, tmp_path: Path) -> None:
+    table = tomllib.loads(experiments()[name].read_text()) | {"duration": "10s", "seeds": [1]}
+    ((axis, values),) = table["matrix"].items()
+    table["matrix"] = {axis: [values[1], values[-1]]}
+    results = dumbbell.run(table, output=tmp_path / "x.duckdb")
+    calls = results.tidy("flows").filter(pl.col("cc") == "udp").sort(axis + "_mbit")
+    below, without = calls["delay_p99_ms"]
+    assert below < 10 and without > 100  # grants of the modem alone; and a queue of 120 ms
+    assert results.hops["utilisation"].max() <= 1
 
 
 @needs_kernel

@@ -104,6 +104,26 @@ def whole(paths: Iterable[Path]) -> Iterator[None]:
         raise
 
 
+@contextlib.contextmanager
+def replaced(path: Path) -> Iterator[Path]:
+    """Yield a file to write to, which takes the place of `path` once it is complete; else `path` stays as it was.
+
+    A pipe, a device, and a file in a folder where none can be made are written to themselves.
+    """
+    path = path.resolve()
+    if (path.exists() and not (path.is_file() and os.access(path, os.W_OK))) or not os.access(path.parent, os.W_OK):
+        yield path
+        return
+    draft = path.with_name(f"{path.stem[:100]}.{os.getpid()}.new{path.suffix}")
+    try:
+        yield draft
+        if path.exists():
+            shutil.copymode(path, draft)
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
 def _state(path: Path) -> tuple[int, int, int] | None:
     """Return what changes when a file is written; None if there is none."""
     with contextlib.suppress(OSError):

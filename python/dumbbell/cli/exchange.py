@@ -11,6 +11,7 @@ import typer
 
 from dumbbell.errors import Conflict, InputError, Unfit, Unwritable, WrongValue, count, one_line, several
 from dumbbell.experiment import units
+from dumbbell.scratch import replaced
 
 if TYPE_CHECKING:
     from dumbbell.exchange.keep import Imported
@@ -236,7 +237,8 @@ def _is_ours(path: Path) -> bool:
 
 def _write(path: Path, text: str) -> None:
     try:
-        path.write_text(text, encoding="utf-8")
+        with replaced(path) as draft:
+            draft.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Unwritable(
             str(path), "", (error.strerror or str(error)).lower(), "a place that can be written to"

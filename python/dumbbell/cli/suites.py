@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dumbbell.errors import Conflict, Unwritable
+from dumbbell.scratch import replaced
 
 _LINE_EVERY = 10.0  # seconds between two lines of progress where stderr is not a terminal
 
@@ -53,7 +54,8 @@ def ways_out(
 def write(name: str, text: str) -> None:
     """Write JUnit's file. Raises Unwritable."""
     try:
-        Path(name).write_text(text, encoding="utf-8")
+        with replaced(Path(name)) as draft:
+            draft.write_text(text, encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise Unwritable("check", "--junit", f"{name}: {reason}", "a file to write to") from None

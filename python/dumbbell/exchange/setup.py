@@ -206,7 +206,10 @@ class _Writer:
         self._line("title", toml_text(found.title or file))
         duration = max(found.duration_s, found.interval_s, 0.01)
         text = f'"{seconds(math.ceil(duration * 1000) / 1000)}"'
-        self._key("duration", Fact(text, "the length of the measurement"))
+        fact = Fact(text, "the length of the measurement")
+        if found.duration_s < duration:
+            fact = assumed(text, f"one interval; the measurement took {seconds(found.duration_s)}")
+        self._key("duration", fact)
         self._line("seeds", f"[{found.exact['seed'] if found.exact else 1}]")
         ways = ["down", "up"] if any(flow.direction == "up" for flow in found.flows) else ["down"]
         for way in ways:

@@ -241,7 +241,10 @@ class Experiment:
                 idle = idle or without_effect.of_no_tcp(groups["hosts"], run.cell.given["hosts"])
         if not has_tcp and idle is not None:
             yield idle.within(self.file)
-        yield from self._untold_states()
+        cells = self._along_axes()
+        yield from self._untold_states(cells)
+        if (unused := without_effect.unused_burst(cell.groups for cell in cells)) is not None:
+            yield unused.within(self.file)
         if self.matrix.size > CHECKED_AHEAD:
             # a condition holds for some value of an axis, or never
             unmet = {n for n in unmet if not all((n, m) in met for m in range(len(self.overrides[n][0])))}
@@ -249,12 +252,15 @@ class Experiment:
             nothing, allowed = "no run meets this condition", "keys and values of some runs of the matrix"
             yield Nothing(self.file, f"override[{min(unmet)}].when", nothing, allowed)
 
-    def _untold_states(self) -> Iterator[InputError]:
-        """Yield errors for states of queue disciplines that are to be recorded and that no run tells."""
+    def _along_axes(self) -> list[Cell]:
+        """Return a run of every value of every axis, the other axes at their first."""
         origin = (0,) * len(self.matrix.axes)
         axes = enumerate(self.matrix.axes)
         others = (_moved(origin, number, digit) for number, axis in axes for digit in range(1, len(axis.values)))
-        cells = [self._resolve_and_say(position, self.seeds[0]).cell for position in (origin, *others)]
+        return [self._resolve_and_say(position, self.seeds[0]).cell for position in (origin, *others)]
+
+    def _untold_states(self, cells: list[Cell]) -> Iterator[InputError]:
+        """Yield errors for states of queue disciplines that are to be recorded and that no run tells."""
         for state in dict.fromkeys(state for cell in cells for state in cell.groups["record"].get("queue", ())):
             errors = [_checked_states(cell, [state]) for cell in cells]
             if None not in errors and errors[0] is not None:

@@ -34,6 +34,58 @@ _ALGORITHMS = {
     "fifo": ("pfifo", ""),
 }
 
+# words of tc(8), netem(8) and SQM where queue disciplines, their keys and shapers stand: what there is instead
+_ISOLATIONS = ("srchost", "dsthost", "flowblind", "dual-srchost", "dual-dsthost", "triple-isolate")
+_TINS = ("besteffort", "precedence", "diffserv3", "diffserv4", "diffserv8")
+_CAKE_RTTS = {  # tc-cake(8)
+    "datacentre": "100us",
+    "lan": "1ms",
+    "metro": "10ms",
+    "regional": "30ms",
+    "internet": "100ms",
+    "oceanic": "300ms",
+    "satellite": "1s",
+}
+_NO_CLASSES = "there are no classes but the tins of cake"
+_SHAPER = 'a shaper is shaper = "htb" of the hop, with the queue behind it as aqm'
+_STAGES = "delays, losses and reordering are base_rtt and stages of a path: dumbbell list"
+_TC = {
+    "tbf": 'a token bucket is shaper = "htb" of the hop, with burst; its queue is aqm',
+    "htb": _SHAPER,
+    "hfsc": f"{_NO_CLASSES}; {_SHAPER}",
+    "fq": 'its pacing at a sender is hosts.pacing = "fq"; flows are kept apart by fq_codel',
+    "sfq": "it is not modelled; fq_codel keeps flows apart",
+    "drr": f"{_NO_CLASSES}; fq_codel takes turns by deficits",
+    "qfq": f"{_NO_CLASSES}; fq_codel takes turns by deficits",
+    "prio": _NO_CLASSES,
+    "mq": "a hop has one queue; [[hop]] adds others",
+    "netem": _STAGES,
+    "police": "it is the stage policer of a path",
+    "ifb": "an ingress shaper is a [[hop]] behind the link whose traffic it shapes",
+    "pfifo-fast": "its three bands are not modelled; pfifo is one of them",
+    "nat": "src_host and dst_host of flows say which hosts they are of, whatever their addresses",
+    "nonat": "src_host and dst_host of flows say which hosts they are of, whatever their addresses",
+    "wash": "it is not modelled: a DSCP stays as it is; stage bleach clears the ECN field",
+    "nowash": "a DSCP stays as it is",
+    "split-gso": "hosts.offload says how packets come; bursts are queued as they come",
+    "no-split-gso": "it is always so: bursts are queued as they come",
+    "autorate-ingress": "it is not modelled: bandwidth stays, or follows the link where it is unset",
+    "egress": "it is the default; ingress = true is the other",
+    "ack-filter-aggressive": 'it is ack_filter = "aggressive"',
+    "no-ack-filter": 'it is ack_filter = "off"',
+    "unlimited": 'it is bandwidth = "0bit"',
+    "noecn": "it is ecn = false",
+    "ceil": "there are no classes: rate of the hop is the ceiling",
+    "stab": "it is link_layer, or overhead, mpu and framing of the hop; stab counts from the Ethernet frame, these from"
+    " the IP packet: overhead is 14 more",
+    "linklayer": "it is framing of the hop, or link_layer, which has the overhead, too",
+    **{one: f'it is isolation = "{one}"' for one in _ISOLATIONS},
+    **{one: f'it is diffserv = "{one}"' for one in _TINS},
+    **{one: f'it is rtt = "{time}"' for one, time in _CAKE_RTTS.items()},
+    **{one: f'it is framing = "{one}"' for one in ("atm", "ptm")},
+    "noatm": 'it is framing = "none"',
+}
+
 # of measures: ours, the most likely one first
 _DELAYS = ("sojourn_mean_ms", "rtt_mean_ms")
 _LOSSES = ("drop_share", "drops", "retransmissions")
@@ -59,6 +111,11 @@ def algorithm(word: str, names: Sequence[str]) -> tuple[str | None, str]:
     """Return the one of the `names` of algorithms that others call `word`, and what to know of it."""
     name, remark = _ALGORITHMS.get(re.sub(r"[-_ ]", "", word.casefold()), ("", ""))
     return (name, remark) if name in names else (None, "")
+
+
+def of_tc(word: str) -> str:
+    """Return what there is instead of a word of tc; nothing for any other word."""
+    return _TC.get(word.casefold().replace("_", "-"), "")
 
 
 def meant(word: str, keys: Sequence[str]) -> str | None:

@@ -62,7 +62,21 @@ def limits(param: Param) -> str:
 
     low, high = (None if one is None else bound(one) for one in (param.min, param.max))
     text = " ".join(f"{word} {one}" for word, one in (("from", low), ("to", high)) if one is not None)
-    return text.replace(" to unlimited", ", unlimited")
+    return text.replace(" to unlimited", ", unlimited") + _named(param)
+
+
+def _named(param: Param) -> str:
+    return ', or a name such as "EF"' if param.name == "dscp" else ""
+
+
+# names of codepoints: RFC 2474 (CS), 2597 (AF), 3246 (EF), 5865 (VA), 8622 (LE)
+DSCP = {
+    **{f"CS{number}": number << 3 for number in range(8)},
+    **{f"AF{number}{drop}": number << 3 | drop << 1 for number in (1, 2, 3, 4) for drop in (1, 2, 3)},
+    "EF": 46,
+    "VA": 44,
+    "LE": 1,
+}
 
 
 def allowed_values(param: Param) -> str | tuple[str, ...]:
@@ -86,7 +100,7 @@ def allowed_values(param: Param) -> str | tuple[str, ...]:
                 low, high = 0, 2**64 - 1
             limits = [f"from {show_value(param, low)}"] if low is not None else []
             limits += [f"to {show_value(param, high)}"] if high is not None else []
-            allowed = " ".join([thing, *limits])
+            allowed = " ".join([thing, *limits]) + _named(param)
     return f"{allowed}, or none" if param.optional else allowed
 
 
@@ -144,9 +158,9 @@ def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
             raise wrong()
         return value
     elif param.kind == "int":
-        if type(value) is not int:
+        result = DSCP.get(value, value) if param.name == "dscp" and isinstance(value, str) else value
+        if type(result) is not int:
             raise wrong()
-        result = value
     else:
         if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > 1e300 or math.isnan(value):
             raise wrong()

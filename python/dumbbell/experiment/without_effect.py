@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from dumbbell.errors import Unfit
 from dumbbell.experiment import plugins
 from dumbbell.experiment.net import hops
 from dumbbell.experiment.registry import registry
+from dumbbell.experiment.shaping import within_link
 
 Table = Mapping[str, Any]
 _Needs = tuple[Callable[[Table], bool], str]
@@ -69,6 +70,19 @@ def of_no_tcp(hosts: dict[str, Any], given: dict[str, Any]) -> Unfit | None:
         if key in given and key not in OF_EVERY_RUN and hosts[key] != params[key].default:
             found = "it is about the hosts' TCP, which nothing here has"
             return Unfit("", f"hosts.{key}", found, "no such key, or a [[flows]] without stack, or [[web]]")
+    return None
+
+
+def unused_burst(runs: Iterable[dict[str, Any]]) -> Unfit | None:
+    """Return the error, without a file, for a bucket that no run uses: the queue shapes within its link."""
+    found: dict[str, bool] = {}
+    for place, hop in (one for run in runs for one in hops(run)):
+        if hop["burst"] != registry().sections["bottleneck"]["burst"].default:
+            found[place] = found.get(place, True) and within_link(hop)
+    for place, is_unused in found.items():
+        if is_unused:
+            text = "cake shapes by itself at the rate of the link or below, and the bucket does nothing"
+            return Unfit("", f"{place}.burst", text, "no such key, or another queue in some of the runs")
     return None
 
 

@@ -19,6 +19,7 @@ from dumbbell.report.sources import FILE, Runs, opened
 from dumbbell.results.columns import TABLES
 from dumbbell.results.results import Results
 from dumbbell.results.student import quantile
+from dumbbell.scratch import replaced
 
 BYTES_OF_1000_RUNS = 3_000_000  # a page may have so many, or as many as its share if it has more runs
 _FEWEST_POINTS = 10
@@ -133,7 +134,9 @@ class _Report:
         elements = [
             f'<script type="text/plain" id="chunk-{number}">{chunk}</script>' for number, chunk in enumerate(chunks)
         ]
-        path.write_text(self._page("", elements, None, points=most), encoding="utf-8")
+        content = self._page("", elements, None, points=most)
+        with replaced(path) as draft:
+            draft.write_text(content, encoding="utf-8")
         return path
 
     def to_folder(self, folder: Path) -> Path:

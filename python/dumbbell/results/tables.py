@@ -272,7 +272,7 @@ def mean_text(mean: float | None, half: float | None, width: float | None = None
     if rounded == 0:
         return f"0{text}"
     if abs(rounded) >= 1e-4:
-        return f"{rounded:.{last if 'e' not in text else 0}f}" + text
+        return f"{rounded:.{last}f}" + text
     return f"{rounded:.{max(digits, 1)}g}" + text
 
 

@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from dumbbell import _native
-from dumbbell.engines.linux.qdiscs import LINK_LAYER, Qdisc
+from dumbbell.engines.linux.qdiscs import Qdisc
 from dumbbell.errors import WrongValue
+from dumbbell.experiment.shaping import LINK_LAYER
 
 # PTM sends 65 bytes for 64, which htb knows as a lower rate alone: less than a byte of difference a frame
 _PTM = (64, 65)

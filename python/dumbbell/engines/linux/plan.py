@@ -20,7 +20,7 @@ from dumbbell.engines.linux.controls import MODULES, cc_names
 from dumbbell.engines.linux.hop import Hop, class_options, class_rate
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.keys import refuse_rest
-from dumbbell.engines.linux.qdiscs import LINK_LAYER, Qdisc, qdisc
+from dumbbell.engines.linux.qdiscs import Qdisc, qdisc
 from dumbbell.engines.linux.readback import Setting
 from dumbbell.engines.linux.units import MS, US, whole, whole_us
 from dumbbell.errors import Conflict, InputError, TooMany, Unsupported
@@ -28,6 +28,7 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.net import ROUTES, hops
 from dumbbell.experiment.registry import registry
 from dumbbell.experiment.schema import described
+from dumbbell.experiment.shaping import LINK_LAYER
 
 FIRST_PORT = 10_000  # guest.c: a sender's port is this plus its number
 MOST_SENDERS = 50_000

@@ -1,14 +1,13 @@
 """Queue disciplines of experiment files as lines of tc(8), by the names and units of tc-codel(8) and the others."""
 
-import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from dumbbell import _native
 from dumbbell.engines.linux.keys import refuse_rest, unlike
 from dumbbell.errors import Unsupported, WrongValue, flag
 from dumbbell.experiment.registry import registry
+from dumbbell.experiment.shaping import within_link
 
 
 @dataclass(frozen=True)
@@ -210,7 +209,6 @@ def _dualpi2(options: _Options) -> Qdisc:
     return Qdisc("dualpi2", options.done(("ramp_range",)), drop == "enqueue", flow_queues=True, full="at limit")
 
 
-LINK_LAYER = ("link_layer", "overhead", "mpu", "framing")  # keys of a hop
 _FRAMING = {"none": "noatm", "atm": "atm", "ptm": "ptm"}
 
 
@@ -239,34 +237,8 @@ def _cake(options: _Options, hop: dict[str, Any]) -> Qdisc:
     options.choice("ack_filter", filters)
     options.word("no-split-gso")  # the simulator's Cake takes bursts as they come
     shapes = bandwidth > 0
-    limits = shapes and _counts_enough(hop) and bandwidth <= min(_rates(hop), default=0)
+    limits = shapes and within_link(hop)
     return Qdisc("cake", options.done(("sce_thresh",)), False, flow_queues=True, shapes=shapes, limits=limits)
-
-
-def _rates(hop: dict[str, Any]) -> list[int]:
-    """Return the rates that the link has while Cake keeps its own: all of them, or the first if it follows."""
-    changes = hop["rate_changes"] if hop["aqm"]["bandwidth"] is not None else []
-    return [hop["rate"], *(change["rate"] for change in changes)]
-
-
-_LONGEST = 9014  # bytes of the longest frame that anything sends
-
-
-def _cost(frame: int, layer: tuple[int | None, int, str]) -> int:
-    """Return the bytes that a frame takes on a link."""
-    overhead, mpu, framing = layer
-    size = max(frame if overhead is None else frame - 14 + overhead, mpu)
-    if framing == "atm":
-        return -(-size // 48) * 53
-    return size + -(-size // 64) if framing == "ptm" else size
-
-
-def _counts_enough(hop: dict[str, Any]) -> bool:
-    """Whether Cake counts each frame as at least as long as it is on its link."""
-    link = {key: hop[key] for key in LINK_LAYER if hop.get(key) is not None}
-    own = link | {key: hop["aqm"][key] for key in LINK_LAYER[1:] if hop["aqm"][key] is not None}
-    ours, theirs = (_native.link_layer(json.dumps(keys)) for keys in (own, link))
-    return all(_cost(frame, ours) >= _cost(frame, theirs) for frame in range(60, _LONGEST + 1))
 
 
 _MAPPED: dict[str, Callable[[_Options], Qdisc]] = {
