@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -33,7 +34,9 @@ CCS = {"reno": "NewReno", "cubic": "CUBIC"}
 AQMS = {"codel": "CoDel", "pie": "PIE"}
 
 
-def evidence(results: Results, beta: Results, prr: Results, unpaced: Results) -> dict[str, pl.DataFrame]:
+def evidence(
+    results: Results, beta: Results, prr: Results, unpaced: Results
+) -> dict[str, pl.DataFrame | Callable[[], pl.DataFrame]]:
     """Return one row per run, the distributions and series that figures show, and cells beside theory and Linux."""
     found = paper.Results(results.path)
     overshoots = found.overshoots().select("key", "reductions", "peak", "left")
@@ -51,8 +54,8 @@ def evidence(results: Results, beta: Results, prr: Results, unpaced: Results) ->
         "sojourn": _distribution(found),
         "windows": series.join(own, on="key").drop("key").sort("number", "time_s"),
         "queues": queue.join(own, on="key").drop("key").sort("number", "time_s"),
-        "closed": pl.concat([_closed(name, one) for name, one in closed.items()]),
-        "linux": _linux(beta),
+        "closed": lambda: pl.concat([_closed(name, one) for name, one in closed.items()]),
+        "linux": lambda: _linux(beta),
     }
 
 

@@ -23,7 +23,7 @@ DEPTH = "buffer, BDP"
 HALF = "equal shares"
 
 
-def evidence(bbr: Results) -> dict[str, pl.DataFrame]:
+def evidence(bbr: Results) -> dict[str, Callable[[], pl.DataFrame]]:
     """Return the page's tables from runs of its experiments."""
     return tables.tables(Found(bbr))
 
