@@ -167,7 +167,7 @@ def _mean(frame: pl.DataFrame, by: list[str], value: str) -> pl.DataFrame:
 def facts(found: Evidence) -> dict[str, Any]:
     """Return what the template asks for beside the runs."""
     gains = Kept(found).gains().with_columns(half=pl.col("high") - pl.col("gain"))
-    # Linux's goodput is known to two decimals, its marks are whole: the simulator's are compared as the table prints them
+    # Linux's goodput has two decimals, its marks are whole: the simulator's are compared as the table prints them
     linux = found["linux"].with_columns(
         error=((pl.col("goodput").round(2) - pl.col("linux")) / pl.col("rate")).round(6),
         marks_error=pl.col("marks").round(0) - pl.col("linux_marks"),
