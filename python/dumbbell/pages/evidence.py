@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import polars as pl
 
@@ -38,6 +38,13 @@ class Tables(Mapping[str, pl.DataFrame]):
 
     def __len__(self) -> int:
         return len(self._given)
+
+
+class Made(dict[str, dict[str, Any]]):
+    """How runs were made, by experiment."""
+
+    def __missing__(self, experiment: str) -> NoReturn:
+        raise PageError(f"no runs of {experiment}; dumbbell study run makes them")
 
 
 @dataclass
@@ -101,7 +108,7 @@ def made(results: Iterable[Results]) -> dict[str, dict[str, Any]]:
 
     `samples` are a few of the runs with their digests: see `samples.choose_samples`.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found = Made()
     for one in results:
         for (name,), runs in one.runs.sort("experiment", maintain_order=True).group_by(
             "experiment", maintain_order=True
