@@ -224,12 +224,9 @@ OUTDATED: dict[str, str] = dict.fromkeys(
     (
         "bbr",
         "bbr-suite",
-        "bbr-traces",
         "coexistence",
-        "dualpi2",
         "dualpi2-versions",
         "l4s-classic",
-        "sce",
         "stacks",
     ),
     _OLDER,
