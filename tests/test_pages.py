@@ -225,7 +225,6 @@ OUTDATED: dict[str, str] = dict.fromkeys(
         "bbr",
         "bbr-suite",
         "coexistence",
-        "dualpi2-versions",
         "l4s-classic",
         "stacks",
     ),
