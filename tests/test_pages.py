@@ -8,6 +8,7 @@ import polars as pl
 import pytest
 
 import dumbbell
+from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
 from dumbbell.pages import ContradictedError, Evidence, prose, study, words
 from dumbbell.pages import new as making
@@ -221,15 +222,10 @@ def test_a_page_is_what_its_evidence_gives(name: str) -> None:
 _OLDER = "its runs are of an engine before random streams, receivers and sizes of segments changed: to be made again"
 OUTDATED: dict[str, str] = dict.fromkeys(
     (
-        "abe",
         "bbr",
         "bbr-suite",
-        "bbr-traces",
         "coexistence",
-        "dualpi2",
-        "dualpi2-versions",
         "l4s-classic",
-        "sce",
         "stacks",
     ),
     _OLDER,
@@ -265,6 +261,27 @@ def test_samples_use_every_algorithm_and_notice_a_change(tmp_path: Path) -> None
     first, last = find_changes(mine.sweeps, made, evidence.made)
     assert "another result than in the evidence: " in first and "seed 1" in first
     assert "is no longer part of it" in last
+
+
+def test_a_figure_needs_only_the_results_of_its_own_tables(tmp_path: Path) -> None:
+    made = making.make(tmp_path / "mine")[0].parent
+    program = made / study.PROGRAM
+    text = program.read_text(encoding="utf-8")
+    for before, after in (
+        ("RUNS = (", 'RUNS = (Sweep("other.duckdb", ("shares",), ("duration=5s",)), '),
+        ("def evidence(results: Results)", "def evidence(other: Results, results: Results)"),
+        ('{"runs": runs(results)}', '{"runs": lambda: runs(results), "others": lambda: runs(other)}'),
+    ):
+        assert before in text
+        text = text.replace(before, after)
+    program.write_text(text, encoding="utf-8")
+    mine = study.find(str(made))
+    dumbbell.run(mine.sweeps[1].loaded(made, quick=True)[0], output=tmp_path / "results.duckdb")
+    found = mine.found([tmp_path])
+    assert [path.name for path in mine.draw("shares", tmp_path, evidence=found)] == ["shares.png"]
+    with pytest.raises(InputError, match=r"other\.duckdb: there is no such file"):
+        mine.gather([tmp_path])
+    assert not (made / study.EVIDENCE).exists()
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -43,6 +43,11 @@ def line(settings: list[str] | None = None, **changes: Any) -> str:
             'udp[0].start is "3s" in a run of 2s; it must be a time before the end of the run',
         ),
         (
+            {"flows": [FLOW | {"start": {"uniform": ["0s", "3s"]}}]},
+            'flows[0].start is up to "3s" in a run of 2s; it must be a time before the end of the run, whatever is '
+            "drawn",
+        ),
+        (
             {
                 "matrix": {"duration": ["9s", "5s"]},
                 "bottleneck": {"aqm": "codel", "rate_changes": [{"at": "6s", "rate": "1Mbit"}]},

@@ -68,24 +68,20 @@ SARPKAYA = {
 
 
 class Found:
-    """Runs of the experiments of this page.
-
-    Raises InputError if an experiment has no runs.
-    """
+    """Runs of the experiments of this page."""
 
     def __init__(self, results: Results) -> None:
         self.results = results
         rows = [row for row in results.runs.iter_rows(named=True) if row["experiment"] in EXPERIMENTS]
         self.runs = pl.DataFrame([_place(row) for row in rows], infer_schema_length=None)
-        missing = [name for name in EXPERIMENTS if self.runs.is_empty() or self.of(name).is_empty()]
-        if missing:
-            raise Nothing(str(results.path), "", f"no runs of {', '.join(missing)}", "results of all its experiments")
         self.classes = results.frame("classes").drop("cc", strict=False)
         self.flows = results.frame("flows").drop("cc", "class", strict=False)
 
     def of(self, name: str) -> pl.DataFrame:
-        """Return the runs of one experiment."""
-        return self.runs.filter(pl.col("experiment") == name)
+        """Return the runs of one experiment; raises InputError if there are none."""
+        if self.runs.is_empty() or (runs := self.runs.filter(pl.col("experiment") == name)).is_empty():
+            raise Nothing(str(self.results.path), "", f"no runs of {name}", f"results of bbr/{name}")
+        return runs
 
     def members(self, runs: pl.DataFrame) -> pl.DataFrame:
         """Return the connection classes of runs, by `class`."""

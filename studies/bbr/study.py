@@ -23,7 +23,7 @@ DEPTH = "buffer, BDP"
 HALF = "equal shares"
 
 
-def evidence(bbr: Results) -> dict[str, pl.DataFrame]:
+def evidence(bbr: Results) -> dict[str, Callable[[], pl.DataFrame]]:
     """Return the page's tables from runs of its experiments."""
     return tables.tables(Found(bbr))
 
@@ -498,6 +498,14 @@ def facts(found: Evidence) -> dict[str, Any]:
     cells = cells.with_columns(
         off=pl.col("model") - pl.col("share"), relative=(pl.col("model") / pl.col("share") - 1).abs()
     )
+    seeds = (
+        found["share"]
+        .filter(second="CUBIC")
+        .group_by("cc", "depth")
+        .agg(mean=pl.col("share").mean(), low=pl.col("share").min(), high=pl.col("share").max())
+    )
+    on_linux = found["linux"].join(seeds, on=["cc", "depth"]).sort("cc", "depth", "stagger")
+    beyond = pl.max_horizontal(pl.col("low") - pl.col("share"), pl.col("share") - pl.col("high"), 0.0)
     aside = found.rows("as_linux").group(
         "kind", "cc", "rtt", "linux", mean=("value", "mean"), low=("value", "min"), high=("value", "max")
     )
@@ -509,6 +517,7 @@ def facts(found: Evidence) -> dict[str, Any]:
         "changed_losses": of("mechanisms", ("cc", "changed", "depth"), "loss"),
         "model": Rows("model", sources),
         "cells": Rows("cells", cells),
+        "on_linux": Rows("on_linux", on_linux.with_columns(outside=beyond)),
         "rtts": of("rtt", ("cc", "bytes", "second_rtt"), "share"),
         "rtt_losses": of("rtt", ("cc", "bytes", "second_rtt"), "loss"),
         "grouped": Rows(

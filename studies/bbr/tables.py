@@ -1,5 +1,7 @@
 """The small tables that the page on BBR is made of, from its runs."""
 
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import polars as pl
@@ -12,33 +14,44 @@ MSS = 1448  # B
 BIN = 5  # s; of the latecomer's goodput
 
 
-def tables(found: Found) -> dict[str, pl.DataFrame]:
-    """Return every table of the page, by name."""
-    made = {
-        "share": found.shares("share-by-buffer").select("cc", "second", "depth", "seed", "share", "loss"),
-        "late": found.shares("share-late").select("cc", "depth", "seed", "share", "sojourn", "loss"),
-        "linux": linux_pairs(),
-        "mechanisms": _mechanisms(found),
-        "ware": _ware(found),
-        "ware_sources": _ware_sources(found),
-        "rtt": found.shares("rtt")
-        .with_columns(ratio=1 / pl.col("share") - 1)
-        .select("cc", "bytes", "second_rtt", "seed", "share", "ratio", "sojourn", "loss"),
-        "groups": found.shares("groups").select("cc", "depth", "count", "flows", "seed", "share"),
-        **_latecomer(found),
-        "believes": _believes(found),
-        "shallow": found.of("shallow").select("cc", "count", "depth", "seed", "loss", "utilisation"),
-        **_policer(found),
-        "fair_queue": _fair_queue(found),
-        "ecn": _ecn(found),
-        "short_path": _short_path(found),
-        "as_linux": _as_linux(found),
-        "gigabit": _gigabit(found),
-        "dualpi2": _three(found, "dualpi2", ["mask", "rtt"]),
-        "answers": _three(found, "dualpi2-answers", ["changed"]),
+def tables(found: Found) -> dict[str, Callable[[], pl.DataFrame]]:
+    """Return every table of the page, by name; each is made when it is asked for, from the runs that it needs."""
+    late, policer = cache(lambda: _latecomer(found)), cache(lambda: _policer(found))
+    made: dict[str, Callable[[], pl.DataFrame]] = {
+        "share": lambda: found.shares("share-by-buffer").select("cc", "second", "depth", "seed", "share", "loss"),
+        "late": lambda: found.shares("share-late").select("cc", "depth", "seed", "share", "sojourn", "loss"),
+        "linux": linux_pairs,
+        "mechanisms": lambda: _mechanisms(found),
+        "ware": lambda: _ware(found),
+        "ware_sources": lambda: _ware_sources(found),
+        "rtt": lambda: (
+            found.shares("rtt")
+            .with_columns(ratio=1 / pl.col("share") - 1)
+            .select("cc", "bytes", "second_rtt", "seed", "share", "ratio", "sojourn", "loss")
+        ),
+        "groups": lambda: found.shares("groups").select("cc", "depth", "count", "flows", "seed", "share"),
+        "latecomer": lambda: late()["latecomer"],
+        "latecomers": lambda: late()["latecomers"],
+        "believes": lambda: _believes(found),
+        "shallow": lambda: found.of("shallow").select("cc", "count", "depth", "seed", "loss", "utilisation"),
+        "policer": lambda: policer()["policer"],
+        "policer_believed": lambda: policer()["policer_believed"],
+        "policer_lost": lambda: policer()["policer_lost"],
+        "fair_queue": lambda: _fair_queue(found),
+        "ecn": lambda: _ecn(found),
+        "short_path": lambda: _short_path(found),
+        "as_linux": lambda: _as_linux(found),
+        "gigabit": lambda: _gigabit(found),
+        "dualpi2": lambda: _three(found, "dualpi2", ["mask", "rtt"]),
+        "answers": lambda: _three(found, "dualpi2-answers", ["changed"]),
     }
-    # joins and groups have no order: the same runs make the same files
-    return {name: frame.sort(frame.columns) for name, frame in made.items()}
+    return {name: partial(_in_order, make) for name, make in made.items()}
+
+
+def _in_order(make: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+    """Return a table in the order of its rows: joins and groups have none, and the same runs make the same files."""
+    frame = make()
+    return frame.sort(frame.columns)
 
 
 def _mechanisms(found: Found) -> pl.DataFrame:

@@ -14,7 +14,6 @@ import dumbbell
 from dumbbell import experiment
 from dumbbell.errors import InputError
 from dumbbell.pages import study
-from dumbbell.results.results import Results
 
 ROOT = Path(__file__).parents[2]
 
@@ -58,12 +57,14 @@ def test_every_table_comes_from_runs(runs: ModuleType, tmp_path: Path) -> None:
     output = tmp_path / "bbr.duckdb"
     for name in runs.EXPERIMENTS[:2]:
         dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
-    with pytest.raises(InputError, match="no runs of mechanisms, probe-end"):
-        runs.Found(Results(output))
+    found = study.find("bbr")
+    part = found.found([output])
+    assert [path.name for path in found.draw("bbr-share", tmp_path, evidence=part)] == ["bbr-share.png"]
+    with pytest.raises(InputError, match="no runs of policer; it needs results of bbr/policer"):
+        found.draw("bbr-policer", tmp_path, evidence=part)
     for name in runs.EXPERIMENTS[2:]:
         dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
-    found = study.find("bbr")
-    tables = found.program.evidence(Results(output))
+    tables = found.found([output]).tables
     kept = found.evidence()
     assert {name: frame.columns for name, frame in tables.items()} == {
         name: frame.columns for name, frame in kept.tables.items()

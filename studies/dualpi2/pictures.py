@@ -384,8 +384,8 @@ def fq_short(found: Evidence) -> Picture:
 
 
 def fq_table(found: Evidence) -> str:
-    """Return ratio of rates and delays of the three queues; for Prague the P99 of every seed."""
-    ratios = found["fq"].filter(pl.col("rate") == 40).group_by("queue", "rtt").agg(cs.numeric().mean())
+    """Return medians of ratio of rates and delays of the three queues; for Prague the P99 of every seed."""
+    ratios = found["fq"].filter(pl.col("rate") == 40).group_by("queue", "rtt").agg(cs.numeric().median())
     delays = found["fq_delay"].filter(pl.col("rate") == 40)
     rows = []
     for kind in KINDS:
@@ -397,8 +397,8 @@ def fq_table(found: Evidence) -> str:
                 f"{value:.0f}" if value >= 10 else f"{value:.1f}"
                 for value in sorted(here.filter(pl.col("class") == 0)["p99"])
             )
-            means = here.group_by("class").agg(pl.col("mean", "p99").mean()).sort("class")
-            cells = [f"{one['mean']:.2g} / {one['p99']:.3g}" for one in means.iter_rows(named=True)]
+            middle = here.group_by("class").agg(pl.col("mean", "p99").median()).sort("class")
+            cells = [f"{one['mean']:.2g} / {one['p99']:.3g}" for one in middle.iter_rows(named=True)]
             rows.append(
                 [kind, f"{row['rtt']:g}", f"{row['ratio']:.2f}", f"{row['utilisation']:.3f}", seeds, *cells[1:]]
             )

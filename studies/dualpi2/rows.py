@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -31,11 +32,10 @@ BEFORE_S = 10.0  # that it shows ahead of the burst, and behind it
 
 
 def runs_of(results: Results) -> pl.DataFrame:
-    """Return the runs of this page's experiments with what tells them apart; raises InputError if one has none."""
+    """Return the runs of this page's experiments with what tells them apart; raises InputError if there are none."""
     rows = [_place(row) for row in results.runs.iter_rows(named=True) if row["experiment"] in EXPERIMENTS]
-    missing = [name for name in EXPERIMENTS if name not in {row["experiment"] for row in rows}]
-    if missing:
-        raise Nothing(str(results.path), "", f"no runs of {', '.join(missing)}", "results of every question")
+    if not rows:
+        raise Nothing(str(results.path), "", "no run of this study", "results of dualpi2/*")
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -86,62 +86,89 @@ def _delays(rows: pl.DataFrame, *by: str) -> pl.DataFrame:
     ).sort(*by, "class", "seed", nulls_last=True)
 
 
-def evidence(results: Results) -> dict[str, pl.DataFrame]:
-    """Return what the page rests on."""
+def evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
+    """Return what the page rests on; each table is made when it is asked for, from the runs that it needs."""
     runs = runs_of(results)
     classes = results.frame("classes").drop("cc", strict=False)
 
-    def of(name: str) -> pl.DataFrame:
-        return runs.filter(pl.col("experiment") == name)
+    def of(*names: str) -> pl.DataFrame:
+        for name in names:
+            if runs.filter(pl.col("experiment") == name).is_empty():
+                raise Nothing(str(results.path), "", f"no runs of {name}", f"results of dualpi2/{name}")
+        return runs.filter(pl.col("experiment").is_in(names))
 
-    # a run that both experiments have is in the store once, so these are chosen by what they are
-    default = runs.filter(pl.col("experiment").is_in(["questions-rtt", "questions-rtt-rates"]))
-    alone = default.filter(pl.col("rate") == 40, pl.col("flows") == 2, ~pl.col("second_ecn"))
-    rtt = alone.select("version", "rtt", "second_rtt", "seed", "ratio")
-    rates = default.filter(
-        pl.col("version") == "Prague 0.7",
-        pl.col("second_rtt") == 20,
-        pl.col("rtt").is_in([1.0, 5.0, 10.0, 20.0, 50.0, 100.0]),
-    ).join(classes.filter(pl.col("class") == 0), on="key")
-    rates = rates.select("rate", "rtt", "count", "second_ecn", "seed", "ratio", prague=pl.col("goodput_mbit"))
-    steps = of("questions-rtt-step").join(classes.filter(pl.col("class") == 0), on="key")
-    burst = of("questions-burst").filter(pl.col("web_start") == 0).join(classes, on="key")
-    protection = of("questions-protection").join(classes, on="key")
-    ect = of("questions-any-ect").join(classes, on="key")
-    fq = of("questions-fq")
-    slow = fq.filter(pl.col("rate") == 40, pl.col("rtt") == 10).join(results.frame("slowdowns"), on="key")
-    slow = slow.group_by("queue", "web", "from_bytes").agg(
-        mean=pl.col("slowdown_mean").mean(),
-        mean_low=pl.col("slowdown_mean").min(),
-        mean_high=pl.col("slowdown_mean").max(),
-        p99=pl.col("slowdown_p99").mean(),
-    )
+    def rtt() -> pl.DataFrame:
+        # a run that both experiments have is in the store once, so these are chosen by what they are
+        both = of("questions-rtt", "questions-rtt-rates")
+        alone = both.filter(pl.col("rate") == 40, pl.col("flows") == 2, ~pl.col("second_ecn"))
+        columns = ("version", "rtt", "second_rtt", "seed")
+        return alone.select(*columns, "ratio").sort(columns)
+
+    def rates() -> pl.DataFrame:
+        newest = of("questions-rtt", "questions-rtt-rates").filter(
+            pl.col("version") == "Prague 0.7",
+            pl.col("second_rtt") == 20,
+            pl.col("rtt").is_in([1.0, 5.0, 10.0, 20.0, 50.0, 100.0]),
+        )
+        prague = newest.join(classes.filter(pl.col("class") == 0), on="key")
+        rows = prague.select("rate", "rtt", "count", "second_ecn", "seed", "ratio", prague=pl.col("goodput_mbit"))
+        return rows.sort("rate", "count", "second_ecn", "rtt", "seed")
+
+    def steps() -> pl.DataFrame:
+        prague = of("questions-rtt-step").join(classes.filter(pl.col("class") == 0), on="key")
+        rows = prague.select("step", "rtt", "seed", "ratio", prague=pl.col("goodput_mbit"))
+        return rows.sort("step", "rtt", "seed")
+
+    def burst() -> pl.DataFrame:
+        rows = of("questions-burst").filter(pl.col("web_start") == 0).join(classes, on="key")
+        shown = ("web", "arrivals", "class", "seed", "p50", "p99", "p999", "goodput")
+        return _delays(rows, "web", "arrivals").select(shown)
+
+    def protection() -> pl.DataFrame:
+        rows = of("questions-protection").join(classes, on="key")
+        by = ("count", "udp", "protection")
+        return _delays(rows, *by).select(*by, "class", "seed", "mean", "p99", "share", "goodput")
+
+    def any_ect() -> pl.DataFrame:
+        rows = of("questions-any-ect").join(classes, on="key")
+        by = ("cc", "second", "second_ecn", "mask", "rtt")
+        return _delays(rows, *by).select(*by, "class", "seed", "goodput", "marks", "window", "mean")
+
+    def fq() -> pl.DataFrame:
+        return of("questions-fq").filter(pl.col("web") == "prague")
+
+    def short() -> pl.DataFrame:
+        slow = of("questions-fq").filter(pl.col("rate") == 40, pl.col("rtt") == 10)
+        by = ("queue", "web", "from_bytes")
+        means = (
+            slow.join(results.frame("slowdowns"), on="key")
+            .group_by(by)
+            .agg(
+                mean=pl.col("slowdown_mean").mean(),
+                mean_low=pl.col("slowdown_mean").min(),
+                mean_high=pl.col("slowdown_mean").max(),
+                p99=pl.col("slowdown_p99").mean(),
+            )
+        )
+        return means.sort("web", "queue", "from_bytes")
+
+    place = ("queue", "rate", "rtt", "seed")
     return {
-        "rtt": rtt.sort("version", "rtt", "second_rtt", "seed"),
-        "rates": rates.sort("rate", "count", "second_ecn", "rtt", "seed"),
-        "steps": steps.select("step", "rtt", "seed", "ratio", prague=pl.col("goodput_mbit")).sort(
-            "step", "rtt", "seed"
+        "rtt": rtt,
+        "rates": rates,
+        "steps": steps,
+        "burst": burst,
+        "burst_series": lambda: _burst_series(results, of("questions-burst")),
+        "protection": protection,
+        "any_ect": any_ect,
+        "fq": lambda: fq().select(*place, "ratio", "utilisation").sort(place),
+        "fq_delay": lambda: _delays(fq().join(classes, on="key"), "queue", "rate", "rtt").select(
+            "queue", "rate", "rtt", "class", "seed", "mean", "p99"
         ),
-        "burst": _delays(burst, "web", "arrivals").select(
-            "web", "arrivals", "class", "seed", "p50", "p99", "p999", "goodput"
-        ),
-        "burst_series": _burst_series(results, of("questions-burst")),
-        "protection": _delays(protection, "count", "udp", "protection").select(
-            "count", "udp", "protection", "class", "seed", "mean", "p99", "share", "goodput"
-        ),
-        "any_ect": _delays(ect, "cc", "second", "second_ecn", "mask", "rtt").select(
-            "cc", "second", "second_ecn", "mask", "rtt", "class", "seed", "goodput", "marks", "window", "mean"
-        ),
-        "fq": fq.filter(pl.col("web") == "prague")
-        .select("queue", "rate", "rtt", "seed", "ratio", "utilisation")
-        .sort("queue", "rate", "rtt", "seed"),
-        "fq_delay": _delays(
-            fq.filter(pl.col("web") == "prague").join(classes, on="key"), "queue", "rate", "rtt"
-        ).select("queue", "rate", "rtt", "class", "seed", "mean", "p99"),
-        "short": slow.sort("web", "queue", "from_bytes"),
-        "swings": _swings(results, of("stability")),
-        "margins": _margins(of("stability")),
-        "linux": _linux(),
+        "short": short,
+        "swings": lambda: _swings(results, of("stability")),
+        "margins": lambda: _margins(of("stability")),
+        "linux": _linux,
     }
 
 

@@ -15,6 +15,7 @@ import dumbbell
 from dumbbell import experiment
 from dumbbell.errors import InputError
 from dumbbell.pages import Evidence, study
+from dumbbell.pages.evidence import Tables
 from dumbbell.results.results import Results
 
 ROOT = Path(__file__).parents[2]
@@ -102,11 +103,13 @@ def test_figures_and_tables(findings: ModuleType, tmp_path: Path) -> None:
     output = tmp_path / "l4s.duckdb"
     for name in rows.EXPERIMENTS[:3]:
         dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
+    part = Evidence(Tables(findings.evidence(Results(str(output)))))
+    assert findings.FIGURES["l4s-rtt"](part).panels
     with pytest.raises(InputError, match="no runs of questions-burst"):
-        rows.runs_of(Results(str(output)))
+        findings.FIGURES["l4s-burst"](part)
     for name in rows.EXPERIMENTS[3:]:
         dumbbell.run(experiment.parse(small(name), f"{name}.toml"), output=output)
-    found = Evidence(findings.evidence(Results(str(output))))
+    found = Evidence(Tables(findings.evidence(Results(str(output)))))
     assert "| Prague" in pictures.fq_table(found).splitlines()[0]
     for name in ("l4s-rtt", "l4s-burst", "l4s-fq-delay", "l4s-stability"):
         assert findings.FIGURES[name](found).panels, name

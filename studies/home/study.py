@@ -165,9 +165,14 @@ def swing(results: Results) -> pl.DataFrame:
     return rows.select("time_s", "hop", "backlog_packets", "sojourn_mean_ms").sort("time_s", "hop")
 
 
-def evidence(home: Results, both: Results, rrul: Results) -> dict[str, pl.DataFrame]:
+def evidence(home: Results, both: Results, rrul: Results) -> dict[str, Callable[[], pl.DataFrame]]:
     """Return what the page rests on."""
-    return {"cells": cells(home), "two": two_way(both), "swing": swing(both), "flent": flent.evidence(rrul)}
+    return {
+        "cells": lambda: cells(home),
+        "two": lambda: two_way(both),
+        "swing": lambda: swing(both),
+        "flent": lambda: flent.evidence(rrul),
+    }
 
 
 def facts(_: Evidence) -> dict[str, Any]:

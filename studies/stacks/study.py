@@ -1,6 +1,7 @@
 """What quinn, noq and picoquic do next to Linux, and the mechanisms by which their CUBIC differs from that of Linux."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import polars as pl
@@ -180,9 +181,14 @@ def steps(results: Results) -> pl.DataFrame:
     ).sort("rate", "rtt", "queue", "step", "seed")
 
 
-def evidence(one: Results, two: Results, ladder: Results, threshold: Results) -> dict[str, pl.DataFrame]:
+def evidence(one: Results, two: Results, ladder: Results, threshold: Results) -> dict[str, Callable[[], pl.DataFrame]]:
     """Return what the page rests on."""
-    return {"alone": alone(one), "beside": beside(two), "steps": steps(ladder), "any_loss": beside(threshold)}
+    return {
+        "alone": lambda: alone(one),
+        "beside": lambda: beside(two),
+        "steps": lambda: steps(ladder),
+        "any_loss": lambda: beside(threshold),
+    }
 
 
 def effects(found: Evidence) -> Rows:

@@ -296,6 +296,10 @@ class Experiment:
             if time >= cell.duration:
                 found = f'"{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
                 raise OutOfRange(self.file, key, found, "a time before the end of the run")
+        for key, time in without_effect.latest_starts(cell.groups):
+            if time > cell.duration:
+                found = f'up to "{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
+                raise OutOfRange(self.file, key, found, "a time before the end of the run, whatever is drawn")
 
     def _check_cell(self, cell: Cell) -> None:
         self._check_times(cell)

@@ -128,6 +128,13 @@ def times(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
             yield from _stages(place, one, ("path", "ack_path"))
 
 
+def latest_starts(run: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield the latest time at which each group may start, ns, with its key; no draw reaches the upper bound."""
+    for kind in ("flows", "web", "udp"):
+        for number, one in enumerate(run[kind]):
+            yield f"{kind}[{number}].start", one["start"]["max"]
+
+
 def _stages(place: str, table: dict[str, Any], keys: tuple[str, ...]) -> Iterator[tuple[str, int]]:
     for key in keys:
         for number, stage in enumerate(table.get(key) or ()):

@@ -5,10 +5,10 @@ Numbers have six significant digits. What a page shows is computed from the file
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import polars as pl
 
@@ -21,11 +21,37 @@ DIGITS = 6
 MADE = "made.json"
 
 
+class Tables(Mapping[str, pl.DataFrame]):
+    """Tables by name. One that is given as a function is made when it is asked for: a figure makes only its own."""
+
+    def __init__(self, given: Mapping[str, pl.DataFrame | Callable[[], pl.DataFrame]]) -> None:
+        self._given = dict(given)
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        table = self._given[name]
+        if not isinstance(table, pl.DataFrame):
+            self._given[name] = table = table()
+        return table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._given)
+
+    def __len__(self) -> int:
+        return len(self._given)
+
+
+class Made(dict[str, dict[str, Any]]):
+    """How runs were made, by experiment."""
+
+    def __missing__(self, experiment: str) -> NoReturn:
+        raise PageError(f"no runs of {experiment}; dumbbell study run makes them")
+
+
 @dataclass
 class Evidence:
     """Tables by name, and how the runs behind them were made (`made`: by experiment)."""
 
-    tables: dict[str, pl.DataFrame]
+    tables: Mapping[str, pl.DataFrame]
     made: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def rows(self, name: str) -> Rows:
@@ -41,11 +67,12 @@ class Evidence:
 
     def save(self, folder: Path) -> None:
         """Write every table to a folder, and take away what is no longer a table."""
+        tables = dict(self.tables)  # all are made before the first file changes
         folder.mkdir(parents=True, exist_ok=True)
         for path in folder.glob("*.csv"):
-            if path.stem not in self.tables:
+            if path.stem not in tables:
                 path.unlink()
-        for name, frame in self.tables.items():
+        for name, frame in tables.items():
             _rounded(frame).write_csv(folder / f"{name}.csv", line_terminator="\n")
         text = json.dumps(self.made, indent=2, sort_keys=True, ensure_ascii=False)
         (folder / MADE).write_text(text + "\n", encoding="utf-8")
@@ -81,7 +108,7 @@ def made(results: Iterable[Results]) -> dict[str, dict[str, Any]]:
 
     `samples` are a few of the runs with their digests: see `samples.choose_samples`.
     """
-    found: dict[str, dict[str, Any]] = {}
+    found = Made()
     for one in results:
         for (name,), runs in one.runs.sort("experiment", maintain_order=True).group_by(
             "experiment", maintain_order=True

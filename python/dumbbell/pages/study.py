@@ -13,7 +13,8 @@
 `study.py` has
 
     RUNS                      `Sweep`s: which experiments it rests on, and the results file of each
-    evidence(*results)        polars frames by name, from the `Results` of these files in their order (optional)
+    evidence(*results)        polars frames by name, from the `Results` of these files in their order (optional); a
+                              function instead of a frame is called when a figure or the page asks for that table
     facts(evidence)           what else the template may name, as a dict (optional)
     TABLES, FIGURES           functions of evidence by name: Markdown text; a `Picture`, saved as NAME.png
     PARTS                     templates by file, from the study's folder: what is in that file between `<!-- NAME -->`
@@ -29,11 +30,12 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 import polars as pl
 
 from dumbbell import programs
-from dumbbell.errors import UnknownName, WrongValue
+from dumbbell.errors import UnknownName, Unreadable, WrongValue
 from dumbbell.experiment import shipped
 from dumbbell.figures import Picture, save
 from dumbbell.pages import evidence as kept
@@ -97,17 +99,23 @@ class Study:
         return names_of(self.sweeps)
 
     def found(self, results: Sequence[str | Path]) -> Evidence:
-        """Make the evidence from results files, or from those of its names in one folder."""
+        """Make the evidence from results files, or from those of its names in one folder.
+
+        A file that is not there is an error only for the tables that need it.
+        """
         if len(results) == 1 and Path(results[0]).is_dir():
             results = [Path(results[0]) / name for name in self.results]
         if len(results) != len(self.results):
             wanted = f"{len(self.results)}: {', '.join(self.results) or 'none'}"
             raise WrongValue(self.name, "RESULTS", f"{len(results)} files", wanted)
-        opened = [Results(path) for path in results]
-        for one in opened:
+        opened = [_open(Path(path)) for path in results]
+        present = [one for one in opened if isinstance(one, Results)]
+        if not present:
+            raise Unreadable(str(results[0]), "", "there is no such file", "results of dumbbell study run")
+        for one in present:
             require_alike(one.runs.select("experiment", "matrix", "config", "engine_version"))
         with self._calling():
-            return Evidence(self.program.evidence(*opened), kept.made(opened))
+            return Evidence(kept.Tables(self.program.evidence(*opened)), kept.made(present))
 
     def gather(self, results: Sequence[str | Path]) -> None:
         """Make the evidence from results files and keep it."""
@@ -184,6 +192,20 @@ class Study:
         names = getattr(self.program, "NAMES", ())
         texts = [(self.folder / one) for one in (TEMPLATE, *getattr(self.program, "PARTS", {}).values())]
         return [problem for path in texts for problem in prose.problems(path.read_text(encoding="utf-8"), names)]
+
+
+class _Absent:
+    """Stands for a results file that is not there: to ask it for anything is an error."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __getattr__(self, _: str) -> NoReturn:
+        raise Unreadable(str(self._path), "", "there is no such file", "results of dumbbell study run")
+
+
+def _open(path: Path) -> Results | _Absent:
+    return Results(path) if path.exists() else _Absent(path)
 
 
 def validation(*names: str) -> str:
