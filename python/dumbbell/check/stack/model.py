@@ -102,14 +102,20 @@ class Limits:
         self.notes.append(what)
 
     def excuse(self, others: Limits, who: str) -> None:
-        """Note the limits that `who` does not keep either: they are no failures."""
-        theirs = {_plain(one.what): one.found for one in others.all if one.held is False}
+        """Note the limits that `who` does not keep either: they are no failures.
+
+        Of those of which nobody can tell whether `who` keeps them, nobody can tell whether they are failures.
+        """
+        theirs = {_plain(one.what): one for one in others.all if not one.held}
         kept = []
         for one in self.all:
-            if one.held is False and (found := theirs.get(_plain(one.what))) is not None:
-                self.notes.append(f"{one.found} ({one.what}); {who}: {found}")
-            else:
+            other = theirs.get(_plain(one.what)) if one.held is False else None
+            if other is None:
                 kept.append(one)
+            elif other.held is None:
+                kept.append(Check(one.what, None, f"{one.found}; {who}: {other.found}"))
+            else:
+                self.notes.append(f"{one.found} ({one.what}); {who}: {other.found}")
         self.all = kept
 
     def broken(self, result: str, what: str, found: str) -> None:
