@@ -42,6 +42,7 @@ class Result:
     point: Point
     verdict: Verdict
     run: Run | None = field(default=None, compare=False)
+    seconds: float = field(default=0.0, compare=False)  # of a core
 
     @property
     def place(self) -> Point:
@@ -98,9 +99,10 @@ def judge_point(
     began = time.process_time()
     results = []
     for key in cases:
+        start = time.process_time()
         run, verdict = _judged(CASES[key], lab)
         kept = run if run is not None and (wanted.traces or (wanted.failing and verdict.result == "failed")) else None
-        results.append(Result(key, name, json.dumps(cc), point, verdict, kept))
+        results.append(Result(key, name, json.dumps(cc), point, verdict, kept, time.process_time() - start))
     return results, time.process_time() - began
 
 

@@ -80,7 +80,7 @@ def test(
             doing=lambda stood: progress(stood, parts_of),
         )
     except RuntimeError as error:
-        raise Failed(file, "", one_line(str(error)), "a plugin that stands its test") from None
+        raise Failed(file, "", one_line(str(error))) from None
     parts = [f"{count(done, 'sequence')} of operations"] * bool(done) + [count(made, "run")] * bool(made)
     print(f"{found.algorithm.name}: {' and '.join(parts) or 'nothing'} tried, nothing wrong")
 

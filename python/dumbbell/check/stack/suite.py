@@ -71,6 +71,11 @@ class Result:
         """The place, as --known reads it."""
         return self.place
 
+    @property
+    def seconds(self) -> float:
+        """Real time that the stack's runs took."""
+        return sum(run.seconds for run in self.seen.subject.runs)
+
 
 @dataclass(frozen=True)
 class Report:
