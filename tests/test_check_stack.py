@@ -124,6 +124,14 @@ def test_the_share_is_held_against_that_of_tcp_in_its_place(ours: float, of_tcp:
     assert judged("with-cubic", subject, tcp).result == result
 
 
+@pytest.mark.parametrize("case", [f"with-{one}" for one in ("cubic", "bbr3", "prague", "itself")])
+def test_a_fair_share_of_little_is_no_sharing(case: str) -> None:
+    tcp = outcome(flow(9.5), flow(9.5))
+    low = judged(case, outcome(flow(1.0), flow(1.0)), tcp)
+    assert low.result == FAILED and low.reason.startswith("2 Mbit/s, TCP's CUBIC 19 (together at least 80%"), low
+    assert judged(case, outcome(flow(8.0), flow(8.0)), tcp).result == PASSED
+
+
 @pytest.mark.parametrize(("rates", "result"), [((10, 10), PASSED), ((16, 4), FAILED), ((7, 7), FAILED)])
 def test_two_of_a_kind_share(rates: tuple[float, float], result: str) -> None:
     subject = outcome(*(flow(rate) for rate in rates))

@@ -69,7 +69,9 @@ def test_where_nobody_can_tell_of_the_same_family_nobody_can_tell() -> None:
     tcp, slow, near = runs(5.0, 5.0), runs(9.0, 9.1), runs(6.4, 6.3, 6.7, 6.8, 7.0)
     result, reason = judged("c4-cubic", "same-start", slow, tcp, family=near, relative="TCP's Reno")
     assert result == CANNOT_TELL and "TCP's Reno: 6.64 ± 0.36 s, limit 6.7 s" in reason
-    assert reason.endswith("the limit lies within the interval (complete within C4's limit, or 1.1 times what TCP's CUBIC takes)")
+    assert reason.endswith(
+        "the limit lies within the interval (complete within C4's limit, or 1.1 times what TCP's CUBIC takes)"
+    )
 
 
 def test_an_interval_by_hand() -> None:

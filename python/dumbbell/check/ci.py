@@ -429,9 +429,7 @@ def github(report: Report, gate: Gate, of: Suite = BBR) -> list[str]:
     lines = [
         _command(kind, f"{of.cases[case][1]}, {control}", texts) for (kind, case, control), texts in groups.items()
     ]
-    return lines + [
-        _command("error", f"dumbbell check {of.name}", [text]) for text in (*gate.failures, *gate.figures)
-    ]
+    return lines + [_command("error", f"dumbbell check {of.name}", [text]) for text in (*gate.failures, *gate.figures)]
 
 
 def _command(kind: str, title: str, texts: list[str]) -> str:
