@@ -19,7 +19,7 @@ from dumbbell.check.stack.cases import CASES
 from dumbbell.check.stack.measured import Flow, Outcome, Run
 from dumbbell.check.stack.model import CLOSED, CRASHED, DIFFERS, HUNG, Seen
 from dumbbell.check.stack.suite import STACK, Report, Result
-from window_stack import CRATE, built
+from window_stack import CRATE, SOURCE, built
 
 PLACE = "100Mbit 20ms"
 
@@ -177,7 +177,7 @@ def test_losses_are_those_of_the_wire_whatever_a_stack_says(
     line: str, believed: str, tmp_path: Path, command: Command
 ) -> None:
     # a window that never falls, of 300 packets for three flows in a short queue
-    source = (CRATE / "examples" / "window.c").read_text()
+    source = SOURCE
     for before, after_ in (("to->lost = self->lost;", line), ("DUMBBELL_INT, 10, 1", "DUMBBELL_INT, 300, 1")):
         assert before in source
         source = source.replace(before, after_)
