@@ -157,7 +157,7 @@ def test_a_trial_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path.write_text(f"import time\n{path.read_text()}")
     heard: list[int] = []
     monkeypatch.setattr(process, "TRY_HANG_S", 20.0)
-    found = process.tried(path, 1, 10, 1, gets_on_s=20.0, doing=heard.append)
+    found = process.try_out(path, 1, 10, 1, gets_on_s=20.0, doing=heard.append)
     assert found == (10, 1) and len(heard) > 2 and heard == sorted(heard) and 0 < heard[-1] <= 11
 
 

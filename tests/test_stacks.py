@@ -215,13 +215,28 @@ def test_a_version_that_is_built_is_not_built_again(monkeypatch: pytest.MonkeyPa
     assert made.described["digest"] not in others
 
 
+def test_libclang_is_asked_for_before_anything_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[str] = []
+
+    class Heard(Told):
+        def say(self, line: str) -> None:
+            heard.append(line)
+
+    monkeypatch.setattr(needs, "cmake", lambda: "cmake")
+    monkeypatch.setattr(needs, "cargo", lambda: "cargo")
+    monkeypatch.setattr(needs, "finds_libclang", lambda: False)
+    with pytest.raises(InputError, match="--version"):
+        building.build(building.Wanted("quiche", "x"), Heard())
+    assert len(heard) == 1 and heard[0].startswith("there is no libclang")
+
+
 @pytest.mark.usefixtures("home")
 def test_a_build_says_that_it_waits_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Heard(Told):
-        lines: list[str] = []
+    heard: list[str] = []
 
+    class Heard(Told):
         def say(self, line: str) -> None:
-            self.lines.append(line)
+            heard.append(line)
 
     monkeypatch.setattr(work, "LOCK_WAIT_S", 1.5)
     with (
@@ -230,7 +245,7 @@ def test_a_build_says_that_it_waits_for_another_one(monkeypatch: pytest.MonkeyPa
         work.Work(Heard()),
     ):
         pass
-    assert [line.partition(" (log")[0] for line in Heard.lines] == ["another build is at work; waiting for its end"]
+    assert [line.partition(" (log")[0] for line in heard] == ["another build is at work; waiting for its end"]
 
 
 def test_complaints_of_cargo_are_told_in_a_line() -> None:

@@ -1,4 +1,4 @@
-"""The stack in C that `dumbbell plugin new stack` makes, built for tests: as it is, under another name, or with a fault."""
+"""The stack in C that `dumbbell plugin new stack` makes, built for tests: as it is, renamed, or with a fault."""
 
 import shutil
 import subprocess

@@ -300,7 +300,7 @@ def limits_broken(verdict: Verdict) -> frozenset[str]:
 
     What ended a connection or a run is told, too.
     """
-    return _broken([(one.what, one.found) for one in verdict.checks if one.held is False], verdict.result)
+    return _select_broken([(one.what, one.found) for one in verdict.checks if one.held is False], verdict.result)
 
 
 def _find_other_broken(verdict: Verdict, known: frozenset[str]) -> list[str]:
@@ -308,11 +308,11 @@ def _find_other_broken(verdict: Verdict, known: frozenset[str]) -> list[str]:
     return [
         f"{one.found} ({one.what})"
         for one in verdict.checks
-        if one.held is False and not _broken([(one.what, one.found)], verdict.result) <= known
+        if one.held is False and not _select_broken([(one.what, one.found)], verdict.result) <= known
     ]
 
 
-def _broken(checks: Sequence[tuple[str, str]], result: str) -> frozenset[str]:
+def _select_broken(checks: Sequence[tuple[str, str]], result: str) -> frozenset[str]:
     texts = (what if result == FAILED else f"{what}: {found}" for what, found in checks)
     return frozenset(_NUMBER.sub("#", text) for text in texts)
 
@@ -325,7 +325,7 @@ def before(path: Path, of: Suite = BBR) -> Before:
         keys: list[_Key] = [(str(one["case"]), str(one["control"]), of.at(one)) for one in results]
         found = {key: str(one["result"]) for key, one in zip(keys, results, strict=True)}
         broken = {
-            key: _broken(
+            key: _select_broken(
                 [(str(check["what"]), str(check["found"])) for check in one["checks"] if check["held"] is False],
                 str(one["result"]),
             )

@@ -119,9 +119,9 @@ def _by_rate(trace: Trace) -> float | None:
 
 
 def _fastest_mbit(trace: Trace) -> float | None:
-    """Return the rate at which the fastest tenth of all payload is delivered: in others the application may be the limit.
+    """Return the rate at which the fastest tenth of all payload is delivered; None if the trace has too little.
 
-    None if the trace has too little.
+    In other tenths the application may be the limit.
     """
     if not trace.has("delivered"):
         return None

@@ -68,11 +68,11 @@ class Report:
 def named(control: dict[str, Any]) -> str:
     """Return what a control is called: its name, and the parameters that were set."""
     others = ", ".join(f"{key}={value}" for key, value in control.items() if key not in ("name", "plugin"))
-    name = plugins.called(settled(control)) if "plugin" in control else str(control["name"])
+    name = plugins.called(settle(control)) if "plugin" in control else str(control["name"])
     return f"{name}({others})" if others else name
 
 
-def settled(control: dict[str, Any]) -> dict[str, Any]:
+def settle(control: dict[str, Any]) -> dict[str, Any]:
     """Return a control as other processes can run it: of a plugin its canonical form, which names a copy of it."""
     if "plugin" not in control:
         return control
@@ -100,13 +100,13 @@ def judge_point(
     results = []
     for key in cases:
         start = time.process_time()
-        run, verdict = _judged(CASES[key], lab)
+        run, verdict = _judge_case(CASES[key], lab)
         kept = run if run is not None and (wanted.traces or (wanted.failing and verdict.result == "failed")) else None
         results.append(Result(key, name, json.dumps(cc), point, verdict, kept, time.process_time() - start))
     return results, time.process_time() - began
 
 
-def _judged(case: Case, lab: Lab) -> tuple[Run | None, Verdict]:
+def _judge_case(case: Case, lab: Lab) -> tuple[Run | None, Verdict]:
     if reason := case.without.get(lab.cc.get("name", "")):
         return None, Verdict(NOT_APPLICABLE, reason)
     try:
@@ -137,7 +137,7 @@ def check(
         points, left_out = grid()
     # the largest first, so that no core ends long after the others
     parts = sorted(
-        ((named(cc), settled(cc), point) for cc in controls for point in points), key=lambda part: -_cost(part[2])
+        ((named(cc), settle(cc), point) for cc in controls for point in points), key=lambda part: -_cost(part[2])
     )
     found: dict[tuple[str, Point], tuple[list[Result], float]] = {}
     if jobs == 1 or len(parts) == 1:

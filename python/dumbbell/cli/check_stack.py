@@ -76,7 +76,9 @@ def stack(
     ] = None,
     junit: Annotated[str | None, Option("--junit", metavar="FILE", help="Write JUnit's XML, too.")] = None,
     github: Annotated[bool, Option("--github", help="Print annotations of GitHub Actions, too.")] = False,
-    listed: Annotated[bool, Option("--list", help="List the cases with limits and sources; NAME is not needed.")] = False,
+    listed: Annotated[
+        bool, Option("--list", help="List the cases with limits and sources; NAME is not needed.")
+    ] = False,
 ) -> None:
     """Judge a QUIC stack from outside: alone, next to others, and on paths that lose, reorder, change and fail.
 
@@ -108,7 +110,7 @@ def stack(
     kept = Path(keep) if keep is not None else None
     if kept is not None:
         _folder(kept)
-    chosen = _at([CASES[key] for key in keys], place or [])
+    chosen = _select_places([CASES[key] for key in keys], place or [])
     expected = ci.expected(Path(known), suite.STACK, _known_names(_path(name))) if known else None
     other = None
     if against is not None:
@@ -149,15 +151,15 @@ def stack(
         made = keeping.keep(judged_all.results, kept, _writers(), lambda text: print(text, file=sys.stderr))
         print(f"{kept}: the runs of {count(len(made), 'cell')} that failed", file=sys.stderr)
     elif not as_json and not as_markdown:
-        command = _again(name, window, set_ or [], seeds)
-        if again := report.again(found, command, other=other.name if other else ""):
+        command = _write_command(name, window, set_ or [], seeds)
+        if again := report.list_commands(found, command, other=other.name if other else ""):
             lines += ["To run what failed again, and keep the runs:", *again]
     if as_json:
         print(report.as_json(found, **others))
     else:
         as_text = report.markdown if as_markdown else report.text
-        rest = {"other": other.name if other else "", "expected": gate.expected}
-        print(told([as_text(found, lead=lead, **rest), *([""] if lines else []), *lines]))
+        shown_report = as_text(found, lead=lead, other=other.name if other else "", expected=gate.expected)
+        print(told([shown_report, *([""] if lines else []), *lines]))
     if junit is not None:
         write(junit, ci.junit(judged, gate, suite.STACK))
     if github:
@@ -183,7 +185,7 @@ def _writers() -> dict[str, Callable[[Cell, Path], object]]:
     return {"qlog": qlog.write, "run.pcapng": lambda cell, path: packets.write(cell, path, wanted.checked(cell))}
 
 
-def _at(cases: Sequence[Case], places: list[str]) -> list[Case]:
+def _select_places(cases: Sequence[Case], places: list[str]) -> list[Case]:
     """Return cases in some of their places alone."""
     known = list(dict.fromkeys(scene.place for one in cases for scene in one.scenes))
     for name in places:
@@ -195,7 +197,7 @@ def _at(cases: Sequence[Case], places: list[str]) -> list[Case]:
     return [one for one in found if one.scenes]
 
 
-def _again(name: str, window: str, settings: list[str], seeds: int) -> Callable[[Result, list[str]], str]:
+def _write_command(name: str, window: str, settings: list[str], seeds: int) -> Callable[[Result, list[str]], str]:
     """Return what makes the command that repeats cells of a case."""
 
     def command(one: Result, places: list[str]) -> str:
@@ -222,9 +224,7 @@ def _cases(names: list[str]) -> list[str]:
     return [key for key in CASES if key in wanted]
 
 
-def _subject(
-    name: str, control: str | None, window: str, settings: list[str], option: str = "--cc"
-) -> suite.Subject:
+def _subject(name: str, control: str | None, window: str, settings: list[str], option: str = "--cc") -> suite.Subject:
     """Return a stack's control with its windows and parameters; `option` names the control. Raises InputError."""
     from dumbbell.check.stack import suite
     from dumbbell.experiment.plugins import trust

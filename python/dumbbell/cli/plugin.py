@@ -71,7 +71,7 @@ def test(
     parts_of = sequences * (found.kind == "aqm") + runs
     progress = Progress("sequences and runs" if found.kind == "aqm" else "runs")
     try:
-        done, made = process.tried(
+        done, made = process.try_out(
             plugins.path_of(found.digest),
             seed,
             sequences,

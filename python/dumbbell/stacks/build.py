@@ -69,6 +69,8 @@ def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
     needs.cargo()
     if wanted.stack == "quiche":
         needs.cmake()  # for BoringSSL
+        if not needs.finds_libclang():
+            told.say(f"{needs.NO_LIBCLANG}, unless the build finds it elsewhere")
     what, rustc = plan(wanted), needs.rustc_version()
     if what.version is not None and what.tree is None:
         name = wanted.name or f"{what.stack}-{what.version}"

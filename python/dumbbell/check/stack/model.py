@@ -106,10 +106,10 @@ class Limits:
 
         Of those of which nobody can tell whether `who` keeps them, nobody can tell whether they are failures.
         """
-        theirs = {_plain(one.what): one for one in others.all if not one.held}
+        theirs = {_strip_numbers(one.what): one for one in others.all if not one.held}
         kept = []
         for one in self.all:
-            other = theirs.get(_plain(one.what)) if one.held is False else None
+            other = theirs.get(_strip_numbers(one.what)) if one.held is False else None
             if other is None:
                 kept.append(one)
             elif other.held is None:
@@ -139,7 +139,7 @@ Judge = Callable[[Seen, Limits], None]
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
-def _plain(what: str) -> str:
+def _strip_numbers(what: str) -> str:
     """Return what a limit says without its numbers, which may depend on the run."""
     return _NUMBER.sub("#", what)
 

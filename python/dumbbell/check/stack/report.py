@@ -170,7 +170,7 @@ def _item(line: str) -> str:
     )
 
 
-def again(report: Report, command: Callable[[Result, list[str]], str], other: str = "") -> list[str]:
+def list_commands(report: Report, command: Callable[[Result, list[str]], str], other: str = "") -> list[str]:
     """Return the commands that repeat the cells that failed, one for each case of a control."""
     found: dict[tuple[str, str], list[Result]] = {}
     for one in report.results:
