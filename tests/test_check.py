@@ -3,6 +3,7 @@ are run.
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +139,9 @@ def test_drain_ends_by_inflight(changes: dict[str, Any], result: str, reason: st
     assert verdict.result == result and reason in verdict.reason, verdict
     late = judged("drain-inflight", startup(after={"in_flight": BDP + 30}))
     assert late.result == FAILED and "it ends at inflight <= BBRInflight(1.0)" in late.reason
+    # what is found never stands without what is allowed
+    found = next(one.found for one in late.checks if one.what == "it ends at inflight <= BBRInflight(1.0)")
+    assert re.fullmatch(rf"{BDP + 30:.0f}, allowed {BDP:.0f} and \d+ for bursts", found), found
 
 
 def test_drain_ends_by_time() -> None:
@@ -403,8 +407,11 @@ def test_a_trace_comes_back_from_qlog_and_is_judged_alike(tmp_path: Path, comman
     assert first["file_schema"] == "urn:ietf:params:qlog:file:sequential"
     said = command("check", "bbr", "--trace", file, "--case", "3")
     assert said.returncode == 0 and said.stdout.startswith("3. Exiting DRAIN Based on Inflight: passed")
-    wrong = command("check", "bbr", "--trace", file, "--case", "14", "--rate", "64kbit", "--rtt", "1ms", "--json")
-    assert wrong.returncode == 1 and json.loads(wrong.stdout)["results"][0]["result"] == FAILED
+    wrong = command("check", "bbr", "--trace", file, "--case", "1", "--rate", "18Mbit", "--json")
+    assert wrong.returncode == 1 and json.loads(wrong.stdout)["results"][0]["result"] == FAILED, wrong
+    # of another path
+    other = command("check", "bbr", "--trace", file, "--case", "14", "--rate", "64kbit", "--rtt", "1ms")
+    assert other.returncode == 2 and "do the file, --rate and --rtt belong together?" in other.stderr
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_a_control_to_which_no_case_applies_leaves_with_3(command: Command) -> N
     said = command("check", "bbr", "--cc", "reno", "--rate", "10Mbit", "--rtt", "20ms")
     assert said.returncode == 3
     assert "reno: nothing could be judged: the control reports no states" in said.stdout
-    assert "23 verdicts in 0." in said.stdout and "Notes on cases" not in said.stdout
+    assert "23 verdicts in " in said.stdout and "Notes on cases" not in said.stdout
 
 
 @pytest.mark.parametrize(

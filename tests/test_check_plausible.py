@@ -127,6 +127,18 @@ def test_without_rounds_the_rate_tells(by: float, said: str, records: list[dict[
         judge.file(path, judge.Told(10_000_000, 0.04))
 
 
+@pytest.mark.parametrize(("rate", "is_refused"), [("1Mbit", True), ("4Mbit", True), ("9Mbit", False)])
+def test_more_is_not_delivered_than_the_link_carries(
+    rate: str, is_refused: bool, records: list[dict[str, Any]], tmp_path: Path, command: Command
+) -> None:
+    path = written(tmp_path / "t.sqlog", records, same)
+    done = command("check", "bbr", "--trace", path, "--rate", rate, "--rtt", "40ms")
+    assert (done.returncode == 2) == is_refused
+    if is_refused:
+        said = r"rate: 9\.\d+ Mbit/s of payload are delivered, and the link carries [\d.]+ Mbit/s; .* belong together\?"
+        assert re.search(said, done.stderr), done.stderr
+
+
 def test_a_trace_as_it_is_is_judged(records: list[dict[str, Any]], tmp_path: Path, command: Command) -> None:
     path = written(tmp_path / "t.sqlog", records, same)
     for rtt in ("40ms", "36ms", "44ms"):  # what a user says of a path is not exact

@@ -124,6 +124,14 @@ def test_the_share_is_held_against_that_of_tcp_in_its_place(ours: float, of_tcp:
     assert judged("with-cubic", subject, tcp).result == result
 
 
+@pytest.mark.parametrize("case", [f"with-{one}" for one in ("cubic", "bbr3", "prague", "itself")])
+def test_a_fair_share_of_little_is_no_sharing(case: str) -> None:
+    tcp = outcome(flow(9.5), flow(9.5))
+    low = judged(case, outcome(flow(1.0), flow(1.0)), tcp)
+    assert low.result == FAILED and low.reason.startswith("2 Mbit/s, TCP's CUBIC 19 (together at least 80%"), low
+    assert judged(case, outcome(flow(8.0), flow(8.0)), tcp).result == PASSED
+
+
 @pytest.mark.parametrize(("rates", "result"), [((10, 10), PASSED), ((16, 4), FAILED), ((7, 7), FAILED)])
 def test_two_of_a_kind_share(rates: tuple[float, float], result: str) -> None:
     subject = outcome(*(flow(rate) for rate in rates))
@@ -342,8 +350,8 @@ def own_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_cases_are_listed_with_limits_and_sources(command: Command) -> None:
-    said = command("check", "stack", "any", "--list")
-    assert said.returncode == 0
+    said = command("check", "stack", "--list")
+    assert said.returncode == 0 and said.stdout == command("check", "stack", "any", "--list").stdout
     for key, one in CASES.items():
         assert f"  {key}: {one.question}" in said.stdout and f"[{one.source}]" in said.stdout
     said = command("check", "stack", "any", "--list", "--case", "bbr")
@@ -402,6 +410,9 @@ def test_two_versions_are_held_against_each_other(tmp_path: Path, command: Comma
     slow = command("check", "stack", built(tmp_path, "slow", "slow"), "--against", good, "--case", "rate-steps")
     assert re.search(r"\| rate-steps, 4s +\| goodput, Mbit/s", slow.stdout), slow.stdout
     assert command("check", "stack", good, "--against", bad, *line[5:], "--markdown").returncode == 0
+    # a control of another name, also of the same stack
+    said = command("check", "stack", good, "--against", good, "--against-cc", "fixed", "--case", "limited")
+    assert said.stdout.startswith("old-aimd is worse than old-fixed in 0 verdicts, better in 2."), said.stdout
 
 
 @pytest.mark.parametrize(
@@ -415,6 +426,8 @@ def test_two_versions_are_held_against_each_other(tmp_path: Path, command: Comma
         (["--window", "1x"], 'check: --window is "1x"'),
         (["--against", "window.so"], 'check: --against is "window.so"; it must be another stack'),
         (["--against", "x.so", "--known", "x"], "check: --against and --known do not go together"),
+        (["--against-cc", "fixed"], "check stack: --against is missing; it must be OTHER"),
+        (["--against", "window.so", "--against-cc", "reno"], 'check: --against-cc is "reno"; it must be aimd or fixed'),
         (["--json", "--markdown"], "check: --json and --markdown do not go together"),
     ],
 )
@@ -423,6 +436,12 @@ def test_mistakes_get_one_line_and_status_2(tmp_path: Path, command: Command, op
     said = command("check", "stack", "window.so", *options)
     assert (said.returncode, said.stderr.count("\n")) == (2, 1)
     assert said.stderr.startswith(found)
+
+
+def test_a_stack_is_needed_unless_cases_are_listed(command: Command) -> None:
+    said = command("check", "stack", "--case", "use")
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+    assert said.stderr.startswith("check stack: NAME is missing; it must be a stack of dumbbell stack list")
 
 
 # stacks that are built

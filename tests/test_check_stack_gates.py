@@ -3,6 +3,7 @@
 import json
 import shlex
 import subprocess
+import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from dumbbell.check.stack.cases import CASES
 from dumbbell.check.stack.measured import Flow, Outcome, Run
 from dumbbell.check.stack.model import CLOSED, CRASHED, DIFFERS, HUNG, Seen
 from dumbbell.check.stack.suite import STACK, Report, Result
-from window_stack import CRATE, built
+from window_stack import CRATE, SOURCE, built
 
 PLACE = "100Mbit 20ms"
 
@@ -47,8 +48,8 @@ def after(tmp_path: Path, before: Result, now: Result) -> list[str]:
     path = tmp_path / "before.json"
     path.write_text(report.as_json(made(before)))
     gate = ci.gate(made(now), None, ci.before(path, STACK), STACK)
-    gate.failures += against.worse(against.earlier(path, made(now), "one-cubic"))
-    return [*gate.unexpected.values(), *gate.failures]
+    gate.figures += against.worse(against.earlier(path, made(now), "one-cubic"))
+    return [*gate.unexpected.values(), *gate.failures, *gate.figures]
 
 
 WORSE = [
@@ -85,7 +86,7 @@ def test_the_same_failure_by_another_limit_is_a_change(tmp_path: Path) -> None:
     # a limit that depends on the run is the same limit
     assert after(tmp_path, old, result(FAILED, "at least 81.5% of the goodput", "70 Mbit/s")) == []
     (told,) = after(tmp_path, old, result(FAILED, "at most 5% of the packets lost", "9%"))
-    assert told == f"failed by another limit: use one-cubic {PLACE}: at most #% of the packets lost"
+    assert told == f"failed by another limit: use one-cubic {PLACE}: 9% (at most 5% of the packets lost)"
     gone, worn = (
         result(CLOSED, "the connection stays open", f"closed after {text}") for text in ("1 s: gaps", "2 s: full")
     )
@@ -110,6 +111,34 @@ def test_a_figure_that_gets_worse_fails_and_one_that_gets_better_does_not(tmp_pa
     late = result(PASSED, lost=400.0)
     (told,) = after(tmp_path, result(PASSED, lost=20.0), late)
     assert ": drops: 20 → 400" in told
+
+
+def test_junit_has_times_of_cases_and_figures_that_got_worse(tmp_path: Path) -> None:
+    path = tmp_path / "before.json"
+    path.write_text(report.as_json(made(result(PASSED))))
+    now = result(PASSED, goodput=8.0)
+    runs = tuple(replace(one, seconds=0.25) for one in now.seen.subject.runs)
+    found = made(replace(now, seen=replace(now.seen, subject=Outcome(runs))))
+    gate = ci.gate(found, None, ci.before(path, STACK), STACK)
+    gate.figures += against.worse(against.earlier(path, found, "one-cubic"))
+    cases, figures = ElementTree.fromstring(ci.junit(found, gate, STACK))
+    assert cases[0].attrib["time"] == "1.250" and len(cases[0]) == 0
+    assert figures.attrib["name"] == "figures" and figures.attrib["failures"] == "1"
+    assert figures[0][0].attrib["type"] == "worse" and "goodput_mbit: 9.03 → 8.03" in figures[0][0].attrib["message"]
+    assert ci.status(found, gate, STACK) == 1 and "figure got worse" in ci.github(found, gate, STACK)[0]
+
+
+def test_failures_that_are_expected_say_so(tmp_path: Path) -> None:
+    known = tmp_path / "known"
+    known.write_text("use one-cubic")
+    found = made(result(FAILED))
+    gate = ci.known(found, ci.expected(known, STACK), STACK)
+    for text in (
+        report.text(found, expected=gate.expected),
+        report.markdown(found, expected=gate.expected),
+    ):
+        assert f"use, a limit of 5%: {PLACE} (expected): 6%" in text and "1 failed (1 expected)" in text
+    assert "expected" not in report.text(found)
 
 
 def test_entries_of_what_does_not_exist_are_refused(tmp_path: Path, command: Command) -> None:
@@ -148,7 +177,7 @@ def test_losses_are_those_of_the_wire_whatever_a_stack_says(
     line: str, believed: str, tmp_path: Path, command: Command
 ) -> None:
     # a window that never falls, of 300 packets for three flows in a short queue
-    source = (CRATE / "examples" / "window.c").read_text()
+    source = SOURCE
     for before, after_ in (("to->lost = self->lost;", line), ("DUMBBELL_INT, 10, 1", "DUMBBELL_INT, 300, 1")):
         assert before in source
         source = source.replace(before, after_)

@@ -52,6 +52,28 @@ def test_the_mean_has_to_meet_the_limit_and_its_interval_says_whether_it_does(
     assert many == (result if result != CANNOT_TELL else PASSED)
 
 
+def test_a_limit_of_tcp_has_an_interval_too_also_where_its_mean_is_below_that_of_the_draft() -> None:
+    # 1.1 times the mean of 6 s is 6.6 s, below the draft's 6.7 s, and its interval reaches to 7.6 s
+    wide, narrow = runs(5.4, 6.6, 6.0, 6.9, 5.1), runs(6.0, 6.01, 5.99, 6.0, 6.0)
+    assert judged("c4-cubic", "same-start", runs(*(7.0, 7.01, 6.99) * 2), wide)[0] == CANNOT_TELL
+    assert judged("c4-cubic", "same-start", runs(*(7.0, 7.01, 6.99) * 2), narrow)[0] == FAILED
+    result, reason = judged("c4-cubic", "same-start", runs(*(9.5, 9.51, 9.49) * 2), runs(8.0, 8.01, 7.99))
+    assert result == FAILED and reason.startswith("9.5 s, limit 8.8 s, TCP's CUBIC 8 s"), reason
+    # neither ever completes: no more is asked than TCP's CUBIC does
+    never = runs(math.nan, math.nan)
+    assert judged("c4-cubic", "same-start", never, never)[0] == PASSED
+    assert judged("c4-cubic", "same-start", never, runs(5.0, 5.1))[0] == FAILED
+
+
+def test_where_nobody_can_tell_of_the_same_family_nobody_can_tell() -> None:
+    tcp, slow, near = runs(5.0, 5.0), runs(7.0, 7.0), runs(6.4, 6.3, 6.7, 6.8, 7.0)
+    result, reason = judged("c4-cubic", "same-start", slow, tcp, family=near, relative="TCP's Reno")
+    assert result == CANNOT_TELL and "TCP's Reno: 6.64 ± 0.36 s, limit 6.7 s" in reason
+    assert reason.endswith(
+        "the limit lies within the interval (complete within C4's limit, or 1.1 times what TCP's CUBIC takes)"
+    )
+
+
 def test_an_interval_by_hand() -> None:
     mean, half = runs(6.4, 6.3, 6.7, 6.8, 7.0).interval(0, lambda one: one.completion)
     # mean 6.64; squares 0.0576 + 0.1156 + 0.0036 + 0.0256 + 0.1296 = 0.332, s = sqrt(0.083) = 0.28810, t(4) = 2.77645
@@ -61,14 +83,17 @@ def test_an_interval_by_hand() -> None:
 
 
 def test_a_limit_that_the_same_family_misses_is_a_difference() -> None:
-    tcp, slow = runs(5.0, 5.0), runs(9.0, 9.1)
+    tcp, slow = runs(5.0, 5.0), runs(9.05, 9.05)
     assert judged("c4-cubic", "same-start", slow, tcp)[0] == FAILED
-    result, reason = judged("c4-cubic", "same-start", slow, tcp, family=runs(8.0, 8.1), relative="TCP's Reno")
+    result, reason = judged("c4-cubic", "same-start", slow, tcp, family=runs(8.55, 8.55), relative="TCP's Reno")
     assert result == DIFFERS
     assert (
         reason.startswith("9.05 s, limit 6.7 s, TCP's CUBIC 5 s (complete within C4's limit")
-        and "TCP's Reno: 8.05 s" in reason
+        and "TCP's Reno: 8.55 s" in reason
     )
+    # much worse than that control is a failure, of which both figures are told
+    result, reason = judged("c4-cubic", "same-start", slow, tcp, family=runs(7.5, 7.5), relative="TCP's Reno")
+    assert result == FAILED and "9.05 s, limit 6.7 s" in reason and "TCP's Reno: 7.5" in reason
     # which keeps it
     assert judged("c4-cubic", "same-start", slow, tcp, family=runs(6.0, 6.1), relative="TCP's Reno")[0] == FAILED
     # one limit that the family misses excuses no other

@@ -70,6 +70,14 @@ def test_the_endpoint_of_ones_own_is_the_example_that_cargo_test_runs() -> None:
     ).read_text(encoding="utf-8")
 
 
+def test_the_first_test_with_a_net_is_the_example_that_cargo_test_runs() -> None:
+    page = (ROOT / "docs" / "how-to" / "own-test.md").read_text(encoding="utf-8")
+    ((file, code),) = FILE.findall(page)
+    assert (ROOT / file).read_text(encoding="utf-8") == code
+    tests = (ROOT / "crates" / "dumbbell-net" / "tests" / "examples.rs").read_text(encoding="utf-8")
+    assert f'#[path = "../examples/{Path(file).name}"]' in tests
+
+
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="Rust is not installed")

@@ -52,7 +52,7 @@ def test_a_fifo_that_fits_worse_than_another_queue_is_told(tmp_path: Path) -> No
 
     def said(aqm: str, *rows: fit._Row) -> str:
         facts = [(key, assumed(aqm, "no word of it") if key == "bottleneck.aqm" else fact) for key, fact in one.facts]
-        return fit._better(dataclasses.replace(one, facts=facts), list(rows))
+        return fit._choose_queue(dataclasses.replace(one, facts=facts), list(rows))
 
     fifo = '{ name = "pfifo", limit = 100 }'
     ping = fit._Row("ping up, flow 1", "RTT, P99, ms", "rtt_p99_ms", 31.5, 108.0)

@@ -134,7 +134,7 @@ def test_any_other_value_is_a_difference(text: str, printed: str) -> None:
         other = not value if isinstance(value, bool) else "other" if isinstance(value, str) else value + 2
         kind = text.split()[0]
         (found,) = different(text, said(kind, **(options | {name: other})))
-        assert found.startswith("bottleneck.aqm.") and found.endswith(f", got {readback._words(other)}")
+        assert found.startswith("bottleneck.aqm.") and found.endswith(f", got {readback._show_value(other)}")
 
 
 def test_a_line_names_key_asked_and_got() -> None:

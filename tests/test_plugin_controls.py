@@ -124,6 +124,11 @@ def test_what_a_class_raises_is_told_with_its_line(tmp_path: Path) -> None:
     line = next(number for number, text in enumerate(path.read_text().splitlines(), 1) if "no disk" in text)
     with pytest.raises(RuntimeError, match=rf"control held: OSError: no disk \(line {line}\)"):
         run({"plugin": str(path)})
+    # raised in a file of Python's own: the line is that of the class's program
+    path = control(tmp_path, "python", "both", "__import__('json').loads('{')")
+    line = next(number for number, text in enumerate(path.read_text().splitlines(), 1) if "json" in text)
+    with pytest.raises(RuntimeError, match=rf"control held: JSONDecodeError: .* \(line {line}\)"):
+        run({"plugin": str(path)})
 
 
 @pytest.mark.parametrize("language", LANGUAGES)

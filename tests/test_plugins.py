@@ -145,7 +145,7 @@ def test_a_hang_is_found_in_seconds_and_the_run_is_named(
     done = command("plugin", "test", path)
     assert time.monotonic() - began < 60
     assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
-    told = r"run \d+ of seed 1: the plugin hangs: nothing happened for 1 s; its configuration: \{.*\}; it needs"
+    told = r"run \d+ of seed 1: the plugin hangs: nothing happened for 1 s; its configuration: \{.*\}"
     assert re.search(told, done.stderr), done.stderr
     # and the option comes before the variable
     assert "nothing happened for 0.5 s" in command("plugin", "test", path, "--within", "0.5").stderr
@@ -157,7 +157,7 @@ def test_a_trial_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     path.write_text(f"import time\n{path.read_text()}")
     heard: list[int] = []
     monkeypatch.setattr(process, "TRY_HANG_S", 20.0)
-    found = process.tried(path, 1, 10, 1, gets_on_s=20.0, doing=heard.append)
+    found = process.try_out(path, 1, 10, 1, gets_on_s=20.0, doing=heard.append)
     assert found == (10, 1) and len(heard) > 2 and heard == sorted(heard) and 0 < heard[-1] <= 11
 
 
@@ -178,6 +178,15 @@ def test_code_is_loaded_only_if_its_folder_is_trusted(tmp_path: Path, command: C
     assert mark.exists()
     trust._here.clear()
     assert command("run", file, "-o", "r.duckdb").returncode == 2
+    # --trust is about the folder of the experiment; what was given is not proposed again
+    other = tmp_path / "other" / "one.toml"
+    other.parent.mkdir()
+    other.write_text(file.read_text().replace("./step_mark.py", "../mine/step_mark.py"))
+    done = command("run", other, "-o", "o.duckdb", "--trust")
+    assert done.returncode == 2 and "dumbbell run --trust" not in done.stderr
+    advice = f"dumbbell plugin trust {evil.parent}, once for all: --trust and dumbbell.trust are about {other.parent}"
+    assert advice in done.stderr, done.stderr
+    trust._here.clear()
     assert command("plugin", "trust").stdout == "no folder is trusted\n"
     assert command("plugin", "trust", tmp_path / "mine").returncode == 0
     assert command("plugin", "trust").stdout == f"{tmp_path / 'mine'}\n"
@@ -236,6 +245,20 @@ def test_what_is_no_plugin_of_this_kind_is_said_with_its_key(tmp_path: Path) -> 
     (tmp_path / "text.so").write_text("text")
     with pytest.raises(InputError, match=r"bottleneck\.aqm\.plugin: text\.so: "):
         experiment.parse(table("queue", tmp_path / "text.so"))
+    for number, (text, said) in enumerate(
+        [
+            ("class Queue:\n    x = (\n", r"'\(' was never closed \(text\.py, line 2\)"),
+            ("import json\n\nx = y\n", r"NameError: name 'y' is not defined \(line 3\)"),
+            # raised in another file, which the line is not of
+            ("import json\n\n\njson.loads('{')\n", r"JSONDecodeError: .* \(line 4\)"),
+            ("x = 1\n", "it has no class called plugin"),
+        ]
+    ):
+        path = tmp_path / str(number) / "text.py"
+        path.parent.mkdir()
+        path.write_text(text)
+        with pytest.raises(InputError, match=rf"bottleneck\.aqm\.plugin: text\.py: {said}"):
+            experiment.parse(table("queue", path))
     with pytest.raises(InputError, match="it is 3"):
         experiment.parse({"bottleneck": {"aqm": {"plugin": 3}}, "flows": [{"cc": "reno"}], "duration": "1s"})
 

@@ -178,7 +178,7 @@ def test_the_experiment_is_parsed_without_running_it(library: Path) -> None:
 def test_what_a_stack_believes_stands_next_to_what_was_dropped(
     line: str, said: str, tmp_path: Path, command: Command
 ) -> None:
-    source = (window_stack.CRATE / "examples" / "window.c").read_text()
+    source = re.sub(r"to->congestion_events = .*", "", window_stack.SOURCE)
     (tmp_path / "told.c").write_text(source.replace("to->lost = self->lost;", line))
     path = tmp_path / "told.so"
     words = [
@@ -211,7 +211,7 @@ base_rtt = "20ms"
     assert (found.runs["retransmissions"][0] is None) == (line == "")
     assert found.series["retransmissions"].is_null().all() == (line == "")
     done = command("explain", tmp_path / "r.duckdb")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0 and "Warning" not in done.stderr, done.stderr
     text = " ".join(done.stdout.split())
     assert re.search(rf"the queue dropped [\d ]+ packets of them, {said}", text), text
 

@@ -23,7 +23,7 @@ from dumbbell.experiment.plugins import built
 from dumbbell.qlog import figure
 from dumbbell.qlog import write as writing
 from dumbbell.stacks import build as building
-from dumbbell.stacks import describe, needs, project, tree
+from dumbbell.stacks import describe, needs, project, tree, work
 from dumbbell.stacks.work import WORK
 from stack_harness import compiled, field, lines
 
@@ -204,10 +204,48 @@ def test_a_version_that_is_built_is_not_built_again(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(needs, "rustc_version", lambda: "rustc 1")
     plan = project.Plan("quinn", "0.11.16", None)
     fake("quinn-0.11.16", "quinn", "0.11.16", digest=project.digest(plan, "rustc 1"))
-    made, is_new = building.build(building.Wanted("quinn", "0.11.16"), Told())
+    made, is_new = building.build(building.Wanted("quinn", "0.11.16", logs=False), Told())
     assert (made.name, is_new) == ("quinn-0.11.16", False)
+    # who wants the library with the stack's own qlog, too, has to build it
+    digest = made.described["digest"]
+    assert building._there(made.name, digest, building.Wanted("quinn", "0.11.16")) is None
+    made.library.with_name(built.LOGGING).write_bytes(b"")
+    assert building._there(made.name, digest, building.Wanted("quinn", "0.11.16")) == made
     others = [project.digest(plan, "rustc 2"), project.digest(project.Plan("quinn", "0.11.17", None), "rustc 1")]
     assert made.described["digest"] not in others
+
+
+def test_libclang_is_asked_for_before_anything_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[str] = []
+
+    class Heard(Told):
+        def say(self, line: str) -> None:
+            heard.append(line)
+
+    monkeypatch.setattr(needs, "cmake", lambda: "cmake")
+    monkeypatch.setattr(needs, "cargo", lambda: "cargo")
+    monkeypatch.setattr(needs, "finds_libclang", lambda: False)
+    with pytest.raises(InputError, match="a released version"):
+        building.build(building.Wanted("quiche", "x"), Heard())
+    assert len(heard) == 1 and heard[0].startswith("there is no libclang")
+
+
+@pytest.mark.usefixtures("home")
+def test_a_build_says_that_it_waits_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    heard: list[str] = []
+
+    class Heard(Told):
+        def say(self, line: str) -> None:
+            heard.append(line)
+
+    monkeypatch.setattr(work, "LOCK_WAIT_S", 1.5)
+    with (
+        work.Work(Told()),
+        pytest.raises(InputError, match="it is in use by another build"),
+        work.Work(Heard()),
+    ):
+        pass
+    assert [line.partition(" (log")[0] for line in heard] == ["another build is at work; waiting for its end"]
 
 
 def test_complaints_of_cargo_are_told_in_a_line() -> None:

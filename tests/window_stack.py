@@ -1,12 +1,19 @@
-"""The example of a stack in C, built for tests: as it is, under another name, or with a fault."""
+"""The stack in C that `dumbbell plugin new stack` makes, built for tests: as it is, renamed, or with a fault."""
 
 import shutil
 import subprocess
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
 
 CRATE = Path(__file__).parent.parent / "crates" / "dumbbell-plugin"
+SOURCE = (
+    files("dumbbell.experiment.plugins")
+    .joinpath("templates", "stack.c")
+    .read_text(encoding="utf-8")
+    .replace("@NAME@", "window")
+)
 # what is changed in the source, by what the stack then does
 FAULTS = {
     "": ("", ""),
@@ -23,7 +30,7 @@ def built(folder: Path, name: str = "window", fault: str = "") -> Path:
     """Build the example under a name; skips the test without a C compiler."""
     if shutil.which("cc") is None:
         pytest.skip("no C compiler")
-    text = (CRATE / "examples" / "window.c").read_text()
+    text = SOURCE
     before, after = FAULTS[fault]
     assert before in text and '1, "window"' in text
     source, library = folder / f"{name}.c", folder / f"{name}.so"

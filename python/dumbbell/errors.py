@@ -379,7 +379,7 @@ class Failed(InputError):
 
     def sentence(self, key: str) -> str:
         """`linux build: download of linux-source-6.12: no route to host; it needs a connection`."""
-        return f"{self.found}; it needs {self.allowed}"
+        return f"{self.found}; it needs {self.allowed}" if self.allowed else self.found
 
 
 class Implausible(InputError):

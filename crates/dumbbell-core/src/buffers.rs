@@ -1,4 +1,4 @@
-//! What packets take of the kernel's memory (`truesize`), by which queues and socket buffers are limited.
+//! Memory of the kernel that packets take (`truesize`), by which queues and socket buffers are limited.
 //!
 //! Linux 6.12 `net/core/skbuff.c` (`kmalloc_reserve`, `skb_segment`), `net/ipv4/ip_output.c` (`__ip_append_data`) and
 //! `net/ipv4/tcp.c`, as the kernels of `dumbbell linux` are configured: without wireless and tunnels, cache lines of 64 B.
@@ -18,11 +18,11 @@ const SK_BUFF: u32 = 256;
 /// Object of `skb_small_head_cache` (`SKB_SMALL_HEAD_CACHE_SIZE`): [`MAX_TCP_HEADER`] and [`SHARED_INFO`] would be a power of two, so that it is
 /// one cache line larger, bytes.
 const SMALL_HEAD: u32 = MAX_TCP_HEADER + SHARED_INFO + LINE;
-/// What UDP asks for in addition to the IP packet (`__ip_append_data`): a link-layer header in units of 16 B, and 15 B; less the Ethernet header, with
-/// which frames are counted here.
+/// Bytes that UDP asks for in addition to the IP packet (`__ip_append_data`): a link-layer header in units of 16 B, and 15 B; less the Ethernet
+/// header, with which frames are counted here.
 const UDP_ROOM: u32 = 16 + 15 - 14;
 
-/// Memory of a buffer with room for `bytes`. `small_heads`: heads of up to 256 B come from a cache of their own (Linux since 6.3); larger ones,
+/// Returns the memory of a buffer with room for `bytes`. With `small_heads`, heads of up to 256 B come from a cache of their own (Linux since 6.3); larger ones,
 /// and all with older kernels, from slabs of powers of two.
 #[inline]
 const fn buffer(bytes: u32, small_heads: bool) -> u32 {
@@ -30,20 +30,20 @@ const fn buffer(bytes: u32, small_heads: bool) -> u32 {
     SK_BUFF + if small_heads && head <= SMALL_HEAD { SMALL_HEAD } else { head.next_power_of_two() }
 }
 
-/// Memory of a buffer of TCP in addition to its payload, which lies in pages: 832 B, 768 B before 6.3 (`tcp_stream_alloc_skb`, `skb_segment`).
+/// Returns the memory of a buffer of TCP in addition to its payload, which lies in pages: 832 B, 768 B before 6.3 (`tcp_stream_alloc_skb`, `skb_segment`).
 #[inline]
 pub const fn tcp_overhead(small_heads: bool) -> u32 {
     buffer(MAX_TCP_HEADER, small_heads)
 }
 
-/// Send buffer that each segment of the window is given, for full segments of `mss` bytes (`tcp_sndbuf_expand`). The largest segment counts with
+/// Returns the send buffer that each segment of the window is given, for full segments of `mss` bytes (`tcp_sndbuf_expand`). The largest segment counts with
 /// the 12 B that its time stamps take.
 #[inline]
 pub const fn send_buffer_per_segment(mss: u32) -> u64 {
     ((mss + 12 + MAX_TCP_HEADER + SHARED_INFO).next_power_of_two() + SK_BUFF) as u64
 }
 
-/// Memory of `packet` in a queue. A segment has a head and pages of payload; UDP is one block.
+/// Returns the memory of `packet` in a queue. A segment has a head and pages of payload; UDP is one block.
 #[inline]
 pub fn truesize(packet: &Packet, small_heads: bool) -> u32 {
     let len = u32::from(packet.len);

@@ -1,4 +1,4 @@
-//! What crosses the bottleneck.
+//! Packets, as they cross the bottleneck.
 
 use crate::units::Time;
 

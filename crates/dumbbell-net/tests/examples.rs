@@ -4,12 +4,21 @@
 
 use std::time::Duration;
 
+#[path = "../examples/first.rs"]
+mod first;
 #[path = "../examples/node.rs"]
 mod node;
 #[path = "../examples/pair.rs"]
 mod pair;
 #[path = "../examples/task.rs"]
 mod task;
+
+#[test]
+fn the_first_test_sees_each_mark_and_loses_nothing() {
+    let (arrived, marked, counters) = first::run().expect("a bottleneck");
+    assert_eq!((arrived, counters.dropped()), (2222, 0), "CoDel marks and does not drop");
+    assert!(marked > 1 && marked == counters.ce_marks, "{marked}, {counters:?}");
+}
 
 #[test]
 fn a_pair_in_lock_step_fills_the_link_and_is_marked() {

@@ -12,6 +12,7 @@ use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::OnceLock;
 
 /// Compiles `source` to a library called `name`. What is wrong on purpose is nothing to warn of.
 fn compiled(name: &str, source: &Path) -> PathBuf {
@@ -27,7 +28,21 @@ fn compiled(name: &str, source: &Path) -> PathBuf {
     to
 }
 
+/// The stack that `dumbbell plugin new stack` makes.
+fn window() -> String {
+    include_str!("../../../python/dumbbell/experiment/plugins/templates/stack.c").replace("@NAME@", "window")
+}
+
 fn example(name: &str) -> Plugin {
+    if name == "window" {
+        static WRITTEN: OnceLock<PathBuf> = OnceLock::new();
+        let source = WRITTEN.get_or_init(|| {
+            let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("window.c");
+            std::fs::write(&source, window()).expect("a folder to write to");
+            source
+        });
+        return Plugin::load(compiled(name, source)).expect("a plugin");
+    }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("examples/{name}.c"));
     Plugin::load(compiled(name, &source)).expect("a plugin")
 }
@@ -295,7 +310,7 @@ fn answers_of_a_transport_wait_in_queues_as_packets() {
 
 #[test]
 fn a_transport_that_misbehaves_ends_its_run_with_one_line() {
-    let window = include_str!("../examples/window.c");
+    let window = window();
     for (name, from, to, expected) in [
         (
             "past",
@@ -331,7 +346,7 @@ fn a_transport_that_misbehaves_ends_its_run_with_one_line() {
 #[test]
 fn each_connection_of_a_transport_has_a_seed_of_its_own() {
     // refuses a seed that it has had
-    let source = include_str!("../examples/window.c").replace(
+    let source = window().replace(
         "if (!self) return NULL;",
         "if (!self) return NULL;\n  static uint64_t last;\n  if (flow->seed == last) return NULL;\n  last = flow->seed;",
     );
@@ -347,7 +362,7 @@ fn each_connection_of_a_transport_has_a_seed_of_its_own() {
 #[test]
 fn a_timer_that_asks_for_now_until_the_clock_goes_on_is_called_a_little_later() {
     // the first timeout, of a base RTT above it, sends again only 3 us after it was due
-    let source = include_str!("../examples/window.c").replace(
+    let source = window().replace(
         "  again(at, wire, now);\n}\n\nstatic void stats",
         "  if (now >= ((state *)at)->rto_at + 3000) again(at, wire, now);\n}\n\nstatic void stats",
     );

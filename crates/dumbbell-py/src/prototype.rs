@@ -186,14 +186,22 @@ impl Instance {
     }
 }
 
-/// The line of the class's program in which an exception was raised.
+/// Returns the line of the class's program in which an exception was raised, or which called what raised it in another file.
 fn line_of(error: &PyErr) -> Option<u32> {
+    let file = |place: &Bound<'_, PyAny>| -> PyResult<String> {
+        place.getattr("tb_frame")?.getattr("f_code")?.getattr("co_filename")?.extract()
+    };
     Python::attach(|py| {
         let mut place = error.traceback(py)?.into_any();
+        let program = file(&place).ok()?;
+        let mut line = place.getattr("tb_lineno").ok()?.extract().ok();
         while let Some(next) = place.getattr("tb_next").ok().filter(|next| !next.is_none()) {
             place = next;
+            if file(&place).is_ok_and(|file| file == program) {
+                line = place.getattr("tb_lineno").ok()?.extract().ok();
+            }
         }
-        place.getattr("tb_lineno").ok()?.extract().ok()
+        line
     })
 }
 

@@ -27,7 +27,7 @@ use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// Changes whenever results may change: part of every run's key.
+/// Version of the engine without the hash of its sources. `dumbbell-py` appends that hash, and the whole is part of every run's key.
 pub const ENGINE_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+1");
 
 /// Why a run gave no result.

@@ -45,6 +45,10 @@ class Result(Protocol):
     def verdict(self) -> Verdict:
         """What was found."""
 
+    @property
+    def seconds(self) -> float:
+        """How long its own runs took; runs that several cases share count for the first."""
+
 
 class Report(Protocol):
     """All results of a suite, and how long they took."""
@@ -112,16 +116,17 @@ class Gate:
     unexpected: dict[_Key, str] = field(default_factory=dict)
     expected: set[_Key] = field(default_factory=set)
     others: list[str] = field(default_factory=list)  # what else changed
-    failures: list[str] = field(default_factory=list)  # of no single result
+    failures: list[str] = field(default_factory=list)  # entries of expected failures that do not fail
+    figures: list[str] = field(default_factory=list)  # that are significantly worse than before
 
     @property
     def failed(self) -> bool:
         """Whether there is anything that nobody expected."""
-        return bool(self.unexpected or self.failures)
+        return bool(self.unexpected or self.failures or self.figures)
 
     def lines(self) -> list[str]:
         """Return all of it in words."""
-        return [*self.unexpected.values(), *self.failures, *self.others]
+        return [*self.unexpected.values(), *self.failures, *self.figures, *self.others]
 
 
 def _key(one: Result) -> _Key:
@@ -277,7 +282,7 @@ def baseline(report: Report, earlier: Before, of: Suite = BBR) -> Gate:
                 gate.unexpected[_key(one)] = f"{now}, not in {earlier.name}: {label(one, of)}: {one.verdict.reason}"
         elif now == old:
             known = earlier.broken.get(_key(one))
-            if of.is_bad(now) and known is not None and (new := sorted(limits_broken(one.verdict) - known)):
+            if of.is_bad(now) and known is not None and (new := _find_other_broken(one.verdict, known)):
                 gate.unexpected[_key(one)] = f"{now} by another limit: {label(one, of)}: {'; '.join(new)}"
             elif of.is_bad(now) or now == CANNOT_TELL:
                 gate.expected.add(_key(one))
@@ -295,10 +300,19 @@ def limits_broken(verdict: Verdict) -> frozenset[str]:
 
     What ended a connection or a run is told, too.
     """
-    return _broken([(one.what, one.found) for one in verdict.checks if one.held is False], verdict.result)
+    return _select_broken([(one.what, one.found) for one in verdict.checks if one.held is False], verdict.result)
 
 
-def _broken(checks: Sequence[tuple[str, str]], result: str) -> frozenset[str]:
+def _find_other_broken(verdict: Verdict, known: frozenset[str]) -> list[str]:
+    """Return the limits that were not kept and are not among `known`, with what was found."""
+    return [
+        f"{one.found} ({one.what})"
+        for one in verdict.checks
+        if one.held is False and not _select_broken([(one.what, one.found)], verdict.result) <= known
+    ]
+
+
+def _select_broken(checks: Sequence[tuple[str, str]], result: str) -> frozenset[str]:
     texts = (what if result == FAILED else f"{what}: {found}" for what, found in checks)
     return frozenset(_NUMBER.sub("#", text) for text in texts)
 
@@ -311,7 +325,7 @@ def before(path: Path, of: Suite = BBR) -> Before:
         keys: list[_Key] = [(str(one["case"]), str(one["control"]), of.at(one)) for one in results]
         found = {key: str(one["result"]) for key, one in zip(keys, results, strict=True)}
         broken = {
-            key: _broken(
+            key: _select_broken(
                 [(str(check["what"]), str(check["found"])) for check in one["checks"] if check["held"] is False],
                 str(one["result"]),
             )
@@ -343,7 +357,7 @@ def junit(report: Report, gate: Gate, of: Suite = BBR) -> str:
                 "testcase",
                 classname=_xml(f"{of.name}.{control}"),
                 name=_xml(of.test(one)),
-                time="0",
+                time=f"{one.seconds:.3f}",
             )
             tag, message = _outcome(one, gate)
             if tag:
@@ -354,14 +368,19 @@ def junit(report: Report, gate: Gate, of: Suite = BBR) -> str:
                     child.text = _xml("\n".join(_checks(one)))
         suite.attrib |= {name: str(count) for name, count in counted.items()}
         suite.attrib |= {"tests": str(len(results)), "time": f"{report.seconds:.3f}"}
-    if gate.failures:
-        suite = ElementTree.SubElement(outer, "testsuite", name="expected failures")
-        for number, line in enumerate(gate.failures, 1):
+    for name, short, kind, lines in (
+        ("expected failures", "known", "passed", gate.failures),
+        ("figures", "figure", "worse", gate.figures),
+    ):
+        if not lines:
+            continue
+        suite = ElementTree.SubElement(outer, "testsuite", name=name)
+        for number, line in enumerate(lines, 1):
             test = ElementTree.SubElement(
-                suite, "testcase", classname=f"{of.name}.known", name=f"known {number}", time="0"
+                suite, "testcase", classname=f"{of.name}.{short}", name=f"{short} {number}", time="0"
             )
-            ElementTree.SubElement(test, "failure", message=_xml(line), type="passed")
-        count = str(len(gate.failures))
+            ElementTree.SubElement(test, "failure", message=_xml(line), type=kind)
+        count = str(len(lines))
         suite.attrib |= {"tests": count, "failures": count, "skipped": "0", "errors": "0", "time": "0"}
     ElementTree.indent(outer)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(outer, encoding="unicode") + "\n"
@@ -410,7 +429,7 @@ def github(report: Report, gate: Gate, of: Suite = BBR) -> list[str]:
     lines = [
         _command(kind, f"{of.cases[case][1]}, {control}", texts) for (kind, case, control), texts in groups.items()
     ]
-    return lines + [_command("error", f"dumbbell check {of.name}", [text]) for text in gate.failures]
+    return lines + [_command("error", f"dumbbell check {of.name}", [text]) for text in (*gate.failures, *gate.figures)]
 
 
 def _command(kind: str, title: str, texts: list[str]) -> str:
@@ -436,4 +455,4 @@ def status(report: Report, gate: Gate, of: Suite = BBR) -> int:
 
 def as_json(gate: Gate) -> dict[str, Any]:
     """Return the gate for --json."""
-    return {"unexpected": [*gate.unexpected.values(), *gate.failures], "changed": gate.others}
+    return {"unexpected": [*gate.unexpected.values(), *gate.failures, *gate.figures], "changed": gate.others}

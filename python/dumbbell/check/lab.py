@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from dumbbell import _native
-from dumbbell.check.trace import Trace
+from dumbbell.check.trace import MODEL, MODEL_COUNTS, Trace
 from dumbbell.experiment import plugins, schema, units
 from dumbbell.experiment.plugins import known, process
 
@@ -27,20 +27,6 @@ MOST_ROWS = 12_000  # of a trace, but for changes of state
 _ROWS_IN_ROUND = 40
 _BUFFER = "64GiB"  # the hosts' buffers never limit a flow
 _NS = 1_000_000_000
-# what a control tells of its model, as a number that may be missing and as a count or a flag
-_MODEL = {
-    "max_bw_mbit",
-    "bw_mbit",
-    "bw_shortterm_mbit",
-    "inflight_shortterm",
-    "inflight_longterm",
-    "inflight_bdp",
-    "min_rtt_ms",
-    "probe_up_step",
-    "pacing_gain",
-    "cwnd_gain",
-}
-_COUNTS = {"round", "extra_acked", "full_bw_now", "full_bw_reached", "idle_restart"}
 
 
 class NotApplicable(Exception):  # noqa: N818  not an error: it says why a case makes no sense here
@@ -249,14 +235,14 @@ def traced(config: dict[str, Any]) -> Trace:
         result = _native.run(text, _native.Cancel())
     trace = pa.table(dict(_native.gather([result]))["trace"])
     columns = {name: _column(trace[name].combine_chunks()) for name in trace.column_names}
-    return Trace({name: column for name, column in columns.items() if not (loaded and _untold(name, column))})
+    return Trace({name: column for name, column in columns.items() if not (loaded and _is_untold(name, column))})
 
 
-def _untold(name: str, column: np.ndarray[Any, Any]) -> bool:
+def _is_untold(name: str, column: np.ndarray[Any, Any]) -> bool:
     """Whether a plugin tells nothing in a column of its model: there is no value in it, or none but 0."""
-    if name in _COUNTS:
+    if name in MODEL_COUNTS:
         return not column.any()
-    return name in _MODEL and not np.isfinite(column).any()
+    return name in MODEL and not np.isfinite(column).any()
 
 
 def _column(values: pa.Array) -> np.ndarray[Any, Any]:

@@ -225,7 +225,7 @@ def follows(
         row = after.rows.start
         target = max(float(trace["inflight_bdp"][row]), float(trace["inflight_bdp"][row - 1]))
         held = bool(trace["in_flight"][row] <= target + 4)
-        found = f"→ {after.state}, {trace['in_flight'][row]:.0f} in flight, BBRInflight(1.0) {target:.0f}"
+        found = f"→ {after.state}, in flight {with_bursts(trace['in_flight'][row], target, 4)}"
         needs = ("in_flight", "inflight_bdp")
     checks.see(f"{before.state} → {name}", held, found, needs=needs, unless=unless)
     return after
@@ -252,6 +252,13 @@ def burst(trace: Trace, row: int, setup: Setup) -> float:
     # Linux takes a burst that is on its way out of what is in flight: at a gain below one it takes longer to leave
     gain = trace["pacing_gain"][max(row - 1, 0)]
     return 2 * segments / (float(np.clip(gain, 0.1, 1)) if np.isfinite(gain) else 1.0)
+
+
+def with_bursts(found: float, limit: float, room: float) -> str:
+    """Return what is in flight, and what is allowed: a limit, and `room` for bursts."""
+    if np.isinf(limit):
+        return f"{found:.0f}, no bound is set"
+    return f"{found:.0f}, allowed {limit:.0f} and {room:.0f} for bursts"
 
 
 def goodput(trace: Trace, start: float, end: float) -> float:

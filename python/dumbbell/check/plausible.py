@@ -22,10 +22,12 @@ from dumbbell.errors import Implausible
 _FACTOR = 3.0
 # bursts make samples of the rate a few times as large as what is delivered over some round trips
 _OF_RATE = 30.0
+_ABOVE = 2.0  # of what the link carries: acknowledgements that were held report what was delivered before
 _BELOW = 0.9  # of the base RTT: nothing is faster than light, and clocks are that exact
 _LEAST_MS = 0.1  # of a clock, which counts for nothing below
 _ROUNDS = 5  # that are enough for a median
 _SEGMENTS = 10  # that are enough for a rate
+_UNRELATED = "do the file, --rate and --rtt belong together?"
 _UNITS = ((1e3, "us, read as ms", "ms, read as us"), (1e6, "us, read as s", "s, read as us"))
 
 _Array = np.ndarray[Any, Any]
@@ -53,6 +55,7 @@ def check(path: Path, trace: Trace, point: Point, falls: int) -> None:
     elif (slower := _by_rate(trace)) is not None and not 1 / _OF_RATE <= slower <= _OF_RATE:
         found = f"what was delivered comes {slower:.3g} times as slowly by the clock of the trace as bbr_max_bw says"
         raise Implausible(str(path), "time", found, _hint(slower, "times"))
+    _check_rate(path, trace, point)
     if least is None:
         return
     base, most = 1e3 * point.rtt, 1e3 * _FACTOR * point.round
@@ -62,6 +65,14 @@ def check(path: Path, trace: Trace, point: Point, falls: int) -> None:
     if least > most:
         found = f"min_rtt is {_ms(least)}, more than {_FACTOR:g} times what the path of {point} has without a queue"
         raise Implausible(str(path), "min_rtt", found, _hint(least / base, "RTTs"))
+
+
+def _check_rate(path: Path, trace: Trace, point: Point) -> None:
+    """Raise InputError if more is delivered, over a tenth of the trace, than the link carries."""
+    rate, carried = _fastest_mbit(trace), point.goodput
+    if rate is not None and rate > _ABOVE * carried:
+        found = f"{rate:.3g} Mbit/s of payload are delivered, and the link carries {carried:.3g} Mbit/s"
+        raise Implausible(str(path), "rate", found, _UNRELATED)
 
 
 def _least_rtt(trace: Trace) -> float | None:
@@ -102,11 +113,17 @@ def _rounds(trace: Trace, rtt: float) -> tuple[_Array, _Array]:
 
 
 def _by_rate(trace: Trace) -> float | None:
-    """Return how long the clock says that deliveries take, over how long they take at the largest rate of the trace.
+    """Return how long the clock says that deliveries take, over how long they take at the largest rate of the trace."""
+    rate = _fastest_mbit(trace) if trace.has("max_bw_mbit") else None
+    return float(np.nanmax(trace["max_bw_mbit"]) / rate) if rate else None
 
-    Looked at are tenths of what was delivered, of which the fastest counts: in others the application may be the limit.
+
+def _fastest_mbit(trace: Trace) -> float | None:
+    """Return the rate at which the fastest tenth of all payload is delivered; None if the trace has too little.
+
+    In other tenths the application may be the limit.
     """
-    if not (trace.has("delivered") and trace.has("max_bw_mbit")):
+    if not trace.has("delivered"):
         return None
     known = np.isfinite(trace["delivered"])
     delivered, times = trace["delivered"][known], trace.time[known]
@@ -117,7 +134,7 @@ def _by_rate(trace: Trace) -> float | None:
     starts = np.flatnonzero(ends < len(delivered))
     seconds = times[ends[starts]] - times[starts]
     rates = (delivered[ends[starts]] - delivered[starts])[seconds > 0] / seconds[seconds > 0] * PAYLOAD * 8e-6
-    return float(np.nanmax(trace["max_bw_mbit"]) / rates.max()) if len(rates) and rates.max() > 0 else None
+    return float(rates.max()) if len(rates) and rates.max() > 0 else None
 
 
 def _hint(ratio: float, what: str) -> str:
@@ -127,7 +144,7 @@ def _hint(ratio: float, what: str) -> str:
             return f"{what} look like {large}"
         if factor / 10 < 1 / max(ratio, 1e-12) < factor * 10:
             return f"{what} look like {small}"
-    return "do the file, --rate and --rtt belong together?"
+    return _UNRELATED
 
 
 def _ms(value: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dumbbell.check.lab import BULK, Change, Lab, NotApplicable, Run, Setup
-from dumbbell.check.model import Case, Checks, bound, burst, follows, loss_in_round, phase, rounds, target
+from dumbbell.check.model import Case, Checks, bound, burst, follows, loss_in_round, phase, rounds, target, with_bursts
 from dumbbell.check.shown import LONG, bulk_in, limited_in, loses_in_probe_up, state_at
 from dumbbell.check.startup import (
     APP_SHARE,
@@ -262,21 +262,21 @@ def _judge_down_inflight(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.see(
         "inflight <= BBRInflight(1.0)",
         in_flight <= bdp + room,
-        f"{in_flight:.0f} of {bdp:.0f}",
+        with_bursts(in_flight, bdp, room),
         needs=INFLIGHT_COLUMNS,
     )
     bounds = ("in_flight", "inflight_longterm")
     checks.see(
         "inflight <= BBRInflightWithHeadroom()",
         in_flight <= headroom + room,
-        f"{in_flight:.0f} of {headroom:.0f}",
+        with_bursts(in_flight, headroom, room),
         needs=bounds,
     )
     inside = slice(first + 1, row)
     least = np.minimum(trace["inflight_bdp"][inside], [_headroom(one) for one in trace["inflight_longterm"][inside]])
     low = float(np.min(trace["in_flight"][inside] - least)) if row > first + 1 else 0.0
     needs = (*INFLIGHT_COLUMNS, "inflight_longterm")
-    checks.see("and not before", low >= -room, f"down to {low:+.0f}", needs=needs)
+    checks.see("and not before", low >= -room, f"down to {low:+.0f}, allowed {-room:.0f} for bursts", needs=needs)
 
 
 # 9
@@ -396,10 +396,11 @@ def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
     highest = float(np.fmax.reduce(trace["inflight_longterm"][up.rows]))
     now = float(trace["inflight_longterm"][after.rows.start])
     least = BETA * target(trace, row - 1) - 1
+    room = burst(trace, row, setup)
     checks.see(
         "inflight_longterm is not raised by it",
-        now <= highest + burst(trace, row, setup),
-        f"{bound(highest)} → {bound(now)}",
+        now <= highest + room,
+        f"{bound(highest)} → {bound(now)}, allowed {room:.0f} more for bursts",
         needs=("inflight_longterm",),
     )
     checks.see(

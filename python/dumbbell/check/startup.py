@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dumbbell.check.lab import BULK, FRAME, Change, Lab, NotApplicable, Run, Setup, ns
-from dumbbell.check.model import Case, Checks, a_round_before, burst, follows, loss_in_round, phase, rounds
+from dumbbell.check.model import Case, Checks, a_round_before, burst, follows, loss_in_round, phase, rounds, with_bursts
 from dumbbell.check.shown import bulk_in, limited_in, state_at
 from dumbbell.check.trace import PROBE_BW, Phase, Trace
 
@@ -204,12 +204,13 @@ def _judge_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.see(
         "it ends at inflight <= BBRInflight(1.0)",
         in_flight[row] <= least + room,
-        f"{in_flight[row]:.0f} of {least:.0f}",
+        with_bursts(in_flight[row], least, room),
         needs=INFLIGHT_COLUMNS,
     )
     inside = slice(first + 1, last + 1)
     low = float(np.min(in_flight[inside] - target[inside])) if last > first else 0.0
-    checks.see("and not before", low >= -room, f"down to {low:+.0f}", needs=INFLIGHT_COLUMNS)
+    found = f"down to {low:+.0f}, allowed {-room:.0f} for bursts"
+    checks.see("and not before", low >= -room, found, needs=INFLIGHT_COLUMNS)
 
 
 def _needs_drain(trace: Trace) -> None:
@@ -277,7 +278,7 @@ def _judge_late_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.see(
         f"inflight is still above BBRInflight(1.0){less(setup)}",
         in_flight > target + room,
-        f"{in_flight:.0f}, {target:.0f} when it ends",
+        f"{in_flight:.0f} when it ends, more than {target:.0f} and {room:.0f} for bursts expected",
         needs=INFLIGHT_COLUMNS,
     )
     checks.see("DRAIN ends after 3 rounds", 3 <= passed <= 4, f"after {passed:.0f}", needs=("round",))

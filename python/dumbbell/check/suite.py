@@ -42,6 +42,7 @@ class Result:
     point: Point
     verdict: Verdict
     run: Run | None = field(default=None, compare=False)
+    seconds: float = field(default=0.0, compare=False)  # of a core
 
     @property
     def place(self) -> Point:
@@ -67,11 +68,11 @@ class Report:
 def named(control: dict[str, Any]) -> str:
     """Return what a control is called: its name, and the parameters that were set."""
     others = ", ".join(f"{key}={value}" for key, value in control.items() if key not in ("name", "plugin"))
-    name = plugins.called(settled(control)) if "plugin" in control else str(control["name"])
+    name = plugins.called(settle(control)) if "plugin" in control else str(control["name"])
     return f"{name}({others})" if others else name
 
 
-def settled(control: dict[str, Any]) -> dict[str, Any]:
+def settle(control: dict[str, Any]) -> dict[str, Any]:
     """Return a control as other processes can run it: of a plugin its canonical form, which names a copy of it."""
     if "plugin" not in control:
         return control
@@ -98,13 +99,14 @@ def judge_point(
     began = time.process_time()
     results = []
     for key in cases:
-        run, verdict = _judged(CASES[key], lab)
+        start = time.process_time()
+        run, verdict = _judge_case(CASES[key], lab)
         kept = run if run is not None and (wanted.traces or (wanted.failing and verdict.result == "failed")) else None
-        results.append(Result(key, name, json.dumps(cc), point, verdict, kept))
+        results.append(Result(key, name, json.dumps(cc), point, verdict, kept, time.process_time() - start))
     return results, time.process_time() - began
 
 
-def _judged(case: Case, lab: Lab) -> tuple[Run | None, Verdict]:
+def _judge_case(case: Case, lab: Lab) -> tuple[Run | None, Verdict]:
     if reason := case.without.get(lab.cc.get("name", "")):
         return None, Verdict(NOT_APPLICABLE, reason)
     try:
@@ -135,7 +137,7 @@ def check(
         points, left_out = grid()
     # the largest first, so that no core ends long after the others
     parts = sorted(
-        ((named(cc), settled(cc), point) for cc in controls for point in points), key=lambda part: -_cost(part[2])
+        ((named(cc), settle(cc), point) for cc in controls for point in points), key=lambda part: -_cost(part[2])
     )
     found: dict[tuple[str, Point], tuple[list[Result], float]] = {}
     if jobs == 1 or len(parts) == 1:

@@ -15,8 +15,8 @@ STATES = ("startup", "drain", "probe_down", "probe_cruise", "probe_refill", "pro
 PROBE_BW = ("probe_down", "probe_cruise", "probe_refill", "probe_up")
 WORDS = ("state", "ca_state")
 NEEDED = ("time_s",)  # what every trace must have; what else it has not is unknown to a judge
-NUMBERS = (
-    "time_s",
+# what a control tells of its model: numbers that may be missing, and counts and flags
+MODEL = (
     "max_bw_mbit",
     "bw_mbit",
     "bw_shortterm_mbit",
@@ -27,13 +27,14 @@ NUMBERS = (
     "probe_up_step",
     "pacing_gain",
     "cwnd_gain",
+)
+MODEL_COUNTS = ("round", "extra_acked", "full_bw_now", "full_bw_reached", "idle_restart")
+NUMBERS = (
+    "time_s",
+    *MODEL,
     "pacing_rate_mbit",
     "srtt_ms",
-    "round",
-    "extra_acked",
-    "full_bw_now",
-    "full_bw_reached",
-    "idle_restart",
+    *MODEL_COUNTS,
     "cwnd",
     "in_flight",
     "delivered",

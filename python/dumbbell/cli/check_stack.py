@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dumbbell.cli.suites import Progress, one_of, told, ways_out, write
-from dumbbell.errors import InputError, UnknownName, Unwritable, WrongValue, count, nearest, shown
+from dumbbell.errors import InputError, Missing, UnknownName, Unwritable, WrongValue, count, nearest, shown
 
 if TYPE_CHECKING:
     from dumbbell.check.stack import suite
@@ -31,12 +31,17 @@ _DEFAULT: tuple[str | None, ...] = (None,)  # control
 
 
 def stack(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A stack of dumbbell stack list, or the file of one.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A stack of dumbbell stack list, or the file of one.")
+    ] = "",
     cc: Annotated[
         list[str] | None, Option("--cc", metavar="NAME", help="Control of the stack; its default one. Several may be.")
     ] = None,
     against: Annotated[
         str | None, Option("--against", metavar="OTHER", help="Another stack, in the same places: what differs?")
+    ] = None,
+    against_cc: Annotated[
+        str | None, Option("--against-cc", metavar="NAME", help="Control of OTHER, if it is not that of --cc.")
     ] = None,
     case: Annotated[
         list[str] | None, Option("--case", metavar="CASE", help="A case or a group of them; all by default.")
@@ -71,7 +76,9 @@ def stack(
     ] = None,
     junit: Annotated[str | None, Option("--junit", metavar="FILE", help="Write JUnit's XML, too.")] = None,
     github: Annotated[bool, Option("--github", help="Print annotations of GitHub Actions, too.")] = False,
-    listed: Annotated[bool, Option("--list", help="List the cases with limits and sources, of any NAME.")] = False,
+    listed: Annotated[
+        bool, Option("--list", help="List the cases with limits and sources; NAME is not needed.")
+    ] = False,
 ) -> None:
     """Judge a QUIC stack from outside: alone, next to others, and on paths that lose, reorder, change and fail.
 
@@ -94,16 +101,20 @@ def stack(
     if listed:
         print(report.cases_table(keys) if as_markdown else report.listed(keys))
         return
+    if not name:
+        raise Missing("check stack", "NAME", "a stack of dumbbell stack list, or the file of one")
+    if against_cc is not None and against is None:
+        raise Missing("check stack", "--against", "OTHER, of which --against-cc is the control")
     before = ci.before(Path(baseline), suite.STACK) if baseline else None
     subjects = [_subject(name, one, window, set_ or []) for one in cc or _DEFAULT]
     kept = Path(keep) if keep is not None else None
     if kept is not None:
         _folder(kept)
-    chosen = _at([CASES[key] for key in keys], place or [])
+    chosen = _select_places([CASES[key] for key in keys], place or [])
     expected = ci.expected(Path(known), suite.STACK, _known_names(_path(name))) if known else None
     other = None
     if against is not None:
-        other = _subject(against, subjects[0].control or None, window, set_ or [])
+        other = _subject(against, against_cc or subjects[0].control or None, window, set_ or [], "--against-cc")
         if other.name == subjects[0].name:
             raise WrongValue("check", "--against", shown(against), f"another stack than {name}")
     found = suite.check(
@@ -121,7 +132,7 @@ def stack(
         gate = ci.gate(found, expected, before, suite.STACK)
         if baseline:
             for one in subjects:
-                gate.failures += comparison.worse(comparison.earlier(Path(baseline), found, one.name))
+                gate.figures += comparison.worse(comparison.earlier(Path(baseline), found, one.name))
         if known or baseline:
             others["gate"] = ci.as_json(gate)
             lines = gate.lines() or [f"nothing differs from {known or baseline}"]
@@ -130,7 +141,7 @@ def stack(
         gate = comparison.gate(found, subjects[0].name, other.name)
         change = comparison.changed(found, subjects[0].name, other.name)
         different = comparison.differences(found, subjects[0], other)
-        gate.failures += comparison.worse(different)
+        gate.figures += comparison.worse(different)
         others["gate"] = ci.as_json(gate)
         others["differences"] = comparison.rows(different) if different is not None else []
         lead = [change.lead(subjects[0].name, other.name), *report.headline(found, subjects[0].name, other.name)]
@@ -140,14 +151,15 @@ def stack(
         made = keeping.keep(judged_all.results, kept, _writers(), lambda text: print(text, file=sys.stderr))
         print(f"{kept}: the runs of {count(len(made), 'cell')} that failed", file=sys.stderr)
     elif not as_json and not as_markdown:
-        command = _again(name, window, set_ or [], seeds)
-        if again := report.again(found, command, other=other.name if other else ""):
+        command = _write_command(name, window, set_ or [], seeds)
+        if again := report.list_commands(found, command, other=other.name if other else ""):
             lines += ["To run what failed again, and keep the runs:", *again]
     if as_json:
         print(report.as_json(found, **others))
     else:
         as_text = report.markdown if as_markdown else report.text
-        print(told([as_text(found, lead=lead, other=other.name if other else ""), *([""] if lines else []), *lines]))
+        shown_report = as_text(found, lead=lead, other=other.name if other else "", expected=gate.expected)
+        print(told([shown_report, *([""] if lines else []), *lines]))
     if junit is not None:
         write(junit, ci.junit(judged, gate, suite.STACK))
     if github:
@@ -173,7 +185,7 @@ def _writers() -> dict[str, Callable[[Cell, Path], object]]:
     return {"qlog": qlog.write, "run.pcapng": lambda cell, path: packets.write(cell, path, wanted.checked(cell))}
 
 
-def _at(cases: Sequence[Case], places: list[str]) -> list[Case]:
+def _select_places(cases: Sequence[Case], places: list[str]) -> list[Case]:
     """Return cases in some of their places alone."""
     known = list(dict.fromkeys(scene.place for one in cases for scene in one.scenes))
     for name in places:
@@ -185,7 +197,7 @@ def _at(cases: Sequence[Case], places: list[str]) -> list[Case]:
     return [one for one in found if one.scenes]
 
 
-def _again(name: str, window: str, settings: list[str], seeds: int) -> Callable[[Result, list[str]], str]:
+def _write_command(name: str, window: str, settings: list[str], seeds: int) -> Callable[[Result, list[str]], str]:
     """Return what makes the command that repeats cells of a case."""
 
     def command(one: Result, places: list[str]) -> str:
@@ -212,8 +224,8 @@ def _cases(names: list[str]) -> list[str]:
     return [key for key in CASES if key in wanted]
 
 
-def _subject(name: str, control: str | None, window: str, settings: list[str]) -> suite.Subject:
-    """Return a stack's control with its windows and parameters. Raises InputError."""
+def _subject(name: str, control: str | None, window: str, settings: list[str], option: str = "--cc") -> suite.Subject:
+    """Return a stack's control with its windows and parameters; `option` names the control. Raises InputError."""
     from dumbbell.check.stack import suite
     from dumbbell.experiment.plugins import trust
 
@@ -233,7 +245,7 @@ def _subject(name: str, control: str | None, window: str, settings: list[str]) -
         return suite.subject(name, control, keys)
     except InputError as error:
         inner = error.key.partition(".stack.")[2]
-        raise error.moved("check", f"--set: {inner}" if inner else "--cc") from None
+        raise error.moved("check", f"--set: {inner}" if inner else option) from None
 
 
 def _path(name: str) -> str:

@@ -71,7 +71,7 @@ def test(
     parts_of = sequences * (found.kind == "aqm") + runs
     progress = Progress("sequences and runs" if found.kind == "aqm" else "runs")
     try:
-        done, made = process.tried(
+        done, made = process.try_out(
             plugins.path_of(found.digest),
             seed,
             sequences,
@@ -80,7 +80,7 @@ def test(
             doing=lambda stood: progress(stood, parts_of),
         )
     except RuntimeError as error:
-        raise Failed(file, "", one_line(str(error)), "a plugin that stands its test") from None
+        raise Failed(file, "", one_line(str(error))) from None
     parts = [f"{count(done, 'sequence')} of operations"] * bool(done) + [count(made, "run")] * bool(made)
     print(f"{found.algorithm.name}: {' and '.join(parts) or 'nothing'} tried, nothing wrong")
 

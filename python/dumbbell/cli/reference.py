@@ -9,7 +9,7 @@ from typing import Any
 
 from dumbbell.errors import InputError, UnknownName, shown
 from dumbbell.experiment import json_schema, net, plugins, schema, spelling, stack
-from dumbbell.experiment.plugins import trust
+from dumbbell.experiment.plugins import built, trust
 from dumbbell.experiment.registry import Algorithm, Param, registry
 from dumbbell.results import columns
 
@@ -236,8 +236,11 @@ def describe(name: str) -> str:
 
 
 def of_plugin(file: str) -> str:
-    """Return what is said of the plugin in a file, whose code is run to learn it; raises InputError."""
-    path = FilePath(file).absolute()
+    """Return what is said of the plugin in a file or of a built stack, whose code is run to learn it.
+
+    Raises InputError.
+    """
+    path = FilePath(file).absolute() if not _is_stack(file) else built.find(file).library
     trust.trust(path.parent)
     try:
         found = plugins.read(path.name, path.parent)
@@ -248,8 +251,12 @@ def of_plugin(file: str) -> str:
 
 
 def is_plugin(name: str) -> bool:
-    """Whether a name is that of a plugin's file."""
-    return FilePath(name).suffix in (".so", ".py", ".dylib") and FilePath(name).is_file()
+    """Whether a name is that of a plugin's file, or of a stack that is built."""
+    return (FilePath(name).suffix in (".so", ".py", ".dylib") and FilePath(name).is_file()) or _is_stack(name)
+
+
+def _is_stack(name: str) -> bool:
+    return any(name in (one.name, one.stack) for one in built.installed())
 
 
 def names() -> list[str]:

@@ -67,11 +67,11 @@ def run(
     other = engines.by_name(engine)
     if cluster is not None and not isinstance(other, Simulator):
         raise Conflict("run", "", f"--cluster and --engine {engine}", "one of them")
-    experiments = _loaded(files, settings, trust=trust)
+    experiments = _load_experiments(files, settings, trust=trust)
     carry_out(experiments, output, jobs=jobs, cluster=cluster, engine=other, dry_run=dry_run)
 
 
-def _loaded(files: list[str], settings: list[str] | None, *, trust: bool) -> list[Experiment]:
+def _load_experiments(files: list[str], settings: list[str] | None, *, trust: bool) -> list[Experiment]:
     if trust:
         for file in files:
             trusting.trust(Path(file).absolute().parent)
@@ -99,7 +99,7 @@ def _show_commands(
             "no kernel is built: these commands are for one with all queue disciplines and congestion controls",
             file=sys.stderr,
         )
-    experiments = _loaded(files, settings, trust=trust)
+    experiments = _load_experiments(files, settings, trust=trust)
     for note in LinuxEngine(kernel).checked(experiments):
         print(f"not quite the same on Linux: {note}", file=sys.stderr)
     print("\n\n".join(commands.shown(experiments, kernel)))

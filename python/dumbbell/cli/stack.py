@@ -32,6 +32,9 @@ def build(
         Option(metavar="DIR", help="A tree of the stack, or a crate with controls for it; picoquic has no other way."),
     ] = None,
     name: Annotated[str | None, Option(metavar="NAME", help="What it will be called.")] = None,
+    no_qlog: Annotated[
+        bool, Option("--no-qlog", help="Leave out the second library, which writes the stack's own qlog.")
+    ] = False,
 ) -> None:
     """Build a stack with cargo, picoquic with cmake; what is built already is not built again.
 
@@ -40,7 +43,7 @@ def build(
     from dumbbell.engines.linux.work import Told
     from dumbbell.stacks import build as building
 
-    wanted = building.Wanted(kind, version, Path(path) if path is not None else None, name)
+    wanted = building.Wanted(kind, version, Path(path) if path is not None else None, name, logs=not no_qlog)
     made, is_new = building.build(wanted, Told())
     what = f"{' '.join(made.controls)}, {made.library}"
     print(f"{made.name}: {what}" if is_new else f"{made.name}: built already, {what}")

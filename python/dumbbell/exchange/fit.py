@@ -77,7 +77,7 @@ def beside(one: Imported, results: Results) -> str:
         text.append(f"and {more} rows more: dumbbell diff --by engine_version has them")
     if said := _unknown(one, rows):
         text.append(said)
-    if better := _better(one, rows):
+    if better := _choose_queue(one, rows):
         text.append(better)
     return "\n".join(text)
 
@@ -162,7 +162,7 @@ def _unknown(one: Imported, rows: list[_Row]) -> str:
     return "\n".join(lines) or f"all within {_CLOSE:.0%} of what was measured"
 
 
-def _better(one: Imported, rows: list[_Row]) -> str:
+def _choose_queue(one: Imported, rows: list[_Row]) -> str:
     """Return the queue that fits better, where a FIFO was assumed and flows waited less than in it."""
     found = []
     for section in ("bottleneck", "reverse"):

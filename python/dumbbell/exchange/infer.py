@@ -209,14 +209,14 @@ def _bound_rate(found: Measured, way: str, said: Fact | None) -> Fact:
     if best < least:
         how = "the mean of what arrived, as frames with ACKs"
     most = max(most, found.trains_mbit.get(way, 0.0))
-    error = _error(windows, window_s, value, 0.0 if is_given else most)
+    error = _estimate_error(windows, window_s, value, 0.0 if is_given else most)
     if not _was_full(found, way):
         return assumed(text, f"{how} ({error}); nothing shows that they filled the link, which may be faster")
     mean = f", and not below the mean of {rate(least * 1e6)}" if least > 0 else ""
     return derived(text, how, f"{error}{mean}")
 
 
-def _error(windows: Floats, window_s: float, value: float, most: float) -> str:
+def _estimate_error(windows: Floats, window_s: float, value: float, most: float) -> str:
     """Return how far a rate may be off: less in the windows around it, more in the busiest of single intervals."""
     least = 100 * max(_ROUNDED, FRAME_BYTES * 8e-6 / window_s / value)
     near = np.percentile(windows, [_NEAR, 100 - _NEAR]) if most <= 0 else [np.percentile(windows, _RECEIVED - 20), most]

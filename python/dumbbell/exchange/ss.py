@@ -145,7 +145,7 @@ def _time_of(line: str) -> tuple[float | None, str]:
     return None, line
 
 
-def _after(time: float, last: float | None) -> float:
+def _place_after(time: float, last: float | None) -> float:
     """Return a time without a date or a year in such a way that it is after the last one, over midnight or New Year."""
     for period in (_DAY_S, 366 * _DAY_S):
         if last is not None and time < last - period / 2 and time + period >= last and last < 3 * 366 * _DAY_S:
@@ -163,7 +163,7 @@ def _parsed(path: Path, text: str, interval_s: float | None) -> dict[tuple[str, 
     for number, whole in enumerate(text.splitlines(), 1):
         time, line = _time_of(whole.strip())
         if time is not None:
-            now, has_times = _after(time, now), True
+            now, has_times = _place_after(time, now), True
         line = line.strip()
         if not line or line.startswith(("State", "Netid", "Recv-Q")):
             continue

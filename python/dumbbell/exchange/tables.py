@@ -76,7 +76,7 @@ def tables(found: Measured, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
     flows = found.flows
     classes = _classes(flows, config)
     of_class = {number: place for place, members in enumerate(classes) for number in members}
-    shares, got = _shares(found, config), _got(found, config)
+    shares, got = _shares(found, config), _measure_common_goodput(found, config)
     listed = [
         {
             "flow": number,
@@ -158,7 +158,7 @@ def _run(found: Measured, config: dict[str, Any]) -> dict[str, Any]:
     row: dict[str, Any] = {"goodput_total_mbit": sum(flow.goodput_mbit for flow in flows) if flows else None}
     tcp = [flow for flow in flows if flow.kind == "flows"]
     if tcp:
-        row |= _together(tcp, found, config)
+        row |= _compare_shares(tcp, found, config)
     counted = [flow.figures["retransmissions"] for flow in found.flows if "retransmissions" in flow.figures]
     if counted and len(counted) == len([flow for flow in found.flows if flow.kind == "flows"]):
         row["retransmissions"] = round(sum(counted))
@@ -199,7 +199,7 @@ def _common(found: Measured, config: dict[str, Any]) -> tuple[float, float] | No
     return (begin, end) if end > begin else None
 
 
-def _got(found: Measured, config: dict[str, Any]) -> list[float | None]:
+def _measure_common_goodput(found: Measured, config: dict[str, Any]) -> list[float | None]:
     """Return the mean goodput of each flow in the time that the TCP flows have in common; None where no file says it.
 
     Flows that were measured over equal times have their goodputs; of others the series have what each got together.
@@ -222,18 +222,18 @@ def _got(found: Measured, config: dict[str, Any]) -> list[float | None]:
 
 
 def _shares(found: Measured, config: dict[str, Any]) -> list[float | None]:
-    got = _got(found, config)
+    got = _measure_common_goodput(found, config)
     total = sum(value or 0.0 for value in got)
     return [value / total if total > 0 and value is not None else None for value in got]
 
 
-def _together(flows: list[Flow], found: Measured, config: dict[str, Any]) -> dict[str, float | None]:
+def _compare_shares(flows: list[Flow], found: Measured, config: dict[str, Any]) -> dict[str, float | None]:
     """Return Jain's index, the time that TCP flows have in common, and when their shares became fair and stayed so.
 
     Windows are whole intervals of the file, about a second of them, and begin with the first interval after the last
     start. A file whose intervals are longer than a second does not tell when shares converged.
     """
-    common, got = _common(found, config), _got(found, config)
+    common, got = _common(found, config), _measure_common_goodput(found, config)
     own = [value for value, flow in zip(got, found.flows, strict=True) if flow.kind == "flows" and value is not None]
     row: dict[str, float | None] = {"jain": _jain(own) if len(own) == len(flows) else None}
     if common is None:

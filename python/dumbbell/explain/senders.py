@@ -288,10 +288,11 @@ def _ignored(one: Told) -> Iterator[Fact]:
 
 
 def _grown(trace: dict[str, Array], name: str) -> tuple[Array, Array]:
-    """Return when a counter has grown, and by how much."""
-    steps = np.diff(trace[name].astype(np.int64), prepend=0)
+    """Return when a counter has grown, and by how much; a stack may not tell it."""
+    known = np.isfinite(trace[name])
+    steps = np.diff(trace[name][known].astype(np.int64), prepend=0)
     there = steps > 0
-    return trace["time_s"][there], steps[there]
+    return trace["time_s"][known][there], steps[there]
 
 
 def _lost(one: Told, run: Observed) -> Iterator[Fact]:

@@ -175,11 +175,11 @@ def find(a: Side, b: Side, point: str, *, within_ns: int | None = None, around: 
     for side in (a, b):
         if side.rows.is_empty():
             raise Nothing(side.name, "", f"no packet at {point}", "a run with packets there")
-    joined = _joined(a, b)
+    joined = _join_sides(a, b)
     late = pl.col("apart_ns") > within_ns if within_ns is not None else pl.lit(value=False)
     absent = pl.any_horizontal(pl.col("row", "row_b").is_null())
     joined = joined.with_columns(
-        differs=absent | pl.any_horizontal(late, *(_unlike(name) for name in _FIELDS)).fill_null(value=False)
+        differs=absent | pl.any_horizontal(late, *(_differs(name) for name in _FIELDS)).fill_null(value=False)
     )
     first = pl.col("n").filter("differs").min()
     equal = pl.col("n") < first.fill_null(pl.lit(2**62))
@@ -207,11 +207,11 @@ def find(a: Side, b: Side, point: str, *, within_ns: int | None = None, around: 
         return Parting(point, (a, b), within_ns, found)
     lead = found[0]
     differing = joined.filter(flow=lead.flow, direction=lead.direction, n=lead.equal).row(0, named=True)
-    shown = [_cells(one, within_ns) for one in _around(joined.filter(flow=lead.flow), lead, around)]
-    return Parting(point, (a, b), within_ns, found, list(_told(differing, within_ns)), shown)
+    shown = [_cells(one, within_ns) for one in _select_around(joined.filter(flow=lead.flow), lead, around)]
+    return Parting(point, (a, b), within_ns, found, list(_describe_difference(differing, within_ns)), shown)
 
 
-def _joined(a: Side, b: Side) -> pl.DataFrame:
+def _join_sides(a: Side, b: Side) -> pl.DataFrame:
     """Return a row for each packet of a flow and direction by its number, with both sides' columns, B's with `_b`."""
     starts = (0, 0) if _same_clock(a, b) else (a.start_ns, b.start_ns)
     numbered = [
@@ -224,7 +224,7 @@ def _joined(a: Side, b: Side) -> pl.DataFrame:
     return joined.with_columns(apart_ns=(pl.col("at_ns_b") - pl.col("at_ns")).abs()).sort("row", "row_b")
 
 
-def _unlike(name: str) -> pl.Expr:
+def _differs(name: str) -> pl.Expr:
     """Return whether a field differs; what a side does not know is not compared."""
     other = pl.col(f"{name}_b")
     if name in ("fate", "window"):
@@ -239,7 +239,7 @@ def _is_unlike(name: str, row: dict[str, Any]) -> bool:
     return bool(mine != other)
 
 
-def _told(row: dict[str, Any], within_ns: int | None) -> Iterator[str]:
+def _describe_difference(row: dict[str, Any], within_ns: int | None) -> Iterator[str]:
     """Say what differs in a packet."""
     for name, here, there in (("A", "row", "row_b"), ("B", "row_b", "row")):
         if row[there] is None:
@@ -257,7 +257,7 @@ def _text(name: str, value: Any) -> str:
     return str(value) if value not in (None, "") else "none" if name in ("sack", "fate") else "-"
 
 
-def _around(rows: pl.DataFrame, lead: Stream, around: int) -> Iterator[dict[str, Any]]:
+def _select_around(rows: pl.DataFrame, lead: Stream, around: int) -> Iterator[dict[str, Any]]:
     """Yield the last packets of the flow, both ways, before the first difference, then those of both sides from there.
 
     A row has both sides if they are equal, or differ in something; packets of one side alone have the other's null.
@@ -276,7 +276,7 @@ def _around(rows: pl.DataFrame, lead: Stream, around: int) -> Iterator[dict[str,
             rows.filter(pl.col(row).is_not_null()).join(done, on=["direction", "n"], how="anti").sort(row).head(around)
         )
         following.append([_half(one, suffix) for one in own.rows(named=True)])
-    yield from _matched(*following)
+    yield from _match_packets(*following)
 
 
 def _half(row: dict[str, Any], suffix: str) -> dict[str, Any]:
@@ -285,7 +285,7 @@ def _half(row: dict[str, Any], suffix: str) -> dict[str, Any]:
     return {"n": row["n"], "direction": row["direction"]} | {name: row[f"{name}{suffix}"] for name in kept}
 
 
-def _matched(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _match_packets(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yield the packets of both sides next to each other: those that are alike, then those in the same place."""
     keys = [
         [tuple(str(row[name]) for name in ("direction", "seq", "ack", "payload", "flags")) for row in side]
@@ -295,14 +295,14 @@ def _matched(a: list[dict[str, Any]], b: list[dict[str, Any]]) -> Iterator[dict[
         left, right = a[first:last], b[first_b:last_b]
         while left or right:
             if left and right and left[0]["direction"] == right[0]["direction"]:
-                yield _together(left.pop(0), right.pop(0))
+                yield _join_halves(left.pop(0), right.pop(0))
             elif left:
-                yield _together(left.pop(0), None)
+                yield _join_halves(left.pop(0), None)
             else:
-                yield _together(None, right.pop(0))
+                yield _join_halves(None, right.pop(0))
 
 
-def _together(a: dict[str, Any] | None, b: dict[str, Any] | None) -> dict[str, Any]:
+def _join_halves(a: dict[str, Any] | None, b: dict[str, Any] | None) -> dict[str, Any]:
     """Return one row of two halves."""
     some = a or b
     assert some is not None
@@ -326,11 +326,11 @@ def _cells(row: dict[str, Any], within_ns: int | None) -> list[str]:
     values = []
     for name in _SHOWN:
         if in_a and in_b and _is_unlike(name, row):
-            values.append(f"{_plain(row[name])} / {_plain(row[f'{name}_b'])}")
+            values.append(f"{_write_value(row[name])} / {_write_value(row[f'{name}_b'])}")
         else:
-            values.append(_plain(row[name if in_a else f"{name}_b"], empty=""))
+            values.append(_write_value(row[name if in_a else f"{name}_b"], empty=""))
     return [mark, row["direction"], number, at, apart, *values]
 
 
-def _plain(value: Any, empty: str = "-") -> str:
+def _write_value(value: Any, empty: str = "-") -> str:
     return empty if value in (None, "") else str(value)

@@ -66,7 +66,7 @@ def of_run(
     asked = wanted.checked(cell, [point or SENDER], flows)
     notes = captures.check(cell, experiment.file) if captures is not None else []
     rows, _ = write.frame(cell, asked, captures)
-    return Side(write.described(cell), _plain(rows)), notes
+    return Side(write.described(cell), _select_columns(rows)), notes
 
 
 def _of_parquet(file: Path, point: str | None) -> pl.DataFrame:
@@ -77,7 +77,7 @@ def _of_parquet(file: Path, point: str | None) -> pl.DataFrame:
             point = points[0]
         if (point or SENDER) not in points:
             raise UnknownName(str(file), "--at", point or SENDER, points, what="point")
-        return _plain(rows.filter(pl.col("point") == (point or SENDER)))
+        return _select_columns(rows.filter(pl.col("point") == (point or SENDER)))
     except InputError:
         raise
     except OSError:
@@ -86,7 +86,7 @@ def _of_parquet(file: Path, point: str | None) -> pl.DataFrame:
         raise Unfit(str(file), "", "this table has no packets", "a file of dumbbell trace -o NAME.parquet") from None
 
 
-def _plain(rows: pl.DataFrame) -> pl.DataFrame:
+def _select_columns(rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows of `write.frame` with the columns that are compared."""
     text = [pl.col(name).cast(pl.String) for name in ("direction", "protocol", "flags", "ecn", "sack")]
     fate = pl.concat_str(

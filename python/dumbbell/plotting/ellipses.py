@@ -35,7 +35,7 @@ def ellipses(results: Results, asked: Asked) -> Picture:
     missing = f"no value in {pairs - joined.height} of {pairs}" if joined.height < pairs else ""
     axes, idle = delay.axes, ""
     if delay.measure.table == "hops":
-        joined, axes, idle = _filled(results, joined, axes)
+        joined, axes, idle = _select_filled(results, joined, axes)
     require_values(results, joined, [one.column for one in measures])
     by, facet = placed(results, axes, asked, None, few=12)
     seeds = joined.group_by(names or pl.lit(1)).agg(pl.col("hash").n_unique())["hash"]
@@ -55,7 +55,7 @@ def ellipses(results: Results, asked: Asked) -> Picture:
     )
 
 
-def _filled(results: Results, rows: pl.DataFrame, axes: list[Axis]) -> tuple[pl.DataFrame, list[Axis], str]:
+def _select_filled(results: Results, rows: pl.DataFrame, axes: list[Axis]) -> tuple[pl.DataFrame, list[Axis], str]:
     """Return the rows and axes of those hops that something fills, and which others are left out.
 
     What a queue costs cannot be seen where its link is idle.

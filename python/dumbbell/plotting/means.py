@@ -123,11 +123,11 @@ def _of_boxes(found: Sequence[Means]) -> str:
     for one in found:
         is_late = censored.is_censored(one.measure)
         said.append(seeds_said(one.frame["runs" if is_late else "n"]))
-        said.append(_late(one) if is_late else notes([replace(one, frame=one.frame.with_columns(n=pl.lit(0)))]))
+        said.append(_count_late(one) if is_late else notes([replace(one, frame=one.frame.with_columns(n=pl.lit(0)))]))
     return "; ".join(dict.fromkeys(filter(None, said)))
 
 
-def _late(found: Means) -> str:
+def _count_late(found: Means) -> str:
     """Return how many runs are drawn where they were over, because a time was not reached in them."""
     how = ", which are drawn where they were over: their times are longer"
     return late_said(int(found.frame["none"].sum()), int(found.frame["runs"].sum()), how)

@@ -26,12 +26,12 @@ def common(axes: Sequence[Sequence[Axis]]) -> list[Axis]:
         texts = list(dict.fromkeys([*known.texts, *axis.texts]))
         if numbers is not None and len(texts) > len(known.texts):
             texts.sort(key=lambda text: numbers.get(text, math.inf))
-        joins = _joined(known, axis)
+        joins = _join_keys(known, axis)
         keys[axis.name] = replace(known, texts=texts, numbers=numbers, unit=axis.unit, joins=joins)
     return list(keys.values())
 
 
-def _joined(one: Axis, other: Axis) -> tuple[tuple[Axis, dict[str, str]], ...]:
+def _join_keys(one: Axis, other: Axis) -> tuple[tuple[Axis, dict[str, str]], ...]:
     """Return the keys that an axis of two measures joins, with their texts of both."""
     others = {key.name: own for key, own in other.joins}
     return tuple((key, own | others.get(key.name, {})) for key, own in one.joins)

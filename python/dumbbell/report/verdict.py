@@ -68,7 +68,7 @@ def _verdict(one: Comparison, title: str) -> Verdict:
         values = [one.mean(setting, column.label) for column in columns]
         texts = ["-" if value is None else _short(value) for value in values]
         is_best = [value is not None and value == tops[label] for value, label in zip(values, labels, strict=True)]
-        cost = [_cost_text(one, setting), _against(ranked, setting)]
+        cost = [_cost_text(one, setting), _compare_with_best(ranked, setting)]
         rows.append([setting, *texts[:costs], *cost, *texts[costs:]])
         best.append([False, *is_best[:costs], False, False, *is_best[costs:]])
     return Verdict(title, says(one, ranked), head, rows, best, _caption(one))
@@ -149,7 +149,7 @@ def _worse(found: pl.DataFrame, order: Sequence[str]) -> dict[str, bool | None]:
     return {setting: None if value is None else setting in significant for setting, value in p.items()}
 
 
-def _against(ranked: _Ranked, setting: str) -> str:
+def _compare_with_best(ranked: _Ranked, setting: str) -> str:
     if setting == ranked.order[0]:
         return ""
     more = [of for of in ranked.losing[setting] if of not in ranked.losing[ranked.order[0]]]
@@ -178,10 +178,10 @@ def says(one: Comparison, ranked: _Ranked) -> list[str]:
         text.append("Each setting has one seed, so that nothing says which differences are chance: run five or more.")
         return text
     if alike:
-        text.append(f"By what people feel, {_listed([first, *alike])} are not distinguished by {one.seeds} seeds.")
+        text.append(f"By what people feel, {_join_words([first, *alike])} are not distinguished by {one.seeds} seeds.")
     else:
         text.append(f"All others have significantly longer waits or lose packets (FDR 5 %, {one.seeds} seeds).")
-    text += [f"{_listed(same)} have the same values in every run." for same in _same_runs(one)]
+    text += [f"{_join_words(same)} have the same values in every run." for same in _same_runs(one)]
     if one.seeds < _FEW_SEEDS:
         text.append(f"{one.seeds} seeds are few: only differences far larger than their spread can be significant.")
     return text
@@ -240,5 +240,5 @@ def _cost(one: Comparison, setting: str) -> str:
     return f"What it costs: {'; '.join(said)}." if said else "No flow measures what it costs."
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_words(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]])

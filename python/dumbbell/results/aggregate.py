@@ -255,7 +255,7 @@ def _with_axes(
         shown.append(axis)
         if dimension is not None:
             given.append(dimension.only(cells))
-    over, over_parts = _over(results, measure, mean_over, rows, keys, given)
+    over, over_parts = _select_keys(results, measure, mean_over, rows, keys, given)
     needed = varying.axes(results.varying, results.matrix_keys, cells, given=given, over=over)
     for dimension in needed.axes:
         axis, rows = _axis_of_runs(dimension, rows)
@@ -424,7 +424,7 @@ def in_order(axes: Sequence[Axis], frame: pl.DataFrame) -> pl.DataFrame:
     return frame.sort(orders, maintain_order=True) if orders else frame
 
 
-def _over(
+def _select_keys(
     results: Results,
     measure: Measure,
     names: Sequence[str],

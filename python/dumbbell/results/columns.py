@@ -104,7 +104,7 @@ def _column(described: dict[str, Any]) -> Column:
 TABLES: dict[str, str] = {table: about for table, about, _ in _DESCRIBED["tables"]}
 
 
-def _described(table: str, columns: list[dict[str, Any]]) -> list[Column]:
+def _describe_columns(table: str, columns: list[dict[str, Any]]) -> list[Column]:
     """Return the columns of a table; those of runs say whose they are where a run has several hops."""
     of_hops = {one["name"] for name, _, columns in _DESCRIBED["tables"] if name == "hops" for one in columns}
     found = [_column(one) for one in columns]
@@ -116,7 +116,7 @@ def _described(table: str, columns: list[dict[str, Any]]) -> list[Column]:
 _OF_BOTTLENECK = "If a run has several hops, this is of the hop bottleneck; table hops has it of each hop."
 # table → its columns, in order
 COLUMNS: dict[str, dict[str, Column]] = {
-    table: {one.name: one for one in (*(_OF_STORE if table == "runs" else [_KEY]), *_described(table, columns))}
+    table: {one.name: one for one in (*(_OF_STORE if table == "runs" else [_KEY]), *_describe_columns(table, columns))}
     for table, _, columns in _DESCRIBED["tables"]
 }
 

@@ -256,7 +256,7 @@ def dimension_of(
     texts: dict[str, str] = {}
     values: dict[str, Any] = {}
     known: dict[str, tuple[str, Any]] = {}
-    held = {cell: _held(path, config) for cell, config in configs.items()}
+    held = {cell: _find_values(path, config) for cell, config in configs.items()}
     params = {(p.unit, p.kind): p for found in held.values() for _, used, p in found if used and p is not None}
     unlike_units = len(params) > 1
     for cell, found in held.items():
@@ -265,7 +265,7 @@ def dimension_of(
         code += f"{type(plain).__name__} {plain} {[(used, p and p.unit) for _, used, p in found]}"
         if code not in known:
             said = [(value, param) for value, used, param in found if used]
-            different = list(dict.fromkeys(_said(path, *one, unit=unlike_units) for one in said))
+            different = list(dict.fromkeys(_show_value(path, *one, unit=unlike_units) for one in said))
             text = " / ".join(different) or NOTHING
             value = (typed(path, *said[0]) if len(different) == 1 else text) if said else None
             if unused and not said and found:
@@ -279,13 +279,13 @@ def dimension_of(
     return Dimension(name, path, texts, values, param=only)
 
 
-def _said(path: matrix.Path, value: Any, param: Param | None, *, unit: bool) -> str:
+def _show_value(path: matrix.Path, value: Any, param: Param | None, *, unit: bool) -> str:
     """Return a value as a file has it; with what it counts, if `unit` and it does not say that itself."""
     text = value_text(path, value, param)
     return f"{text} {param.unit}" if unit and param and param.unit and not spelling.unit_kind(param) else text
 
 
-def _held(path: matrix.Path, config: dict[str, Any]) -> list[tuple[Any, bool, Param | None]]:
+def _find_values(path: matrix.Path, config: dict[str, Any]) -> list[tuple[Any, bool, Param | None]]:
     """Return the values at a path, and of each whether it counts, and the parameter of the algorithm that it is."""
     last = path[-1]
     if not isinstance(last, str) or len(path) < 2:

@@ -80,7 +80,7 @@ def comparisons(results: Results) -> list[Comparison]:
     texts = _texts(results, keys)
     compared = {*_NOT_COMPARED, *(one.name for one in keys)}
     others = [one for one in results.dimensions if compared.isdisjoint(part.name for part in (one, *one.parts))]
-    rows, columns = _measured(results)
+    rows, columns = _measure_runs(results)
     found = []
     groups: dict[tuple[str, ...], list[str]] = {}
     for cell in results.configurations:
@@ -125,7 +125,7 @@ def _sparse(config: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [one for one in config.get("udp") or [] if (one.get("rate") or 0) <= _SPARSE * rate or one.get("protocol")]
 
 
-def _measured(results: Results) -> tuple[pl.DataFrame, list[Felt]]:
+def _measure_runs(results: Results) -> tuple[pl.DataFrame, list[Felt]]:
     """Return one row per run and column, and the columns: calls, pings, pages, then rates and use."""
     columns: list[Felt] = []
     frames: list[pl.DataFrame] = []

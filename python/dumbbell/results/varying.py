@@ -336,9 +336,9 @@ def _with_values(one: Beside) -> str:
     for own in one.axis.ordered:
         if own in of_axis:
             with_text.setdefault(of_axis[own], []).append(own)
-    said = ", ".join(f"{text} with {_listed(own)}" for text, own in with_text.items())
+    said = ", ".join(f"{text} with {_join_words(own)}" for text, own in with_text.items())
     return f"{name} ({said})"
 
 
-def _listed(texts: Sequence[str]) -> str:
+def _join_words(texts: Sequence[str]) -> str:
     return " and ".join([", ".join(texts[:-1]), texts[-1]] if len(texts) > 1 else texts)

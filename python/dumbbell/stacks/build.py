@@ -31,6 +31,8 @@ class Wanted:
     version: str | None = None
     path: Path | None = None
     name: str | None = None
+    logs: bool = True
+    """Whether to build the library, too, that writes the stack's own qlog, if there is one."""
 
 
 def plan(wanted: Wanted) -> Plan:
@@ -67,10 +69,12 @@ def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
     needs.cargo()
     if wanted.stack == "quiche":
         needs.cmake()  # for BoringSSL
+        if not needs.finds_libclang():
+            told.say(f"{needs.NO_LIBCLANG}, unless the build finds it elsewhere")
     what, rustc = plan(wanted), needs.rustc_version()
     if what.version is not None and what.tree is None:
         name = wanted.name or f"{what.stack}-{what.version}"
-        if there := _there(name, project.digest(what, rustc)):
+        if there := _there(name, project.digest(what, rustc), wanted):
             return there, False
     with _Work(told) as work:
         work.write(project.contents(what))
@@ -78,13 +82,13 @@ def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
         name = wanted.name or _name(what, version)
         if what.tree is None:
             what = Plan(what.stack, version, None)
-            if there := _there(name, project.digest(what, rustc)):
+            if there := _there(name, project.digest(what, rustc), wanted):
                 return there, False
         told.say(f"{name}:")
         features, said = project.features(what, version), project.said(what, name, version)
         content = work.compiled("cargo", features, said).read_bytes()
         logging = None
-        if what.stack in project.LOGGING:
+        if what.stack in project.LOGGING and wanted.logs:
             logging = work.compiled("with its own qlog", [*features, project.LOG], said).read_bytes()
     described = {
         "stack": what.stack,
@@ -110,9 +114,11 @@ def tidy() -> None:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _there(name: str, digest: str) -> Built | None:
-    """Return the stack of this name if it is built from the same sources, by the same compiler."""
-    return next((one for one in built.installed() if one.name == name and one.described.get("digest") == digest), None)
+def _there(name: str, digest: str, wanted: Wanted) -> Built | None:
+    """Return the stack of this name if it is built from the same sources, by the same compiler, with what is wanted."""
+    one = next((one for one in built.installed() if one.name == name and one.described.get("digest") == digest), None)
+    lacks_logs = one is not None and wanted.logs and one.stack in project.LOGGING and one.logging is None
+    return None if lacks_logs else one
 
 
 def _name(what: Plan, version: str) -> str:
@@ -154,7 +160,7 @@ class _Work(Work):
         """Compile the library and return its path. Raises InputError."""
         with self.told.step(step) as result:
             command = ["build", "--release", "--locked", "--features", ",".join(features)]
-            count = self._cargo("it does not compile", "sources that do", command, said)
+            count = self._cargo("it does not compile", "sources that compile", command, said)
             result.append(f"{count} crates")
         return self.place / "target" / "release" / "libstack.so"
 

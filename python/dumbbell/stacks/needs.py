@@ -1,12 +1,16 @@
 """What building a stack needs of the machine: cargo with a rustc that is new enough, or cmake."""
 
+import os
 import re
 import shutil
 import subprocess
+from ctypes.util import find_library
+from pathlib import Path
 
 from dumbbell.errors import Needs
 
 RUSTUP = "https://rustup.rs, or the packages cargo and rustc of a recent distribution"
+NO_LIBCLANG = "there is no libclang, which bindings to BoringSSL need (package libclang-dev, or LIBCLANG_PATH)"
 CMAKE = "the package cmake, with make or ninja and compilers of C and C++"
 
 
@@ -31,6 +35,12 @@ def cmake() -> str:
     return path
 
 
+def finds_libclang() -> bool:
+    """Return whether libclang lies where it usually does; elsewhere a build may still find it."""
+    usual = find_library("clang") is not None or any(Path("/usr/lib").glob("llvm*/lib/libclang*.so*"))
+    return usual or "LIBCLANG_PATH" in os.environ
+
+
 def rustc_version() -> str:
     """Return which compiler it is, on which builds depend; raises InputError if there is none."""
     path = found("rustc")
@@ -46,7 +56,7 @@ def complaint(output: str) -> str:
     """Return in a line what cargo complains of: its first errors with their places, or else its last lines."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if any("Unable to find libclang" in line for line in lines):
-        return "there is no libclang, which bindings to BoringSSL need (package libclang-dev, or LIBCLANG_PATH)"
+        return NO_LIBCLANG
     told = []
     for line, following in zip(lines, [*lines[1:], ""], strict=True):
         if re.match(r"error(\[E\d+\])?:", line) and not line.startswith("error: could not compile"):

@@ -108,7 +108,7 @@ def _compiled(work: Work, sources: Sources, name: str) -> Path:
         work.run(Step(configure, project, _environment(), failure, needed, needs.complaint_of_cmake), lambda _: None)
         result.append(f"picoquic {sources.version}")
     with work.told.step("compile") as result:
-        failure, needed = "it does not compile", "sources that do"
+        failure, needed = "it does not compile", "sources that compile"
         seen = _Counter(work.told)
         work.run(Step(make, project, _environment(), failure, needed, needs.complaint_of_cmake), seen.see)
         result.append(count(seen.count, "file") if seen.count else "nothing new")

@@ -51,7 +51,8 @@ class Work:
         except OSError as error:
             raise Unwritable(str(self.place), "", (error.strerror or str(error)).lower()) from None
         try:
-            lock(self._lock.fileno(), LOCK_WAIT_S)
+            waiting = f"another build is at work; waiting for its end (log: {self._log})"
+            lock(self._lock.fileno(), LOCK_WAIT_S, lambda: self.told.say(waiting))
         except TimeoutError:
             raise InUse("stack build", "", "another build", f"wait for its end (log: {self._log})") from None
         self._log.write_bytes(b"")

@@ -2,7 +2,7 @@
 //!
 //! Specification: Linux `net/sched/sch_fq_pie.c` (6.18), tc-fq_pie(8). The parts are [`super::drr`] and [`super::pie`].
 //!
-//! Of more than 2048 queues, 2048 are updated at a time, a millisecond apart (`fq_pie_timer`, Linux since 6.6 and in stable kernels since then).
+//! If there are more than 2048 queues, 2048 are updated at a time, a millisecond apart (`fq_pie_timer`, Linux since 6.6 and in stable kernels since then).
 //!
 //! Deviations: `memory_limit` is left out, since Linux only counts what is beyond it; hashing as in FQ-CoDel.
 

@@ -43,7 +43,7 @@ pub struct State {
     pipeline: usize,
     /// When the first whole interval begins; the one before it is number 0 and grants nothing.
     first: Time,
-    /// What the place of each interval's instant is drawn from.
+    /// Seed from which the place of each interval's instant is drawn.
     seed: u64,
     /// The last interval whose instant has come.
     number: u64,
@@ -52,7 +52,7 @@ pub struct State {
     asked_in_all: u64,
     /// Bytes that the head end knows of and has not granted.
     known: u64,
-    /// What is left of the interval, as ns of transmission; debt is paid by the next ones.
+    /// Rest of the interval, as ns of transmission; the next intervals pay a debt.
     left: i64,
 }
 

@@ -75,7 +75,7 @@ impl Link for State {
         self.depth = rate.serialise(u64::from(self.burst)).0 as i64;
     }
 
-    /// What the bucket has given and did not get back yet: a full one has carried all that left.
+    /// Returns the bytes that the bucket has given and did not get back yet: a full bucket has carried every packet that left.
     fn unsent(&self, now: Time) -> u64 {
         let missing = (self.depth - self.tokens).max(0).unsigned_abs();
         self.pace.bytes_in(Time(missing).saturating_sub(now.saturating_sub(self.filled_at)))

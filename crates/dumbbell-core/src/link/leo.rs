@@ -45,13 +45,13 @@ impl Params {
     }
 }
 
-/// What holds from one hand-over to the next.
+/// The connection with a satellite, from one hand-over to the next.
 #[derive(Clone, Copy, Debug)]
 struct Satellite {
-    /// Of the hop's rate.
+    /// Share of the hop's rate.
     share: f64,
     delay: Time,
-    /// When it begins to carry, and when the next one comes.
+    /// Time at which it begins to carry, and time of the next hand-over.
     opens: Time,
     ends: Time,
 }
@@ -66,7 +66,7 @@ pub struct State {
     /// The last packet, bytes, and when it has left.
     last: (u64, Time),
     with: Satellite,
-    /// That of the packets whose delay was last asked for: the next packet may be taken, over a hand-over, before one asks that of the last.
+    /// Satellite of the packets whose delay was last asked for. During a hand-over the next packet may be taken before that is asked for the last one.
     left_by: Satellite,
 }
 

@@ -12,7 +12,7 @@ use crate::units::{Rate, Time};
 #[cfg(feature = "config")]
 use serde_json::{Map, Value};
 
-/// What a link is built for.
+/// The hop and the run that a link is built for.
 #[derive(Clone, Copy, Debug)]
 pub struct LinkContext {
     /// Rate of the hop.
@@ -28,7 +28,7 @@ impl LinkContext {
     }
 }
 
-/// What is in the queue in front of a link.
+/// Content of the queue in front of a link.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting {
     /// Packets.
@@ -37,9 +37,9 @@ pub struct Waiting {
     pub bytes: u64,
 }
 
-/// What carries packets behind a queue, one after the other.
+/// A link carries packets behind a queue, one after the other.
 ///
-/// Time never goes back between calls. Whoever drives it asks [`Link::wait`] when the last packet has left, when a packet comes to an idle
+/// Time never goes back between calls. The caller asks [`Link::wait`] when the last packet has left, when a packet comes to an idle
 /// link, and at the times that it names. If the answer is `None`, the queue is asked; what it gives is handed to [`Link::take`], and has left
 /// at the time that this returns. Until then the link is busy.
 pub trait Link {
@@ -163,7 +163,7 @@ macro_rules! links {
                 }
             }
 
-            /// Its name.
+            /// Returns the name of the link.
             pub fn name(&self) -> &'static str {
                 match self { $( Chosen::$variant(_) => $module::NAME, )* }
             }
@@ -194,18 +194,18 @@ links! {
 
 #[cfg(test)]
 pub(crate) mod testing {
-    //! What the tests of links share.
+    //! Helpers that the tests of links share.
 
     use super::{Link, LinkContext, Waiting};
     use crate::units::{Rate, Time};
     use std::collections::VecDeque;
 
-    /// For a link of `mbit` Mbit/s.
+    /// Returns the context of a link of `mbit` Mbit/s.
     pub fn context(mbit: u64) -> LinkContext {
         LinkContext { rate: Rate::from_mbit(mbit), seed: 1 }
     }
 
-    /// What waits: packets of 1000 bytes.
+    /// Returns a queue with packets of 1000 bytes.
     pub fn waiting(packets: usize) -> Waiting {
         Waiting { packets, bytes: 1_000 * packets as u64 }
     }

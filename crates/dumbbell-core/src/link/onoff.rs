@@ -45,7 +45,7 @@ pub struct State {
     last: (u64, Time),
     on: Time,
     off: Time,
-    /// What draws the times, if they are drawn.
+    /// Random numbers of the times, if they are drawn.
     rng: Option<Rng>,
     /// The end of the time on, and of the time off behind it.
     closes: Time,

@@ -14,7 +14,7 @@ pub struct Pace {
     /// The last length, the time that it takes, and what is cut off that, in nanoseconds over the rate: most packets are as long as the one
     /// before, and a quotient costs more than the rest.
     last: (u64, Time, u64),
-    /// What was cut off so far, less than a nanosecond.
+    /// Sum of all that was cut off so far, less than a nanosecond.
     owed: u64,
 }
 

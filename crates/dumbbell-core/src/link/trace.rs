@@ -63,10 +63,10 @@ impl Link for State {
         self.opportunities.take(bytes)
     }
 
-    /// A trace says what the rate is.
+    /// Changes nothing, since the trace says what the rate is.
     fn set_rate(&mut self, _rate: Rate, _now: Time) {}
 
-    /// What was taken of opportunities that are still to come.
+    /// Returns the bytes that were taken from opportunities that are still to come.
     fn unsent(&self, now: Time) -> u64 {
         self.opportunities.used().saturating_sub(self.trace.bytes_until(now))
     }

@@ -1,6 +1,6 @@
 //! A link for a queue that shapes by itself: it lets packets leave as the queue gives them, if they are not more than it carries.
 //!
-//! It is the token bucket of one frame that [`htb`] is, at the rate of the hop. A queue that shapes at this rate or below never waits for it.
+//! The link is a token bucket of one frame, as [`htb`] is, at the rate of the hop. A queue that shapes at this rate or below never waits for it.
 //! One that shapes above it, or counts too few bytes of each frame, is only asked while the bucket has no debt, so that packets wait in the
 //! queue: a queue directly at its link, whose device stops it while it is busy.
 

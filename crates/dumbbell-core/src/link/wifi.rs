@@ -8,8 +8,8 @@
 //! So no packet leaves alone that has waited with others, the queue sees the waiting (as the queues of a Linux station do, which fill an
 //! aggregate when the hardware has room), and over long times the link carries its rate, or less if aggregates are full.
 //!
-//! What it can carry follows from that ([`share_of`], [`Link::lost`]): an aggregate of full frames at every grant. At 100 Mbit/s these are 7.8 ms
-//! of the rate, and a grant that takes 90 ms loses the rest.
+//! So the link can carry an aggregate of full frames at every grant ([`share_of`], [`Link::lost`]). At 100 Mbit/s such an aggregate is 7.8 ms of
+//! the rate, and a grant that takes 90 ms loses the rest.
 
 use super::pace::Pace;
 use super::{Link, LinkContext, Waiting};
@@ -117,7 +117,7 @@ impl State {
         ns * self.pace.rate().bits() as f64 / 8e9
     }
 
-    /// A grant is over, or the wait for it: what the rate had paid for and a full aggregate has no room for was lost.
+    /// Ends a grant, or the wait for it: bytes that the rate had paid for and that a full aggregate has no room for are lost.
     fn close_grant(&mut self) {
         if self.taken > 0 {
             let used = (self.paid - self.paid_before).max(self.full);
@@ -126,7 +126,7 @@ impl State {
         }
     }
 
-    /// Nothing waits from `now` on. While that is so, the link could carry its share; while packets waited, what it could carry is known.
+    /// Notes that no packet waits from `now` on. While none waits, the link could carry its share; while packets wait, its capacity is known.
     fn rest(&mut self, now: Time) {
         if self.waits {
             self.close_grant();

@@ -3,54 +3,34 @@
 //! The application reads at once. A packet causes one ACK at the most, and one more for
 //! what came before it where the echo of a mark changes ([`Receiver::take_early`]).
 
+mod delayed;
 mod echo;
+mod handshake;
 mod reading;
 mod sack;
 #[cfg(test)]
 mod short_way;
 
-use super::ecn::{ACE_MAX, ACE_START, OPTION_BYTES};
+use super::ecn::{ACE_MAX, ACE_START};
 use super::host::HostParams;
 use super::stats::ReceiverStats;
 use super::window::Window;
 use super::{ack_flag, Ack, Block, FlowOptions};
 pub use crate::cc::Echo;
 use crate::hint::{likely, seldom, unlikely};
-use crate::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR};
-use crate::units::{timer_wheel, Time};
+use crate::packet::{flag, Ecn, Packet, HEADERS};
+use crate::units::Time;
+use delayed::{ATO_MIN_MS, MAX_QUICKACKS};
 use reading::Unread;
 pub use sack::Blocks;
 use sack::{Kept, MAX_BLOCKS};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Linux `TCP_ATO_MIN`, `TCP_DELACK_MIN`: 40 ms.
-const ATO_MIN_MS: u32 = 40;
-/// Linux `HZ / 2`: the longest delay of an ACK between distant segments.
-const ATO_LIMIT_MS: u32 = 500;
-/// Linux `TCP_DELACK_MAX`: 200 ms.
-const DELACK_MAX_MS: u16 = 200;
-/// Linux `TCP_TIMEOUT_MIN`.
-const TIMEOUT_MIN_MS: u64 = 2;
-/// Linux `TCP_MAX_QUICKACKS`.
-const MAX_QUICKACKS: u8 = 16;
-/// As many even if the window is smaller than two segments (Linux `tcp_incr_quickack`).
-const LEAST_QUICKACKS: u32 = 2;
 /// Immediate ACKs after a first CE or a non-ECT packet on an ECN connection (Linux `tcp_ecn_check_ce`).
 const ECN_QUICKACKS: u8 = 2;
-/// Longest round trip of a handshake, us: 268 s, so that everything made of it fits 32 bits.
-const MAX_RTT_US: u64 = 1 << 28;
-/// Duplicate acknowledgements that are never held back (Linux `TCP_FASTRETRANS_THRESH`).
-const UNCOMPRESSED_DUPACKS: u32 = 3;
-/// So many CE packets are acknowledged at once: more could wrap the ACE field. Linux `TCP_ACCECN_ACE_MAX_DELTA`.
+/// Number of CE packets that are acknowledged at once, since more could wrap the ACE field. Linux `TCP_ACCECN_ACE_MAX_DELTA`.
 const MANY_CE: u8 = 6;
-/// Sysctl `tcp_comp_sack_nr`.
-const COMPRESSED_ACKS: u8 = 44;
-/// Sysctl `tcp_comp_sack_delay_ns`.
-const COMPRESSION_DELAY: Time = Time::from_millis(1);
-/// The held back ACKs leave after this fraction of the round trip, if that is shorter (`__tcp_ack_snd_check`).
-const COMPRESSION_SHARE: u64 = 20;
-
 /// A receiving TCP. What most packets touch lies in one piece, [`Receiver::HOT`] bytes from the start but for a few counters, as in
 /// [`Sender`](super::sender::Sender).
 #[derive(Clone, Debug)]
@@ -130,7 +110,7 @@ pub struct Receiver {
     // seldom needed
     /// The duplicate that the next ACK reports.
     dsack: Block,
-    /// What arrived out of order, ascending and disjoint: the segments of each socket buffer.
+    /// Segments that arrived out of order: the range of each socket buffer, ascending and disjoint.
     out_of_order: VecDeque<Block>,
     /// Segments in `out_of_order`.
     held: u32,
@@ -145,23 +125,13 @@ pub struct Receiver {
     syn_ack_at: Time,
 }
 
-/// Longest delay of an ACK.
-fn delay_max_ms(host: &HostParams) -> u16 {
-    let before_rto = host.rto_min.as_millis().saturating_sub(1).max(TIMEOUT_MIN_MS);
-    if host.ack_delay_bound {
-        before_rto.min(u64::from(DELACK_MAX_MS)) as u16
-    } else {
-        DELACK_MAX_MS
-    }
-}
-
 impl Receiver {
     /// Bytes from the start that most packets touch.
     pub const HOT: usize = std::mem::offset_of!(Receiver, window) + Window::HOT;
 
     /// A listening receiver for flow `flow`.
     pub fn new(flow: u32, host: Arc<HostParams>, options: FlowOptions) -> Receiver {
-        let (window, delay_max_ms) = (Window::new(&host), delay_max_ms(&host));
+        let (window, delay_max_ms) = (Window::new(&host), delayed::delay_max_ms(&host));
         Receiver {
             stats: ReceiverStats::default(),
             host,
@@ -286,7 +256,7 @@ impl Receiver {
         *ce_pending = 0;
         *last_ecn = Ecn::NotEct;
         *headers = HEADERS;
-        *delay_max_ms = self::delay_max_ms(host);
+        *delay_max_ms = delayed::delay_max_ms(host);
         *accepts_ecn = options.ecn;
         *echo = options.echo;
         *ecn_ok = false;
@@ -309,13 +279,13 @@ impl Receiver {
         *syn_ack_at = Time::NEVER;
     }
 
-    /// When [`Receiver::on_timer`] wants to be called.
+    /// Returns when [`Receiver::on_timer`] is due.
     #[inline]
     pub fn next_timer(&self) -> Time {
         self.delack_at.min(self.compressed_at)
     }
 
-    /// It counts CE (RFC 9768), if ECN is agreed to.
+    /// Returns whether the receiver counts CE (RFC 9768), if ECN is agreed to.
     pub fn is_accurate(&self) -> bool {
         self.echo == Echo::Accurate
     }
@@ -354,7 +324,7 @@ impl Receiver {
         ack
     }
 
-    /// Any other packet.
+    /// Takes a packet that is not the usual one.
     #[inline(never)]
     fn on_unusual(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
         self.stats.count(packet);
@@ -373,59 +343,6 @@ impl Receiver {
         let ack = self.check_ack(now).map(|ack| self.update_window(ack, now));
         self.read(now);
         ack
-    }
-
-    #[cold]
-    fn on_handshake(&mut self, packet: &Packet, now: Time) -> Option<Ack> {
-        if packet.has(flag::SYN) {
-            if self.syn_ack_at == Time::NEVER {
-                // a SYN that was sent again does not ask for ECN; later ones are answered as the first that came
-                self.ecn_ok = self.accepts_ecn && !packet.has(flag::RETRANSMISSION);
-                self.last_ecn = packet.ecn;
-                if self.counts_ce() && self.host.accecn_option {
-                    self.headers += OPTION_BYTES;
-                }
-                self.syn_ack_at = now;
-            } else {
-                self.syn_ack_repeated = true;
-            }
-            let setup = match (self.ecn_ok, self.echo) {
-                (false, _) => 0,
-                (true, Echo::Accurate) => ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP,
-                (true, _) => ack_flag::ECN_SETUP,
-            };
-            // RFC 9768 section 3.2.3.2.1; also when it is sent again, as in Linux 6.18 (tcp_synack_options)
-            let option = if self.headers > HEADERS { ack_flag::ACCECN_OPTION } else { 0 };
-            let window = self.window.offered_first();
-            self.advertised = window;
-            let flags = ack_flag::SYN_ACK | setup | option;
-            let tsval = now.as_millis() as u32;
-            return Some(Ack { flow: self.flow, tsecr: packet.tsval, tsval, window, ace: ACE_START, flags, ..Ack::default() });
-        }
-        if packet.has(flag::PURE_ACK) {
-            if self.srtt_us == 0 {
-                self.establish(packet, now);
-            }
-            if self.counts_ce() {
-                self.count_ce(packet);
-            }
-        }
-        None
-    }
-
-    /// The first packet after the SYN-ACK completes the handshake: its ACK, or data if that was lost. Linux `tcp_check_req`,
-    /// `tcp_synack_rtt_meas`.
-    #[cold]
-    fn establish(&mut self, packet: &Packet, now: Time) {
-        let rtt = if self.syn_ack_repeated && packet.tsecr_age != NO_TSECR {
-            // whichever SYN-ACK it answers: its timestamp tells, in whole ms
-            let tsecr = packet.tsval.wrapping_sub(u32::from(packet.tsecr_age));
-            u64::from((now.as_millis() as u32).wrapping_sub(tsecr).max(1)) * 1000
-        } else {
-            now.saturating_sub(self.syn_ack_at).as_micros()
-        };
-        self.srtt_us = rtt.clamp(1, MAX_RTT_US) as u32;
-        self.window.established(now);
     }
 
     #[inline]
@@ -469,14 +386,14 @@ impl Receiver {
         }
     }
 
-    /// The end of a write: the application reads it, and the peer may wait. Of data out of order the application reads nothing, and while some
-    /// is left the read does not empty the buffer. Linux `tcp_cleanup_rbuf`.
+    /// Notes the end of a write, which the application reads while the peer may wait. The application reads no data out of order, and a read does
+    /// not empty the buffer while such data are left. Linux `tcp_cleanup_rbuf`.
     #[inline(always)]
     fn heed_push(&mut self, packet: &Packet) {
         self.is_pushed |= self.host.ack_push || packet.len < self.host.mss as u16 + HEADERS;
     }
 
-    /// The next segment that is expected has arrived.
+    /// Takes the next segment that is expected.
     #[inline(always)]
     fn take_in_order(&mut self, now: Time) {
         self.rcv_nxt += 1;
@@ -496,54 +413,8 @@ impl Receiver {
         self.ack_now = true;
     }
 
-    /// Data in order feeds the delayed-ACK estimator. Linux `tcp_event_data_recv`.
-    fn note_arrival(&mut self, now: Time) {
-        if self.ato_ms == 0 {
-            self.raise_quick(MAX_QUICKACKS);
-            self.ato_ms = ATO_MIN_MS;
-        } else {
-            let gap = (now.as_millis() - self.last_data.as_millis()).min(1 << 30) as u32;
-            if gap <= ATO_MIN_MS / 2 {
-                self.ato_ms = (self.ato_ms >> 1) + ATO_MIN_MS / 2;
-            } else if gap < self.ato_ms {
-                self.ato_ms = ((self.ato_ms >> 1) + gap).min(self.ato_max_ms());
-            } else if gap > self.rto_ms() {
-                self.raise_quick(MAX_QUICKACKS);
-            }
-        }
-    }
-
-    /// The receiver's own RTO in whole jiffies, from the handshake: its variance is half of it, and counts four times.
-    fn rto_ms(&self) -> u32 {
-        (self.srtt_us + (2 * self.srtt_us).max(self.host.rto_min_us())).div_ceil(1000)
-    }
-
-    /// Largest estimate of the time between segments.
-    fn ato_max_ms(&self) -> u32 {
-        let rto = self.rto_ms();
-        if self.host.ack_delay_bound {
-            rto.min(u32::from(DELACK_MAX_MS))
-        } else {
-            rto
-        }
-    }
-
-    /// As many immediate ACKs as acknowledge the window, `most` at the most. Linux `tcp_incr_quickack`.
-    fn raise_quick(&mut self, most: u8) {
-        let count = match self.advertised / (2 * self.host.mss) {
-            0 => LEAST_QUICKACKS,
-            whole => whole,
-        };
-        self.quick = self.quick.max(count.min(u32::from(most)) as u8);
-    }
-
-    fn enter_quickack(&mut self, most: u8) {
-        self.raise_quick(most);
-        self.ato_ms = ATO_MIN_MS;
-    }
-
-    /// An ACK for what came before the last packet. It counts as acknowledging all for the rule of every second segment, and
-    /// leaves timer and immediate ACKs alone, as Linux `__tcp_send_ack` does.
+    /// Sends an ACK for all packets before the last one ahead of the next ACK. For the rule of every second segment it acknowledges everything, and
+    /// it leaves timer and immediate ACKs alone, as Linux `__tcp_send_ack` does.
     fn acknowledge_early(&mut self, now: Time) {
         self.stats.acks += 1;
         // compression ends even here (`tcp_event_ack_sent`)
@@ -553,7 +424,7 @@ impl Receiver {
         self.send_early(ack);
     }
 
-    /// `ack` goes ahead, with the SACK blocks of now.
+    /// Puts `ack` ahead of the next ACK, with the present SACK blocks.
     fn send_early(&mut self, ack: Ack) {
         let early = (ack, self.blocks());
         match &mut self.early {
@@ -563,7 +434,7 @@ impl Receiver {
         self.early_waits = true;
     }
 
-    /// The ACK that has to go ahead of what [`Receiver::on_packet`] returned, with its SACK blocks.
+    /// Returns the ACK that has to go ahead of the one that [`Receiver::on_packet`] returned, with its SACK blocks.
     #[inline]
     pub fn take_early(&mut self) -> Option<(Ack, Blocks)> {
         // seldom: without the test the whole of it is copied for every packet
@@ -574,76 +445,7 @@ impl Receiver {
         self.early.as_deref().copied()
     }
 
-    /// Whether to acknowledge now, later, or when data in order comes: as it is taken (Linux `__tcp_ack_snd_check`), and when the application has
-    /// read (`__tcp_cleanup_rbuf`).
-    #[inline(always)]
-    fn check_ack(&mut self, now: Time) -> Option<Ack> {
-        let two_segments = self.rcv_nxt - self.acked > 1;
-        let at_once = (two_segments && self.offers_as_much()) || self.quick > 0 || self.ack_now || !self.host.delayed_ack;
-        if at_once || !self.holds_back(now) {
-            return Some(self.acknowledge(now, false));
-        }
-        if unlikely(two_segments || self.is_pushed) {
-            return Some(self.acknowledge(now, true));
-        }
-        None
-    }
-
-    /// Whether the ACK of a packet that does not want it at once is held back.
-    #[inline(never)]
-    fn holds_back(&mut self, now: Time) -> bool {
-        if likely(!self.has_gaps) {
-            return self.delay_ack(now);
-        }
-        if !self.host.sack_compression || self.compressed >= COMPRESSED_ACKS {
-            return false;
-        }
-        if self.compressed_nxt != self.rcv_nxt {
-            self.compressed_nxt = self.rcv_nxt;
-            self.dup_acks = 0;
-        }
-        if self.dup_acks < UNCOMPRESSED_DUPACKS {
-            self.dup_acks += 1;
-            return false;
-        }
-        self.compressed += 1;
-        if self.compressed_at == Time::NEVER {
-            // a soft timer runs at the end of its slack, unless another one of the host runs in between
-            let rtt = Time::from_micros(u64::from(self.window.rtt_us().min(self.srtt_us.max(1))));
-            self.compressed_at = now + COMPRESSION_DELAY.min(Time(rtt.0 / COMPRESSION_SHARE)) + self.host.sack_compression_slack;
-        }
-        true
-    }
-
-    /// Sets the timer for an ACK that is held back, or returns false: it would be due too soon. Linux `tcp_send_delayed_ack`.
-    #[inline]
-    fn delay_ack(&mut self, now: Time) -> bool {
-        let mut ato = self.ato_ms;
-        if unlikely(ato > ATO_MIN_MS) {
-            let mut limit = ATO_LIMIT_MS;
-            if self.srtt_us > 0 {
-                limit = limit.min(self.srtt_us.div_ceil(1000).max(ATO_MIN_MS));
-            }
-            ato = ato.min(limit);
-        }
-        let jiffies = now.as_millis() as u32;
-        let delay = ato.min(u32::from(self.delay_max_ms));
-        if self.delack_at != Time::NEVER {
-            // the two are less than a second apart
-            let left = self.delack_expires.wrapping_sub(jiffies) as i32;
-            if left <= (ato >> 2) as i32 {
-                return false;
-            }
-            if left <= delay as i32 {
-                return true;
-            }
-        }
-        self.delack_expires = jiffies.wrapping_add(delay);
-        self.delack_at = timer_wheel(now, Time::from_millis(u64::from(delay)));
-        true
-    }
-
-    /// Acknowledges what has come, before the application reads it or after.
+    /// Acknowledges everything that has arrived, before the application reads it or after.
     #[inline(always)]
     fn acknowledge(&mut self, now: Time, is_read: bool) -> Ack {
         self.stats.acks += 1;
@@ -660,7 +462,7 @@ impl Receiver {
         self.ack(now, is_read)
     }
 
-    /// An ACK with echo and window.
+    /// Returns an ACK with echo and window.
     #[inline]
     fn ack(&mut self, now: Time, is_read: bool) -> Ack {
         let ece = if self.ecn_ok && self.demand_cwr { ack_flag::ECE } else { 0 };
@@ -681,7 +483,7 @@ impl Receiver {
         ack
     }
 
-    /// The ACE field, and the option unless three SACK blocks leave no room for it.
+    /// Adds the ACE field, and the option unless three SACK blocks leave no room for it.
     #[inline]
     fn add_counts(&mut self, ack: &mut Ack) {
         ack.ace = (self.ce_count as u8).wrapping_add(ACE_START) & ACE_MAX;
@@ -690,17 +492,5 @@ impl Receiver {
             ack.ce_bytes = self.ce_bytes;
             ack.flags |= ack_flag::ACCECN_OPTION;
         }
-    }
-
-    /// A time given by [`Receiver::next_timer`] has come; returns the ACK that was held back.
-    pub fn on_timer(&mut self, now: Time) -> Option<Ack> {
-        if self.next_timer() > now {
-            return None;
-        }
-        if self.delack_at <= now {
-            // the timer ran out: the peer is slower than thought (Linux tcp_delack_timer_handler)
-            self.ato_ms = (self.ato_ms << 1).min(self.ato_max_ms());
-        }
-        Some(self.acknowledge(now, true))
     }
 }

@@ -97,10 +97,10 @@ def earlier(path: Path, report: Report, name: str) -> diff.Diff | None:
     # equal figures are equal runs
     if before.is_empty() or now.is_empty():
         return None
-    return diff.held(_hashed(before), _hashed(now), (path.name, name))
+    return diff.held(_add_hashes(before), _add_hashes(now), (path.name, name))
 
 
-def _hashed(frame: pl.DataFrame) -> pl.DataFrame:
+def _add_hashes(frame: pl.DataFrame) -> pl.DataFrame:
     """Return figures with a hash of all of a run in place of the run's, which a report does not have."""
     run = ["pair", "seed"]
     texts = frame.sort("measure").group_by(run).agg(pl.format("{}={}", "measure", "value").str.join(" ").alias("hash"))

@@ -93,6 +93,7 @@ class Run:
     flows: tuple[Flow, ...]
     link: Link = field(default_factory=Link, compare=False, repr=False)
     hash: str = ""
+    seconds: float = field(default=0.0, compare=False)  # of real time that it took
 
 
 @dataclass(frozen=True)
@@ -162,7 +163,13 @@ def outcomes(tables: Mapping[str, Any], rough: Mapping[str, Sequence[bool]]) -> 
         may_lose = rough[row["key"]][row["flow"]]
         flows.setdefault(row["key"], []).append(_flow(row, times, rates, may_lose=may_lose))
     return {
-        row["key"]: Run(row["seed"], tuple(flows[row["key"]]), links.get(row["key"], Link()), str(row["hash"]))
+        row["key"]: Run(
+            row["seed"],
+            tuple(flows[row["key"]]),
+            links.get(row["key"], Link()),
+            str(row["hash"]),
+            float(row["wall_s"] or 0.0),
+        )
         for row in tables["runs"].iter_rows(named=True)
     }
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED, Check, Verdict
-from dumbbell.check.stack.measured import Outcome
+from dumbbell.check.stack.measured import WITHIN, Outcome
 
 DIFFERS = "differs from TCP"
 CLOSED, CRASHED, HUNG = "closed", "crashed", "hung"
@@ -16,7 +16,7 @@ CLOSED, CRASHED, HUNG = "closed", "crashed", "hung"
 MEANING = {
     PASSED: "within all limits",
     DIFFERS: "within all limits, and unlike TCP's CUBIC in the same place, or outside of a limit that Linux's control"
-    " of the same family does not keep there either: for information",
+    " of the same family does not keep there either, and not worse than that: for information",
     CANNOT_TELL: "a run that the judge needs has failed, or it left no figure; the reason names it",
     FAILED: "a limit was exceeded",
     CLOSED: "the stack closed the connection before its end",
@@ -101,15 +101,28 @@ class Limits:
         """Note what is unlike TCP, and no failure."""
         self.notes.append(what)
 
-    def excuse(self, others: Limits, who: str) -> None:
-        """Note the limits that `who` does not keep either: they are no failures."""
-        theirs = {_plain(one.what): one.found for one in others.all if one.held is False}
+    def excuse(self, others: Limits, against: Limits, who: str) -> None:
+        """Note the limits that `who` does not keep either: they are no failures.
+
+        `against` has the same limits with `who` as the yardstick in place of TCP's CUBIC: what is worse than that as
+        well stays a failure. Where nobody can tell whether `who` keeps a limit, nobody can tell whether it is one.
+        """
+        theirs = {_strip_numbers(one.what): one for one in others.all if not one.held}
+        worse = {_strip_numbers(one.what): one.held for one in against.all}
         kept = []
         for one in self.all:
-            if one.held is False and (found := theirs.get(_plain(one.what))) is not None:
-                self.notes.append(f"{one.found} ({one.what}); {who}: {found}")
-            else:
+            other = theirs.get(_strip_numbers(one.what)) if one.held is False else None
+            if other is None:
                 kept.append(one)
+                continue
+            found = f"{one.found}; {who}: {other.found}"
+            held = worse.get(_strip_numbers(one.what), True)
+            if held is False:
+                kept.append(Check(one.what, False, found))
+            elif other.held is None or held is None:
+                kept.append(Check(one.what, None, f"{found}: {WITHIN}" if WITHIN not in found else found))
+            else:
+                self.notes.append(f"{one.found} ({one.what}); {who}: {other.found}")
         self.all = kept
 
     def broken(self, result: str, what: str, found: str) -> None:
@@ -133,7 +146,7 @@ Judge = Callable[[Seen, Limits], None]
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
-def _plain(what: str) -> str:
+def _strip_numbers(what: str) -> str:
     """Return what a limit says without its numbers, which may depend on the run."""
     return _NUMBER.sub("#", what)
 
@@ -177,5 +190,8 @@ class Case:
             if seen.family.runs and any(one.held is False for one in limits.all):
                 relative = Limits()
                 self.judge(replace(seen, subject=seen.family), relative)
-                limits.excuse(relative, seen.relative)
+                against = Limits()
+                if self.tcp:
+                    self.judge(replace(seen, tcp=seen.family), against)
+                limits.excuse(relative, against, seen.relative)
         return limits.verdict()

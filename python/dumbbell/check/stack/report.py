@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED
@@ -100,30 +100,47 @@ def _legend(results: Sequence[Result]) -> list[tuple[str, str]]:
     return [(sign, result) for result, sign in SIGNS.items() if result in found or result not in _WORSE]
 
 
-def reasons(results: Sequence[Result], result: str) -> list[str]:
-    """Return why verdicts are what they are: what was expected, and where it was not found."""
+_Keys = Collection[tuple[str, str, Hashable]]  # case, control and place
+
+
+def _is_expected(one: Result, expected: _Keys) -> bool:
+    return (one.case, one.control, one.place) in expected
+
+
+def reasons(results: Sequence[Result], result: str, expected: _Keys = ()) -> list[str]:
+    """Return why verdicts are what they are: what was asked for, and where it was not found.
+
+    Those of `expected` failures say so.
+    """
     found: dict[tuple[str, str], list[str]] = {}
     for one in results:
         if one.verdict.result != result:
             continue
         held = False if result == FAILED else None
         broken = [check for check in one.verdict.checks if check.held is held]
+        place = f"{one.place} (expected)" if _is_expected(one, expected) else one.place
         if not broken or result == DIFFERS:
-            found.setdefault((one.case, ""), []).append(f"{one.place}: {one.verdict.reason}")
+            found.setdefault((one.case, ""), []).append(f"{place}: {one.verdict.reason}")
         for check in broken if result != DIFFERS else []:
-            found.setdefault((one.case, check.what), []).append(f"{one.place}: {check.found}")
+            found.setdefault((one.case, check.what), []).append(f"{place}: {check.found}")
     return [f"{case}{', ' if what else ''}{what}: {'; '.join(places)}" for (case, what), places in found.items()]
 
 
-def totals(results: Sequence[Result]) -> str:
-    """Return how many verdicts there are of each result, in words."""
-    found = [one.verdict.result for one in results]
-    return ", ".join(f"{found.count(result)} {result}" for result in MEANING if result in found)
+def totals(results: Sequence[Result], expected: _Keys = ()) -> str:
+    """Return how many verdicts there are of each result, and how many of these are expected, in words."""
+    parts = []
+    for result in MEANING:
+        found = [one for one in results if one.verdict.result == result]
+        known = sum(_is_expected(one, expected) for one in found)
+        if found:
+            parts.append(f"{len(found)} {result}{f' ({known} expected)' if known else ''}")
+    return ", ".join(parts)
 
 
-def _summary(report: Report) -> str:
+def _summary(report: Report, expected: _Keys) -> str:
     parts = [
-        f"{name}: {count(len(of(report, name)), 'verdict')}: {totals(of(report, name))}" for name in controls(report)
+        f"{name}: {count(len(of(report, name)), 'verdict')}: {totals(of(report, name), expected)}"
+        for name in controls(report)
     ]
     return "\n".join([*parts, f"{count(report.runs, 'run')} in {seconds(report.seconds)}"])
 
@@ -153,7 +170,7 @@ def _item(line: str) -> str:
     )
 
 
-def again(report: Report, command: Callable[[Result, list[str]], str], other: str = "") -> list[str]:
+def list_commands(report: Report, command: Callable[[Result, list[str]], str], other: str = "") -> list[str]:
     """Return the commands that repeat the cells that failed, one for each case of a control."""
     found: dict[tuple[str, str], list[Result]] = {}
     for one in report.results:
@@ -162,8 +179,8 @@ def again(report: Report, command: Callable[[Result, list[str]], str], other: st
     return [f"  {command(results[0], [one.place for one in results])}" for results in found.values()]
 
 
-def text(report: Report, *, lead: Sequence[str] = (), other: str = "") -> str:
-    """Return it as plain text; `lead` is said in place of the headline, of `other` there is no more than its count."""
+def text(report: Report, *, lead: Sequence[str] = (), other: str = "", expected: _Keys = ()) -> str:
+    """Return it as plain text; `lead` stands in place of the headline, and `other` has no more than its count."""
     parts = ["\n".join(lead).strip("\n")] if lead else []
     names = [name for name in controls(report) if name != other]
     for name in names:
@@ -173,7 +190,7 @@ def text(report: Report, *, lead: Sequence[str] = (), other: str = "") -> str:
             (FAILED, "failed"),
             (CANNOT_TELL, "cannot tell"),
         ):
-            if lines := reasons(of(report, name), result):
+            if lines := reasons(of(report, name), result, expected):
                 parts.append("\n".join([f"{name}, {heading}:", *(_item(line) for line in lines)]))
     for name in names:
         signs = ", ".join(f"{sign} {result}" for sign, result in _legend(of(report, name)))
@@ -189,23 +206,23 @@ def text(report: Report, *, lead: Sequence[str] = (), other: str = "") -> str:
         parts.append("\n".join(rows))
         if lines := reasons(of(report, name), DIFFERS):
             parts.append("\n".join([f"{name}, unlike TCP's CUBIC, and no failure:", *(_item(line) for line in lines)]))
-    return "\n\n".join([*(part for part in parts if part), _summary(report)])
+    return "\n\n".join([*(part for part in parts if part), _summary(report, expected)])
 
 
-def markdown(report: Report, *, lead: Sequence[str] = (), other: str = "") -> str:
+def markdown(report: Report, *, lead: Sequence[str] = (), other: str = "", expected: _Keys = ()) -> str:
     """Return it for a page."""
     parts = ["\n".join(line if line.startswith("|") else f"{line}\n" for line in lead)] if lead else []
     for name in controls(report):
         if name == other:
             continue
         results = of(report, name)
-        parts.append(f"**{name}**: {totals(results)}.")
+        parts.append(f"**{name}**: {totals(results, expected)}.")
         if not lead and (lines := headline(report, name)):
             parts.append(
                 "\n".join(f"- {line}" if not line.startswith(" ") else f"  - {line.strip()}" for line in lines)
             )
         for result, heading in ((FAILED, "Failed"), (CANNOT_TELL, "Cannot tell")):
-            if lines := reasons(results, result):
+            if lines := reasons(results, result, expected):
                 parts.append("\n".join([f"{heading}:", "", *(f"- {line}" for line in lines)]))
         rows = [
             f"| {case} | {CASES[case].question} | `{_signs(found)}` | {_figures(found).replace(_SPACE, ' ')} |"

@@ -71,6 +71,11 @@ class Result:
         """The place, as --known reads it."""
         return self.place
 
+    @property
+    def seconds(self) -> float:
+        """Real time that the stack's runs took."""
+        return sum(run.seconds for run in self.seen.subject.runs)
+
 
 @dataclass(frozen=True)
 class Report:
@@ -116,7 +121,7 @@ def check(
     `progress` is told how many of how many runs are done. Raises InputError, and KeyboardInterrupt on Ctrl-C.
     """
     began = time.monotonic()
-    results, runs = _judged(subjects, cases, seeds, jobs, progress)
+    results, runs = _judge_cases(subjects, cases, seeds, jobs, progress)
     near = {(one.case, one.place) for one in results if _is_near(one)}
     if near:
         again = [
@@ -124,7 +129,7 @@ def check(
             for case in cases
         ]
         many = range(min(seeds), min(seeds) + MORE * len(seeds))
-        more, others = _judged(subjects, [case for case in again if case.scenes], many, jobs, progress)
+        more, others = _judge_cases(subjects, [case for case in again if case.scenes], many, jobs, progress)
         better = {(one.case, one.control, one.place): one for one in more}
         results = [better.get((one.case, one.control, one.place), one) for one in results]
         runs += others
@@ -136,7 +141,7 @@ def _is_near(one: Result) -> bool:
     return any(check.held is None and check.found.endswith(WITHIN) for check in one.verdict.checks)
 
 
-def _judged(
+def _judge_cases(
     subjects: Sequence[Subject],
     cases: Sequence[Case],
     seeds: Sequence[int],

@@ -47,10 +47,10 @@ class Setting:
             fits = self.least <= got <= self.most
         else:
             fits = got == self.least
-        return None if fits else f"{self.key}: asked {self.asked}, got {_words(got)}"
+        return None if fits else f"{self.key}: asked {self.asked}, got {_show_value(got)}"
 
 
-def _words(value: Any) -> str:
+def _show_value(value: Any) -> str:
     """Return what a kernel has, in words."""
     if isinstance(value, bool):
         return "on" if value else "off"
@@ -59,7 +59,7 @@ def _words(value: Any) -> str:
 
 def exactly(key: str, value: Any, command: str, read: Read) -> Setting:
     """Return a setting without any rounding."""
-    return Setting(key, _words(value), command, read, value, value)
+    return Setting(key, _show_value(value), command, read, value, value)
 
 
 def differences(settings: Iterable[Setting], printed: Mapping[str, str]) -> list[str]:
@@ -76,7 +76,7 @@ def commands(settings: Iterable[Setting]) -> list[str]:
 # queue disciplines
 
 
-def _at(printed: str, **found: str) -> dict[str, Any]:
+def _find_options(printed: str, **found: str) -> dict[str, Any]:
     """Return the options of the discipline with these fields, of `tc -j qdisc show`; raises LookupError."""
     for one in json.loads(printed):
         if all(one.get(name) == value for name, value in found.items()):
@@ -154,7 +154,7 @@ _PRESETS = ("raw", "ethernet", "ether-vlan", "docsis")
 
 def unknown_words(text: str) -> list[str]:
     """Return the words of a queue discipline that `queue` does not read back, and is not told to leave."""
-    return [words for _, words, setting in _parsed(text, "", "", lambda _: {}) if setting is None and words]
+    return [words for _, words, setting in _parse_options(text, "", "", lambda _: {}) if setting is None and words]
 
 
 def queue(text: str, place: str, command: str) -> list[Setting]:
@@ -165,12 +165,12 @@ def queue(text: str, place: str, command: str) -> list[Setting]:
     kind = text.split()[0]
 
     def options(printed: str) -> dict[str, Any]:
-        return _at(printed, kind=kind, handle="2:")
+        return _find_options(printed, kind=kind, handle="2:")
 
-    return [setting for _, _, setting in _parsed(text, place, command, options) if setting is not None]
+    return [setting for _, _, setting in _parse_options(text, place, command, options) if setting is not None]
 
 
-def _parsed(
+def _parse_options(
     text: str, place: str, command: str, options: Callable[[str], dict[str, Any]]
 ) -> Iterator[tuple[str, str, Setting | None]]:
     """Yield the kind and the words of each option, with the setting that it is, if it is one."""
@@ -233,7 +233,7 @@ def netem(key: str, delay_ns: int, rate: int | None, limit: int, command: str, *
     """Return the settings of a netem: its delay, which is whole us, its rate (bit/s) and its limit of packets."""
 
     def options(printed: str) -> dict[str, Any]:
-        return _at(printed, kind="netem", **found)
+        return _find_options(printed, kind="netem", **found)
 
     settings = [exactly(f"{key}: limit of netem", limit, command, _field(options, "limit"))]
     if delay_ns:

@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import fcntl
+import math
 import os
 import re
 import selectors
@@ -153,15 +154,22 @@ class Work:
         return one_line(last)
 
 
-def lock(file: int, seconds: float) -> None:
-    """Lock an open file for us alone; raises TimeoutError if somebody else has it for more than `seconds`."""
-    until = time.monotonic() + seconds
+def lock(file: int, seconds: float, tell: Callable[[], None] = lambda: None) -> None:
+    """Lock an open file for us alone; raises TimeoutError if somebody else has it for more than `seconds`.
+
+    `tell` is called once if there is a wait of more than a second.
+    """
+    begun = time.monotonic()
+    until, told_at = begun + seconds, begun + 1
     while True:
         try:
             return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > until:
                 raise TimeoutError from None
+            if time.monotonic() > told_at:
+                told_at = math.inf
+                tell()
             time.sleep(0.1)
 
 

@@ -25,11 +25,11 @@ _SECTIONS = {"bottleneck": "dsthost", "reverse": "srchost"}  # of dual isolation
 def queues(data: Data, found: Measured) -> None:
     """Take queues from title or file name where tc says none."""
     for section, hosts in _SECTIONS.items():
-        if f"{section}.aqm" not in found.setup and (fact := _named(data, hosts)) is not None:
+        if f"{section}.aqm" not in found.setup and (fact := _find_queue(data, hosts)) is not None:
             found.setup[f"{section}.aqm"] = fact
 
 
-def _named(data: Data, hosts: str) -> Fact | None:
+def _find_queue(data: Data, hosts: str) -> Fact | None:
     """Return the queue that a file names; None if it names none."""
     title, name = data.words("TITLE"), data.words("DATA_FILENAME")
     for text, where in ((title, "the title"), (name, "the name of the file")):

@@ -22,17 +22,17 @@ class Bytes:
 
     def one(self, offset: Int64s | int) -> Int64s:
         """Return bytes."""
-        return self._taken(self.data, self.at + offset, 1)
+        return self._take_numbers(self.data, self.at + offset, 1)
 
     def two(self, offset: Int64s | int) -> Int64s:
         """Return numbers of 16 bits."""
-        return self._taken(self._two, self.at + offset, 2)
+        return self._take_numbers(self._two, self.at + offset, 2)
 
     def four(self, offset: Int64s | int) -> Int64s:
         """Return numbers of 32 bits."""
-        return self._taken(self._four, self.at + offset, 4)
+        return self._take_numbers(self._four, self.at + offset, 4)
 
-    def _taken(self, numbers: npt.NDArray[Any], place: Int64s, size: int) -> Int64s:
+    def _take_numbers(self, numbers: npt.NDArray[Any], place: Int64s, size: int) -> Int64s:
         """Return numbers at places; 0 beyond what was captured."""
         inside = place + size <= self.end
         if inside.all():

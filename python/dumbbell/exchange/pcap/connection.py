@@ -189,7 +189,7 @@ class _Whole:
             back_at=self.time[~self.forward],
             back_frames=self.packets.frame[self.order][~self.forward].astype(np.float64),
             waits=self._one_way(side),
-            data_packets=pieces * (self._last_sent() if side == "sender" else 1.0),
+            data_packets=pieces * (self._find_last_sent() if side == "sender" else 1.0),
             sent=int(pieces.sum()),
             again_at=np.repeat(self.data_time[again], pieces[again].astype(np.int64)),
             duplicates=duplicates,
@@ -311,7 +311,7 @@ class _Whole:
         good = (trips > 0) & (trips < _OLDEST_S) & ~(alone & (trips > _IDLE * shortest))
         return came[good], (came[good] - left[good]) * 1e3
 
-    def _last_sent(self) -> Bools:
+    def _find_last_sent(self) -> Bools:
         """Return which data were not sent again later."""
         _, lasts = np.unique(self.begins[::-1], return_index=True)
         found = np.zeros(len(self.begins), dtype=bool)

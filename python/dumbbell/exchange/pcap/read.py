@@ -282,7 +282,7 @@ class _Capture:
             self.marking.add(flow.name)
         flow.carried = self._carried(self._counted(one.passed_at, one.passed_frames))
         flow.answered = self._carried(self._counted(one.back_at, one.back_frames))
-        flow.passed = _passed(one)
+        flow.passed = _measure_passed(one)
         self.connections[id(flow)] = one
         self._frames[id(flow)] = self._counted(one.data_at, one.data_frames)
         return flow
@@ -394,7 +394,7 @@ def _address(end: str) -> str:
     return end.rpartition(":")[0].strip("[]")
 
 
-def _passed(one: Connection) -> tuple[float, float, float] | None:
+def _measure_passed(one: Connection) -> tuple[float, float, float] | None:
     """Return bytes of frames that passed the link for certain, and from when until when they did; None if unknown.
 
     Behind the link, the first packet took its time before. Elsewhere ACKs say what had passed since the first was sent.

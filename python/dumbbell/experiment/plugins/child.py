@@ -16,6 +16,7 @@ import json
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -34,7 +35,15 @@ def _plugin(path: str) -> Any:
     """Return the plugin at a path: a library as it is, of a program in Python the class that it calls `plugin`."""
     if not path.endswith(".py"):
         return path
-    found = getattr(_load("dumbbell_plugin", path), "plugin", None)
+    try:
+        module = _load("dumbbell_plugin", path)
+    except SyntaxError:
+        raise  # it says its line itself
+    except Exception as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
+        where = f" (line {lines[-1]})" if lines else ""
+        raise RuntimeError(f"{type(error).__name__}: {error}{where}") from None
+    found = getattr(module, "plugin", None)
     if not isinstance(found, type):
         raise TypeError("it has no class called plugin; allowed: plugin = NAME of a class")
     return found

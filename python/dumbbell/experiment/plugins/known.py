@@ -98,7 +98,7 @@ def learn(content: bytes, ending: str, path: Path) -> Known:
             try:
                 said = process.asked("describe", path_of(digest))
             except RuntimeError as error:
-                found = one_line(str(error)).replace(str(path_of(digest)), path.name)
+                found = one_line(str(error)).replace(str(path_of(digest)), path.name).replace(digest, path.name)
                 raise Unreadable(
                     "", ".plugin", f"{one_line(path.name)}: {found}", "a plugin that can be loaded"
                 ) from None

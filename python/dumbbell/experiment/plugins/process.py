@@ -136,9 +136,9 @@ class Child:
         """Return how the process came to its end, and in which part of a trial."""
         part = state["doing"].partition(" ")[2]
         where, _, config = part.partition("; ")
-        return f"{where}{': ' * bool(where)}{self._how()}{'; ' * bool(config)}{config}"
+        return f"{where}{': ' * bool(where)}{self._describe_end()}{'; ' * bool(config)}{config}"
 
-    def _how(self) -> str:
+    def _describe_end(self) -> str:
         if self._hung:
             return self._hung
         code = self._process.wait()
@@ -159,7 +159,7 @@ def asked(what: str, path: Path, *words: Any, within_s: float = DESCRIBE_S) -> b
     return Child(what, path).answer(list(words) if words else None, within_s=within_s)
 
 
-def tried(
+def try_out(
     path: Path, seed: int, sequences: int, runs: int, *, gets_on_s: float, doing: Callable[[int], None]
 ) -> tuple[int, int]:
     """Try the plugin at `path` out; return how many sequences of operations and runs it stood. Raises RuntimeError."""

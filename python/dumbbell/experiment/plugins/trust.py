@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from dumbbell.errors import Needs, Unwritable, one_line
+from dumbbell.errors import Needs, Unwritable, listed, one_line
 
 VARIABLE = "DUMBBELL_TRUST"  # folders, separated as in PATH
 
@@ -37,6 +37,9 @@ def check(path: Path) -> None:
     if not is_trusted(path):
         folder = path.resolve().parent
         how = f"dumbbell run --trust, or once for all: dumbbell plugin trust {folder}"
+        if _here:  # --trust was given, and does not reach it
+            trusted = listed([one_line(str(one)) for one in sorted(_here)])
+            how = f"dumbbell plugin trust {folder}, once for all: --trust and dumbbell.trust are about {trusted} here"
         raise Needs("", ".plugin", f"you to trust {one_line(path.name)}, which is code", how)
 
 

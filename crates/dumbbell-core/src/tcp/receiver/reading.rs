@@ -1,4 +1,4 @@
-//! What waits for the application, the memory that it takes, and the window that the rest of the buffer allows.
+//! Data that wait for the application, the memory that they take, and the window that the rest of the buffer allows.
 //!
 //! The application runs once a packet has been taken, and reads buffer by buffer. So the ACK of a packet is sent before that is read, and offers
 //! what is left of the buffer then.
@@ -12,7 +12,7 @@ use crate::units::Time;
 /// (`tcp_try_coalesce`).
 pub(super) const MOST_FRAGMENTS: u64 = 17;
 
-/// What has arrived in order and has not been read: that of the packet that is being taken, and nothing between packets.
+/// Data that have arrived in order and have not been read. They come from the packet that is being taken; between packets there are none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Unread {
     /// Where its first buffer ends.
@@ -24,7 +24,7 @@ pub(super) struct Unread {
 }
 
 impl Unread {
-    /// A buffer with `segments` comes behind the rest; they end before `end`.
+    /// Appends a buffer with `segments`, which end before `end`.
     pub(super) fn append(&mut self, segments: u64, end: u64) {
         self.segments += segments as u32;
         if self.buffers > 0 && u64::from(self.tail) + segments <= MOST_FRAGMENTS {
@@ -40,7 +40,7 @@ impl Unread {
 }
 
 impl Receiver {
-    /// The application reads what waits for it, if anything does. Linux `tcp_recvmsg_locked`.
+    /// Lets the application read all data that wait for it. Linux `tcp_recvmsg_locked`.
     pub(super) fn read(&mut self, now: Time) {
         if self.has_unread {
             self.has_unread = false;
@@ -49,13 +49,13 @@ impl Receiver {
         }
     }
 
-    /// Memory of what waits for the application or lies out of order, bytes.
+    /// Returns the memory of data that wait for the application or lie out of order, bytes.
     pub(super) fn memory(&self) -> u64 {
         let buffers = u64::from(self.unread.buffers) + self.out_of_order.len() as u64;
         self.window.memory(buffers, u64::from(self.unread.segments + self.held))
     }
 
-    /// The memory in use when an ACK leaves; `is_read`: once the application has read. The short way of the usual packet writes nothing into
+    /// Returns the memory in use when an ACK leaves; with `is_read`, once the application has read. The short way of the usual packet writes nothing into
     /// [`Receiver::unread`].
     fn memory_at_ack(&self, is_read: bool) -> u64 {
         if is_read {
@@ -67,13 +67,13 @@ impl Receiver {
         }
     }
 
-    /// Whether nothing is in the buffer but the segment that arrives.
+    /// Returns whether the segment that arrives is alone in the buffer.
     #[inline(always)]
     pub(super) fn holds_one(&self) -> bool {
         !self.has_gaps && (!self.has_unread || self.unread.segments <= 1)
     }
 
-    /// Whether an ACK would offer as much as the last one did: otherwise that of every second segment waits until the application has read.
+    /// Returns whether an ACK would offer as much as the last one did. If not, the ACK of every second segment waits until the application has read.
     #[inline(always)]
     pub(super) fn offers_as_much(&self) -> bool {
         if likely(self.holds_one()) {
@@ -82,7 +82,7 @@ impl Receiver {
         self.window.select(self.memory()).0 >= self.advertised
     }
 
-    /// The window of an ACK that is not the usual one. Its end never moves back. Linux `tcp_select_window`.
+    /// Returns the window of an ACK that is not the usual one. The end of the window never moves back. Linux `tcp_select_window`.
     #[inline(never)]
     pub(super) fn select_window(&mut self, is_read: bool) -> u32 {
         let (window, is_crowded) = self.window.select(self.memory_at_ack(is_read));
@@ -92,12 +92,12 @@ impl Receiver {
         window.max(self.window.round(self.window_left()))
     }
 
-    /// What is left of the window of the last ACK, bytes. Linux `tcp_receive_window`.
+    /// Returns how much of the window of the last ACK is left, bytes. Linux `tcp_receive_window`.
     fn window_left(&self) -> u64 {
         u64::from(self.advertised).saturating_sub((self.rcv_nxt - self.acked) * u64::from(self.host.mss))
     }
 
-    /// `ack` leaves; then the application reads, and sends another one if the window has become twice as large. Returns the last.
+    /// Sends `ack`, lets the application read, and sends another one if the window has become twice as large. Returns the last one.
     /// Linux `__tcp_cleanup_rbuf`.
     pub(super) fn update_window(&mut self, ack: Ack, now: Time) -> Ack {
         let left = self.window_left();

@@ -1,4 +1,4 @@
-//! What lies out of order, and which of it an acknowledgement reports (RFC 2018, RFC 2883).
+//! Segments out of order, and the blocks of them that an acknowledgement reports (RFC 2018, RFC 2883).
 
 use super::reading::MOST_FRAGMENTS;
 use super::Receiver;
@@ -32,14 +32,14 @@ impl Blocks {
     }
 }
 
-/// What became of a segment that arrived.
+/// The buffer that a segment went to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kept {
-    /// It had arrived before.
+    /// None, since it had arrived before.
     Known,
-    /// It joined a buffer, or is in order.
+    /// One that was there, or it is in order.
     Joined,
-    /// It has a buffer of its own.
+    /// One of its own.
     Apart,
 }
 

@@ -36,19 +36,26 @@ def completion(seen: Seen, limits: Limits) -> None:
     )
     end = seen.scene.seconds - SPREAD - start
     shown = [f"{one:.3g} s" if one < end + 1 else f"more than {end:.3g} s" for one in (ours, theirs)]
-    most = max(within, SLOWER_THAN_TCP * theirs)
-    if most > within:
-        wide = math.hypot(wide, SLOWER_THAN_TCP * of_tcp)
+    slower = SLOWER_THAN_TCP * theirs
     what = f"complete within C4's limit, or {SLOWER_THAN_TCP:g} times what TCP's CUBIC takes"
-    found = f"{shown[0]}, limit {within:g} s, TCP's CUBIC {shown[1]}"
-    if abs(ours - most) < wide:
-        limits.unknown(what, f"{ours:.3g} ± {wide:.2g} s, limit {most:.3g} s: {WITHIN}")
+    found = f"limit {max(within, slower):.3g} s, TCP's CUBIC {shown[1]}"
+    # either limit is enough, and that of TCP's CUBIC has an interval of its own
+    held = [_is_within(ours, within, wide), _is_within(ours, slower, math.hypot(wide, SLOWER_THAN_TCP * of_tcp))]
+    if True not in held and None in held:
+        limits.unknown(what, f"{ours:.3g} ± {wide:.2g} s, {found}: {WITHIN}")
     else:
-        limits.must(what, ours <= most, found)
+        limits.must(what, True in held, f"{shown[0]}, {found}")
     if within < ours < SLOWER_THAN_TCP * theirs:
         limits.note(f"{shown[0]}, above C4's limit of {within:g} s, TCP's CUBIC {shown[1]}")
     elif ours < theirs / _MUCH:
         limits.note(f"{shown[0]}, TCP's CUBIC {shown[1]}")
+
+
+def _is_within(mean: float, limit: float, half: float) -> bool | None:
+    """Return whether a mean keeps a limit; None if the limit lies within its interval, `half` on each side."""
+    if mean == limit or abs(mean - limit) >= half:
+        return mean <= limit
+    return None
 
 
 def _start(scene: Scene) -> float:

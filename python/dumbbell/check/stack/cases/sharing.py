@@ -11,6 +11,7 @@ from dumbbell.check.stack.scenes import bdp, other, scene, subject
 
 MOST_RATIO = 3.0  # RFC 8868: goodputs of the same priority and RTT within [0.333, 3]
 HARM = 0.1  # share of the link by which the stack may take more from another than TCP's CUBIC does in its place
+LEAST_TOGETHER = 0.8  # of what TCP's CUBIC and the other flow get together
 _MUCH = 0.15  # a share that differs by this from that of TCP's CUBIC in its place is told
 _RATE, _RTT, _SECONDS, _SINCE = 20.0, 0.04, 25.0, 5.0
 QUEUES: dict[str, dict[str, Any]] = {
@@ -28,18 +29,19 @@ def share(seen: Seen, limits: Limits) -> None:
     ours, of_tcp = (_share(one) for one in (seen.subject, seen.tcp))
     ratio, found = ours / max(1 - ours, 1e-9), f"{ours:.0%} of the goodput, TCP's CUBIC in its place {of_tcp:.0%}"
     # the harm of Ware et al., HotNets 2019: what the other loses, against what it loses to TCP's CUBIC
-    limits.must(
+    fair = limits.must(
         f"at most {MOST_RATIO:g} times the other's goodput, or {HARM:.0%} more than TCP's CUBIC takes",
         ratio <= MOST_RATIO or ours <= of_tcp + HARM,
         found,
     )
-    limits.must(
+    fair &= limits.must(
         f"at least 1/{MOST_RATIO:g} of the other's goodput, or {HARM:.0%} less than TCP's CUBIC gets",
         ratio >= 1 / MOST_RATIO or ours >= of_tcp - HARM,
         found,
     )
-    if abs(ours - of_tcp) > _MUCH:
+    if fair and abs(ours - of_tcp) > _MUCH:
         limits.note(found)
+    _uses_the_link(seen, limits, "TCP's CUBIC next to the same")
 
 
 def itself(seen: Seen, limits: Limits) -> None:
@@ -51,13 +53,18 @@ def itself(seen: Seen, limits: Limits) -> None:
         1 / MOST_RATIO <= ratio <= MOST_RATIO,
         f"{ours:.0%} and {1 - ours:.0%} of the goodput",
     )
+    _uses_the_link(seen, limits, "two of TCP's CUBIC")
+
+
+def _uses_the_link(seen: Seen, limits: Limits, who: str) -> None:
+    """Judge what both flows get together: a fair share of little is no sharing."""
     together, theirs = (
         one.mean(0, lambda flow: flow.goodput) + one.mean(1, lambda flow: flow.goodput)
         for one in (seen.subject, seen.tcp)
     )
     limits.must(
-        "together at least 80% of the goodput of two of TCP's CUBIC",
-        together >= 0.8 * theirs,
+        f"together at least {LEAST_TOGETHER:.0%} of the goodput of {who}",
+        together >= LEAST_TOGETHER * theirs,
         f"{together:.3g} Mbit/s, TCP's CUBIC {theirs:.3g}",
     )
 
@@ -93,7 +100,8 @@ CASES = (
             "sharing",
             f"What share does it take next to {name}?",
             "RFC 9743, section 5.2.1; RFC 8868 for the ratio; harm after Ware et al. 2019",
-            f"{_BOUNDS}, or no more than {HARM:.0%} from the share of TCP's CUBIC in its place",
+            f"{_BOUNDS}, or no more than {HARM:.0%} from the share of TCP's CUBIC in its place; together at least"
+            f" {LEAST_TOGETHER:.0%} of the goodput of TCP's CUBIC next to the same",
             share,
             _scenes(cc),
             measure="share of the goodput",
@@ -106,7 +114,7 @@ CASES = (
         "sharing",
         "How do two of its connections share?",
         "RFC 9743, section 5.1.4",
-        f"{_BOUNDS}; together at least 80% of the goodput of two of TCP's CUBIC",
+        f"{_BOUNDS}; together at least {LEAST_TOGETHER:.0%} of the goodput of two of TCP's CUBIC",
         itself,
         _scenes(""),
         measure="share of the goodput of the first",
