@@ -76,7 +76,7 @@ class _Options:
         if key not in self._given:
             return None
         if key in NOT_ZERO.get(self.name, ()) and value == 0:
-            found, allowed = "0, which tc takes for not given,", f"a larger one, or {flag('engine')} sim"
+            found, allowed = "0, which tc takes for not given", f"a larger one, or {flag('engine')} sim"
             raise Unsupported("", f"{self.where}.{key}", found, allowed, where="Linux")
         return value
 
