@@ -184,7 +184,9 @@ def acts(one: Cell, other: Cell) -> bool:
 
 # values that are needed, where those of a kind do not fit
 _VALUES: dict[str, list[Any]] = {"red.burst": [400], "web.size": ["90kB"], "record.queue": [["p"]]} | {
-    f"{table}.{way}": [["bottleneck", "second"]] for table in schema.SENDERS for way in ("route", "ack_route")
+    f"{table}.{way}": [hops]
+    for table in schema.SENDERS
+    for way, hops in (("route", ["bottleneck", "second"]), ("ack_route", ["second"]))
 }
 _BESIDE = {key: {"shaper": "htb"} for key in ("reverse.burst", "hop.burst")}
 
