@@ -57,7 +57,7 @@ def itself(seen: Seen, limits: Limits) -> None:
 
 
 def _uses_the_link(seen: Seen, limits: Limits, who: str) -> None:
-    """Judge what both flows get together: a fair share of little is no sharing."""
+    """Judge the goodput of both flows together: equal shares of little use no link."""
     together, theirs = (
         one.mean(0, lambda flow: flow.goodput) + one.mean(1, lambda flow: flow.goodput)
         for one in (seen.subject, seen.tcp)
