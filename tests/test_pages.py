@@ -223,7 +223,6 @@ _OLDER = "its runs are of an engine before random streams, receivers and sizes o
 OUTDATED: dict[str, str] = dict.fromkeys(
     (
         "bbr",
-        "bbr-suite",
         "coexistence",
         "l4s-classic",
         "stacks",
