@@ -183,11 +183,12 @@ def acts(one: Cell, other: Cell) -> bool:
 
 
 # values that are needed, where those of a kind do not fit
-_VALUES: dict[str, list[Any]] = {"red.burst": [400], "web.size": ["90kB"], "record.queue": [["p"]]} | {
+_ROUTES: dict[str, list[Any]] = {
     f"{table}.{way}": [hops]
     for table in schema.SENDERS
     for way, hops in (("route", ["bottleneck", "second"]), ("ack_route", ["second"]))
 }
+_VALUES: dict[str, list[Any]] = {"red.burst": [400], "web.size": ["90kB"], "record.queue": [["p"]]} | _ROUTES
 _BESIDE = {key: {"shaper": "htb"} for key in ("reverse.burst", "hop.burst")}
 
 
