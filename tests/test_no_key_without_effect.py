@@ -188,7 +188,7 @@ _ROUTES: dict[str, list[Any]] = {
     for table in schema.SENDERS
     for way, hops in (("route", ["bottleneck", "second"]), ("ack_route", ["second"]))
 }
-_VALUES: dict[str, list[Any]] = {"red.burst": [400], "web.size": ["90kB"], "record.queue": [["p"]]} | _ROUTES
+_VALUES: dict[str, list[Any]] = {"red.burst": [400], "web.size": ["90kB"], "record.queue": [["p"]], **_ROUTES}
 _BESIDE = {key: {"shaper": "htb"} for key in ("reverse.burst", "hop.burst")}
 
 
