@@ -15,7 +15,7 @@ import dumbbell
 from conftest import described
 from dumbbell.errors import Unwritable
 from dumbbell.figures.interactive.page import write
-from dumbbell.scratch import Scratch, appear, clear, replaced, whole
+from dumbbell.scratch import Scratch, appear, clear, replace_whole, whole
 
 HOLD = """
 import sys
@@ -163,11 +163,11 @@ def test_a_file_is_replaced_by_a_whole_one_or_stays(tmp_path: Path, old: str | N
     if old is not None:
         path.write_text(old)
         path.chmod(0o640)
-    with pytest.raises(OSError), replaced(path) as draft:
+    with pytest.raises(OSError), replace_whole(path) as draft:
         draft.write_text("half")
         raise OSError
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == ([("page.html", old)] if old else [])
-    with replaced(path) as draft:
+    with replace_whole(path) as draft:
         assert draft.suffix == ".html"  # which says the format
         draft.write_text("whole")
     assert path.read_text() == "whole" and list(tmp_path.iterdir()) == [path]
@@ -177,9 +177,9 @@ def test_a_file_is_replaced_by_a_whole_one_or_stays(tmp_path: Path, old: str | N
 def test_a_pipe_is_written_to_itself(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    with replaced(pipe) as draft:
+    with replace_whole(pipe) as draft:
         assert draft == pipe
-    with replaced(Path(os.devnull)) as draft:
+    with replace_whole(Path(os.devnull)) as draft:
         assert draft == Path(os.devnull)
 
 

@@ -105,7 +105,7 @@ def whole(paths: Iterable[Path]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def replaced(path: Path) -> Iterator[Path]:
+def replace_whole(path: Path) -> Iterator[Path]:
     """Yield a file to write to, which takes the place of `path` once it is complete; else `path` stays as it was.
 
     A pipe, a device, and a file in a folder where none can be made are written to themselves.

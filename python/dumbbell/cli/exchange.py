@@ -11,7 +11,7 @@ import typer
 
 from dumbbell.errors import Conflict, InputError, Unfit, Unwritable, WrongValue, count, one_line, several
 from dumbbell.experiment import units
-from dumbbell.scratch import replaced
+from dumbbell.scratch import replace_whole
 
 if TYPE_CHECKING:
     from dumbbell.exchange.keep import Imported
@@ -237,7 +237,7 @@ def _is_ours(path: Path) -> bool:
 
 def _write(path: Path, text: str) -> None:
     try:
-        with replaced(path) as draft:
+        with replace_whole(path) as draft:
             draft.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Unwritable(

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dumbbell.errors import Conflict, Unwritable
-from dumbbell.scratch import replaced
+from dumbbell.scratch import replace_whole
 
 _LINE_EVERY = 10.0  # seconds between two lines of progress where stderr is not a terminal
 
@@ -54,7 +54,7 @@ def ways_out(
 def write(name: str, text: str) -> None:
     """Write JUnit's file. Raises Unwritable."""
     try:
-        with replaced(Path(name)) as draft:
+        with replace_whole(Path(name)) as draft:
             draft.write_text(text, encoding="utf-8")
     except OSError as error:
         reason = (error.strerror or str(error)).lower()

@@ -113,7 +113,7 @@ def algorithm(word: str, names: Sequence[str]) -> tuple[str | None, str]:
     return (name, remark) if name in names else (None, "")
 
 
-def of_tc(word: str) -> str:
+def explain_tc_word(word: str) -> str:
     """Return what there is instead of a word of tc; nothing for any other word."""
     return _TC.get(word.casefold().replace("_", "-"), "")
 

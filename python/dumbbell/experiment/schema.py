@@ -100,7 +100,7 @@ def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
             key = "" if isinstance(value, str) else ".name"
             if name is None:
                 raise _complaint(Missing("", key, names))
-            if what == "aqm" and (instead := other_names.of_tc(str(name))):
+            if what == "aqm" and (instead := other_names.explain_tc_word(str(name))):
                 raise _complaint(UnknownName("", key, shown(name), instead, what=what))
             ours, also = other_names.algorithm(str(name), names)
             raise _complaint(UnknownName("", key, shown(name), names, ours, what=what, also=also))
@@ -342,7 +342,7 @@ def _told(one: Any, table: dict[str, Any]) -> InputError:
             return error.moved("", _as_written((key + error.key).removeprefix("."), table))
         case "missing":
             return Missing("", key, _missing(str(steps[-1])))
-        case "extra_forbidden" if steps[0] in HOPS and (instead := other_names.of_tc(str(steps[-1]))):
+        case "extra_forbidden" if steps[0] in HOPS and (instead := other_names.explain_tc_word(str(steps[-1]))):
             return UnknownKey("", key, shown(steps[-1]), instead)
         case "extra_forbidden":
             return UnknownKey("", key, shown(steps[-1]), _names(steps[:-1], table), nearest_key(steps, table))

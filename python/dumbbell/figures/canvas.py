@@ -32,7 +32,7 @@ from matplotlib.transforms import Bbox
 from dumbbell.errors import InputError, TooMany, Unfit, UnknownName, Unwritable
 from dumbbell.figures import style
 from dumbbell.figures.frames import Groups, Names, listed, ordered
-from dumbbell.scratch import replaced
+from dumbbell.scratch import replace_whole
 
 MOST_PANELS, MOST_ACROSS = 36, 6
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -190,7 +190,7 @@ def save(fig: Picture, path: str | Path) -> Path:
     dated = {"CreationDate": None} if path.suffix.lower() == ".pdf" else {"Date": None}
     metadata: dict[str, Any] = {} if path.suffix.lower() == ".png" else dated
     try:
-        with replaced(path) as draft:
+        with replace_whole(path) as draft:
             fig.savefig(draft, dpi=_SAVED_DPI, metadata=metadata)
     except (OSError, ValueError) as error:
         found = getattr(error, "strerror", None) or str(error)

@@ -19,7 +19,7 @@ from dumbbell.report.sources import FILE, Runs, opened
 from dumbbell.results.columns import TABLES
 from dumbbell.results.results import Results
 from dumbbell.results.student import quantile
-from dumbbell.scratch import replaced
+from dumbbell.scratch import replace_whole
 
 BYTES_OF_1000_RUNS = 3_000_000  # a page may have so many, or as many as its share if it has more runs
 _FEWEST_POINTS = 10
@@ -135,7 +135,7 @@ class _Report:
             f'<script type="text/plain" id="chunk-{number}">{chunk}</script>' for number, chunk in enumerate(chunks)
         ]
         content = self._page("", elements, None, points=most)
-        with replaced(path) as draft:
+        with replace_whole(path) as draft:
             draft.write_text(content, encoding="utf-8")
         return path
 

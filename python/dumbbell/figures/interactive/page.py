@@ -12,7 +12,7 @@ from dumbbell.figures.canvas import SUFFIXES, Picture, save
 from dumbbell.figures.interactive import maps, over_time, points
 from dumbbell.figures.interactive.sheet import COLOUR
 from dumbbell.figures.style import COLOURS
-from dumbbell.scratch import replaced
+from dumbbell.scratch import replace_whole
 
 Spec = dict[str, Any]
 KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any], Sequence[str]], Spec]] = {
@@ -116,7 +116,7 @@ def write(picture: Picture, path: str | Path) -> Path:
         raise Unwritable(str(path), "", f"no folder {path.parent}", "a folder that exists")
     text = page(picture, path.stem)
     try:
-        with replaced(path) as draft:
+        with replace_whole(path) as draft:
             draft.write_text(text, encoding="utf-8")
     except OSError as error:
         raise Unwritable(str(path), "", error.strerror or str(error), "a file that can be written") from None
