@@ -891,6 +891,19 @@ def _lost(count: int, dropped: int, by_timeout: int, path: str = "") -> str:
 @pytest.mark.parametrize(
     ("sentence", "said"),
     [
+        (
+            facts.Reduction("Reno", 0, 1.0, "loss", 60, 42).sentence,
+            "Loss made Reno reduce its window from 60 to 42 segments.",
+        ),
+        (
+            facts.Reduction("Reno", 0, 1.0, "loss", 60, 72).sentence,
+            "Loss made Reno reduce its window of 60 segments; "
+            "when the episode was over, or the run, it had grown to 72.",
+        ),
+        (
+            facts.Udp("ping", 0, 0.0489, 0, 18.6, 207.0, answered=True).sentence,
+            "Its one-way delay, without the way back of the answers, was 18.6 ms in the mean and 207 ms at most.",
+        ),
         (_lost(9, 9, 0), "Reno took 9 segments for lost, just those that the queue had dropped, at 1 s."),
         (_lost(9, 5, 4), "had dropped 5 of them; the other 4 were still in flight when a timeout took them for lost."),
         (_lost(9, 0, 9), "had dropped none of them; all were still in flight when a timeout took them for lost."),

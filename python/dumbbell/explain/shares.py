@@ -172,4 +172,4 @@ def _udp(run: Observed) -> Iterator[Fact]:
             continue
         delays = [row.get("delay_mean_ms"), row.get("delay_max_ms")]
         mean, most = (None if one is None or math.isnan(one) else float(one) for one in delays)
-        yield facts.Udp(name, flow, float(row["goodput_mbit"]), int(row["drops"]), mean, most)
+        yield facts.Udp(name, flow, float(row["goodput_mbit"]), int(row["drops"]), mean, most, bool(group.get("echo")))

@@ -280,14 +280,16 @@ class Udp(Fact):
     drops: int
     delay_mean_ms: float | None
     delay_max_ms: float | None
+    answered: bool = False
 
     def said(self) -> str:
         """Say `UDP received 0.97 Mbit/s …`."""
         text = f"{self.name} delivered {rate(self.goodput_mbit)} of payload; the queue dropped {self.drops or 'none'}"
         text += " of its packets" if self.drops else ""
         if self.delay_mean_ms is not None and self.delay_max_ms is not None:
+            way = ", without the way back of the answers," * self.answered
             text += (
-                f". Its one-way delay was {milliseconds(self.delay_mean_ms)} in the mean and "
+                f". Its one-way delay{way} was {milliseconds(self.delay_mean_ms)} in the mean and "
                 f"{milliseconds(self.delay_max_ms)} at most"
             )
         return f"{text}."

@@ -196,6 +196,11 @@ class Reduction(Fact):
 
     def said(self) -> str:
         """Say `Loss made CUBIC reduce its window from 60 to 42 segments`."""
+        if self.after > self.before:  # it had grown again before the episode was over
+            return (
+                f"{_REDUCERS[self.cause]} made {self.name} reduce its window of {count(self.before, 'segment')}; "
+                f"when the episode was over, or the run, it had grown to {number(self.after)}."
+            )
         return f"{_REDUCERS[self.cause]} made {self.name} reduce its window {_change(self.before, self.after)}."
 
 
