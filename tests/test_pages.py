@@ -221,7 +221,7 @@ def test_a_page_is_what_its_evidence_gives(name: str) -> None:
 # studies whose evidence is of an older engine, each with the reason
 _OLDER = "its runs are of an engine before random streams, receivers and sizes of segments changed: to be made again"
 OUTDATED: dict[str, str] = {
-    **dict.fromkeys(("coexistence", "l4s-classic", "stacks"), _OLDER),
+    **dict.fromkeys(("coexistence", "stacks"), _OLDER),
     "bbr-suite": "dumbbell check bbr makes its verdicts, and keeps no sample of its runs",
 }
 
