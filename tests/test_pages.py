@@ -221,7 +221,7 @@ def test_a_page_is_what_its_evidence_gives(name: str) -> None:
 # studies whose evidence is of an older engine, each with the reason
 _OLDER = "its runs are of an engine before random streams, receivers and sizes of segments changed: to be made again"
 OUTDATED: dict[str, str] = {
-    **dict.fromkeys(("coexistence", "l4s-classic", "stacks"), _OLDER),
+    **dict.fromkeys(("coexistence",), _OLDER),
     "bbr-suite": "dumbbell check bbr makes its verdicts, and keeps no sample of its runs",
 }
 
@@ -308,7 +308,7 @@ FALSIFIED: list[tuple[str, str, str, float, str]] = [
     ("bbr", "late", "share", 0.8, "In the long run BBRv3 and the draft"),
     ("bbr", "ware_sources", "model", 1.1, "is close from 8 to 32 BDP"),
     ("bbr", "ware_sources", "sarpkaya", 0.9, "within"),
-    ("bbr", "believes", "bw", 0.5, "What stays with BBRv2"),
+    ("bbr", "believes", "bw", 0.5, "BBRv2 keeps its high estimate"),
     ("bbr", "as_linux", "linux", 1.2, "has the share of Linux"),
     ("bbr", "fair_queue", "share", 1.1, "Flow queues make two flows"),
     ("l4s_classic", "published", "ratio", 0.2, "Prague takes nearly all"),

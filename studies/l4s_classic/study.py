@@ -121,12 +121,13 @@ def pairs_of(results: Results, engine: str) -> pl.DataFrame:
         "flow",
         goodput="goodput_mbit",
         signals=signals / (pl.col("packets") + pl.col("drops")),
+        marks=pl.col("ce_marks"),
         window="cwnd_mean",
         delay="sojourn_mean_ms",
     )
     which = pl.when(pl.col("flow") < pl.col("firsts")).then(0).when(pl.col("flow") == 2, pl.col("counts") == "1:1")
     sides = flows.join(runs.select("key", "counts", "firsts"), on="key").with_columns(side=which.then(2).otherwise(1))
-    means = sides.group_by("key", "side").agg(pl.col("goodput", "signals", "window", "delay").mean())
+    means = sides.group_by("key", "side").agg(pl.col("goodput", "signals", "marks", "window", "delay").mean())
     found = runs
     for side in (0, 1, 2):
         of = means.filter(pl.col("side") == side).drop("side")
@@ -136,6 +137,7 @@ def pairs_of(results: Results, engine: str) -> pl.DataFrame:
     return found.with_columns(
         ratio=pl.col("goodput_1") / pl.col("goodput_2"),
         share=pl.col("goodput_2") / both,
+        marked=pl.col("marks_1") > 0,  # not if the queue dropped its SYN: one that is sent again asks for no ECN
         per_round_1=pl.col("signals_1") * pl.col("window_1"),
         per_round_2=pl.col("signals_2") * pl.col("window_2"),
     )
@@ -164,7 +166,7 @@ def evidence(simulated: Results, linux: Results) -> dict[str, pl.DataFrame]:
         return rows.sort(*(column for column in columns if column not in ("ratio", "share")))
 
     detail = ("goodput_1", "goodput_2", "signals_1", "signals_2", "per_round_1", "per_round_2", "delay_1", "delay_2")
-    published = of("published", "queue", "version", "second", "ecn", "seed", "ratio", "share", *detail)
+    published = of("published", "queue", "version", "second", "ecn", "seed", "ratio", "share", "marked", *detail)
     theirs = [
         {"queue": queue, "second": second, "ecn": ecn, "prague_mbit": prague, "other_mbit": other}
         for (second, ecn), values in PUBLISHED.items()
@@ -182,7 +184,7 @@ def evidence(simulated: Results, linux: Results) -> dict[str, pl.DataFrame]:
         "measured": measured,
         "hosts": of("hosts", "queue", "second", "hosts", "seed", "ratio"),
         "map": of("map", "queue", "rate", "rtt", "first", "second", "seed", "share", "delay_1"),
-        "marks": of("marks", "queue", "second", "ecn", "seed", "share", "ratio"),
+        "marks": of("marks", "queue", "second", "ecn", "seed", "share", "ratio", "marked"),
         "tunnel": of(
             "tunnel", "queue", "first", "second", "ecn", "seed", "goodput_1", "goodput_2", "goodput_3", "share"
         ),
