@@ -93,12 +93,15 @@ def traffic(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return sweep_of(tmp_path_factory, "traffic", flows=flows, web=web, udp=udp, matrix=aqms)
 
 
+_GOODPUT = "goodput, each over its own time, Mbit/s"  # starts are drawn from all of a short run
+
+
 def test_the_kind_that_suits_the_shape_is_the_default(
     matrix: Results, single: Results, traffic: Results, drawn: Drawn
 ) -> None:
     assert str(matrix.plot(value="goodput")) == "lines"
     assert drawn.args[1:3] == ("bottleneck.rate as a number", "mean")
-    assert drawn["x_label"] == "rate, Mbit/s" and drawn["y_label"] == "goodput, Mbit/s"
+    assert drawn["x_label"] == "rate, Mbit/s" and drawn["y_label"] == _GOODPUT
     assert str(matrix.where("rate=5Mbit").plot(value="goodput")) == "bars" and drawn.args[1] == "bottleneck.aqm"
     assert drawn["x_label"] == "queue discipline" and drawn["group"] == "flow"
     assert str(single.plot()) == "stacked_series"
@@ -344,10 +347,10 @@ def test_several_values_are_panels_or_refused(matrix: Results, drawn: Drawn) -> 
     for kind in ("lines", "bars", "box"):
         matrix.plot(kind, value=["goodput", "sojourn_p99"], by="aqm")
         assert drawn["each"] == "measure" and drawn.frame["measure"].unique(maintain_order=True).to_list() == [
-            "goodput, Mbit/s",
+            _GOODPUT,
             "time in queue, P99, ms",
         ]
-        for name, value in (("goodput, Mbit/s", "goodput"), ("time in queue, P99, ms", "sojourn_p99")):
+        for name, value in ((_GOODPUT, "goodput"), ("time in queue, P99, ms", "sojourn_p99")):
             own = drawn.frame.filter(pl.col("measure") == name)
             column = "value" if kind == "box" else "mean"
             alone = aggregate.means(matrix, value, ["aqm"]).frame
@@ -360,7 +363,7 @@ def test_several_values_are_panels_or_refused(matrix: Results, drawn: Drawn) -> 
     matrix.plot("cdf", value=["goodput", "rtt_mean_ms"], mean_over="aqm")
     assert drawn["each"] == "measure" and drawn.args[1] == "value" and drawn["weight"] is None
     matrix.plot("lines", value="goodput")
-    assert drawn["each"] is None and drawn["y_label"] == "goodput, Mbit/s"
+    assert drawn["each"] is None and drawn["y_label"] == _GOODPUT
     for kind in ("heat", "shares"):
         with pytest.raises(
             InputError, match=f"value: goodput, jain are too many; there may be one for {kind}; several for lines"
@@ -368,7 +371,7 @@ def test_several_values_are_panels_or_refused(matrix: Results, drawn: Drawn) -> 
             matrix.plot(kind, value=["goodput", "jain"])
     with pytest.raises(InputError, match="sojourn, goodput, of which sojourn are counts of packets"):
         matrix.plot("cdf", value=["sojourn", "goodput"])
-    with pytest.raises(InputError, match="goodput, Mbit/s and goodput, Mbit/s do not go together"):
+    with pytest.raises(InputError, match=f"{_GOODPUT} and {_GOODPUT} do not go together"):
         matrix.plot("lines", value=["goodput", "goodput_mbit"])
 
 

@@ -272,6 +272,12 @@ def test_cost_is_reckoned_with_short_flows_and_udp() -> None:
     # 10 Mbit/s for 2 s are 1651 frames of 1514 B; UDP at 20 Mbit/s sends twice that, from 1 s on once
     base = parsed().cell(0).packets
     assert base == pytest.approx(1651.3 + 1000 + 20, abs=0.1)
+    # a fast hop behind a slow one carries what that lets through, and what a way of its own has for it
+    hop = {"name": "fast", "rate": "1Gbit", "aqm": "pfifo"}
+    over_both = {"cc": "cubic", "route": ["bottleneck", "fast"]}
+    assert parsed(hop=[hop], flows=[over_both]).cell(0).packets == pytest.approx(2 * 1651.3 + 1010, abs=0.1)
+    beside = parsed(hop=[hop], flows=[over_both, {"cc": "cubic", "route": ["fast"]}])
+    assert beside.cell(0).packets == pytest.approx(101 * 1651.255 + 1020, abs=1)
     udp = {"rate": "20Mbit"}
     assert parsed(udp=[udp]).cell(0).packets == pytest.approx(3302.5 + 1000 + 30, abs=0.1)
     assert parsed(udp=[udp | {"start": "1s"}], flows=None).cell(0).packets == pytest.approx(1651.3 + 1010, abs=0.1)

@@ -116,16 +116,24 @@ class Cell:
         """How many short flows arrive, in the mean."""
         return sum(map(self._arrivals, self.groups["web"]))
 
-    def _filled(self) -> Iterator[list[float]]:
-        """Yield the rates of each hop that data of listed flows pass."""
+    def _filled(self) -> Iterator[float]:
+        """Yield what data of listed flows can fill of each hop that they pass, bit/s.
+
+        That is its largest rate, or less: as much as the slowest hops of the routes over it let through.
+        """
         groups = self.groups
         hops = {"bottleneck": groups["bottleneck"], "reverse": groups.get("reverse")}
         hops |= {hop["name"]: hop for hop in groups.get("hop", [])}
         own = {"down": ["bottleneck"], "up": ["reverse"]}
         routes = [flow.get("route") or own[flow.get("direction", "down")] for flow in groups["flows"]]
-        for name in dict.fromkeys(name for route in routes for name in route):
-            if (hop := hops.get(name)) is not None:
-                yield [float(hop["rate"]), *(float(change["rate"]) for change in hop["rate_changes"])]
+        rates = {
+            name: max([float(hop["rate"]), *(float(change["rate"]) for change in hop["rate_changes"])])
+            for name, hop in hops.items()
+            if hop is not None
+        }
+        slowest = {tuple(route): min((rates[name] for name in route if name in rates), default=0.0) for route in routes}
+        for name in dict.fromkeys(name for route in slowest for name in route if name in rates):
+            yield min(rates[name], sum(rate for route, rate in slowest.items() if name in route))
 
     @cached_property
     def packets(self) -> float:
@@ -134,7 +142,7 @@ class Cell:
         Flows fill the links that their data pass; short flows and UDP send what they send, even if it is more than the
         links carry.
         """
-        link = sum(max(rates) for rates in self._filled()) * self.duration / 1e9 / (8 * full_frame(self.groups))
+        link = sum(self._filled()) * self.duration / 1e9 / (8 * full_frame(self.groups))
         sent = 0.0
         for udp in self.groups["udp"]:
             sent += udp["count"] * udp["rate"] * self._seconds(udp) / (8 * udp["size"])

@@ -62,7 +62,7 @@ _DESCRIPTIVE = (
 
 
 _OVER_OWN_TIME = ("goodput_mbit", "throughput_mbit")
-_ALIKE = 0.05  # share of a run by which starts and ends may differ, and count as the same time
+_ALIKE = 0.1  # share of a run by which starts and ends may differ, and count as the same time
 
 
 def _sends_at_unlike_times(config: dict[str, Any]) -> bool:
