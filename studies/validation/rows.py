@@ -162,14 +162,18 @@ def of_hops(starts: int = agreement_hops.STARTS) -> list[Row]:
         for one in figures:
             errors.setdefault(one.what, []).append(one.error)
         agrees = all(one.agrees for one in figures)
-        measured = spread_of_scenario(many.get(scenario, runs[scenario]))
+        rates = agreement_hops.rates_of(runs[scenario][0][0])
+        measured = spread_of_scenario(many.get(scenario, runs[scenario]), rates)
         rows[name].add(figures[0].cell, errors, agrees, measured=measured)
     return list(rows.values())
 
 
-def spread_of_scenario(runs: list[list[agreement_hops.Row]]) -> Measured:
-    """Return how far the runs of a scenario on Linux lie apart, in the class of flows that varies most."""
-    found, rates = agreement_hops.on_linux(runs), agreement_hops.rates_of(runs[0][0])
+def spread_of_scenario(runs: list[list[agreement_hops.Row]], rates: dict[str, float]) -> Measured:
+    """Return how far the runs of a scenario on Linux lie apart, in the class of flows that varies most.
+
+    `rates` has the rate of each route, Mbit/s.
+    """
+    found = agreement_hops.on_linux(runs)
     return Measured.widest(
         Measured.of_runs([value / rates[group.rpartition(", ")[2]] for value in goodputs], found.rtt[group])
         for group, goodputs in found.goodput.items()
