@@ -139,7 +139,9 @@ def test_errors_of_the_picture_are_over_the_bars_of_the_page() -> None:
         errors = agreement.relative()[row["name"]]
         assert errors, row["name"]
         worst = max(worst for _, _, worst in errors.values())
-        if row["agree"] == row["cells"]:
+        if row["bar"] == "G":  # many starts: a figure may agree by the interval of the difference alone
+            assert worst < 1.5, row["name"]
+        elif row["agree"] == row["cells"]:
             assert worst <= 1, row["name"]
         elif row["name"] != "two-flows":  # its one cell outside is so by drops and marks, which have no errors there
             assert worst > 1, row["name"]

@@ -60,9 +60,10 @@ def main(arguments: list[str]) -> None:
     path = Path(agreement_hops.MANY)
     if not path.exists():
         path.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")
-    done = {(row["scenario"], row["seed"]) for row in csv.DictReader(path.open(newline="", encoding="utf-8"))}
     for scenario in wanted:
         for seed in range(1, starts + 1):
+            with path.open(newline="", encoding="utf-8") as stream:  # which another process may have added to
+                done = {(row["scenario"], row["seed"]) for row in csv.DictReader(stream)}
             if (scenario, str(seed)) in done:
                 continue
             rows = measure(scenario, known[scenario][0], seed)
