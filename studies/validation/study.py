@@ -42,8 +42,8 @@ BARS = {
     "within 8 %; 1 Gbit/s: utilisation within 3 percentage points, the share of a class within 0.08, RTT within 10 %",
     "H": "utilisation within 3 percentage points, BBRv2's share within 0.08, RTT within 10 %",
     "G": "means over flows that are alike and over starts: goodput within 3 % of the rate, RTT within 6 %, drops and "
-    "marks of each queue together within 25 %, P99 of pings within 15 %; where Linux ran from 24 starts or more, a figure "
-    "agrees, too, if the 95 % interval of the difference of the means has 0",
+    "marks of each queue together within 25 %, P99 of pings within 15 %; where Linux ran from 24 starts or more, a "
+    "figure agrees, too, if the 95 % interval of the difference of the means has 0",
 }
 
 
