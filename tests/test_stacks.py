@@ -198,6 +198,12 @@ def test_doctor_says_what_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (doctor._stacks().state, doctor._stacks().found) == ("ok", "quinn-0.11.16")
 
 
+@pytest.mark.parametrize("stack", ["picoquic", "quiche"])
+def test_a_library_that_a_stack_has_not_cannot_be_left_out(stack: str) -> None:
+    with pytest.raises(InputError, match=f"there is no library of {stack} .*; use quinn or noq"):
+        building.build(building.Wanted(stack, logs=False), Told())
+
+
 @pytest.mark.usefixtures("home")
 def test_a_version_that_is_built_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(needs, "found", lambda program="cargo": f"/nowhere/{program}")
@@ -208,9 +214,9 @@ def test_a_version_that_is_built_is_not_built_again(monkeypatch: pytest.MonkeyPa
     assert (made.name, is_new) == ("quinn-0.11.16", False)
     # who wants the library with the stack's own qlog, too, has to build it
     digest = made.described["digest"]
-    assert building._there(made.name, digest, building.Wanted("quinn", "0.11.16")) is None
+    assert building._find_built(made.name, digest, building.Wanted("quinn", "0.11.16")) is None
     made.library.with_name(built.LOGGING).write_bytes(b"")
-    assert building._there(made.name, digest, building.Wanted("quinn", "0.11.16")) == made
+    assert building._find_built(made.name, digest, building.Wanted("quinn", "0.11.16")) == made
     others = [project.digest(plan, "rustc 2"), project.digest(project.Plan("quinn", "0.11.17", None), "rustc 1")]
     assert made.described["digest"] not in others
 

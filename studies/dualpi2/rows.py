@@ -91,7 +91,7 @@ def evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
     runs = runs_of(results)
     classes = results.frame("classes").drop("cc", strict=False)
 
-    def of(*names: str) -> pl.DataFrame:
+    def select_experiments(*names: str) -> pl.DataFrame:
         for name in names:
             if runs.filter(pl.col("experiment") == name).is_empty():
                 raise Nothing(str(results.path), "", f"no runs of {name}", f"results of dualpi2/{name}")
@@ -99,13 +99,13 @@ def evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
 
     def rtt() -> pl.DataFrame:
         # a run that both experiments have is in the store once, so these are chosen by what they are
-        both = of("questions-rtt", "questions-rtt-rates")
+        both = select_experiments("questions-rtt", "questions-rtt-rates")
         alone = both.filter(pl.col("rate") == 40, pl.col("flows") == 2, ~pl.col("second_ecn"))
         columns = ("version", "rtt", "second_rtt", "seed")
         return alone.select(*columns, "ratio").sort(columns)
 
     def rates() -> pl.DataFrame:
-        newest = of("questions-rtt", "questions-rtt-rates").filter(
+        newest = select_experiments("questions-rtt", "questions-rtt-rates").filter(
             pl.col("version") == "Prague 0.7",
             pl.col("second_rtt") == 20,
             pl.col("rtt").is_in([1.0, 5.0, 10.0, 20.0, 50.0, 100.0]),
@@ -115,30 +115,30 @@ def evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
         return rows.sort("rate", "count", "second_ecn", "rtt", "seed")
 
     def steps() -> pl.DataFrame:
-        prague = of("questions-rtt-step").join(classes.filter(pl.col("class") == 0), on="key")
+        prague = select_experiments("questions-rtt-step").join(classes.filter(pl.col("class") == 0), on="key")
         rows = prague.select("step", "rtt", "seed", "ratio", prague=pl.col("goodput_mbit"))
         return rows.sort("step", "rtt", "seed")
 
     def burst() -> pl.DataFrame:
-        rows = of("questions-burst").filter(pl.col("web_start") == 0).join(classes, on="key")
+        rows = select_experiments("questions-burst").filter(pl.col("web_start") == 0).join(classes, on="key")
         shown = ("web", "arrivals", "class", "seed", "p50", "p99", "p999", "goodput")
         return _delays(rows, "web", "arrivals").select(shown)
 
     def protection() -> pl.DataFrame:
-        rows = of("questions-protection").join(classes, on="key")
+        rows = select_experiments("questions-protection").join(classes, on="key")
         by = ("count", "udp", "protection")
         return _delays(rows, *by).select(*by, "class", "seed", "mean", "p99", "share", "goodput")
 
     def any_ect() -> pl.DataFrame:
-        rows = of("questions-any-ect").join(classes, on="key")
+        rows = select_experiments("questions-any-ect").join(classes, on="key")
         by = ("cc", "second", "second_ecn", "mask", "rtt")
         return _delays(rows, *by).select(*by, "class", "seed", "goodput", "marks", "window", "mean")
 
     def fq() -> pl.DataFrame:
-        return of("questions-fq").filter(pl.col("web") == "prague")
+        return select_experiments("questions-fq").filter(pl.col("web") == "prague")
 
     def short() -> pl.DataFrame:
-        slow = of("questions-fq").filter(pl.col("rate") == 40, pl.col("rtt") == 10)
+        slow = select_experiments("questions-fq").filter(pl.col("rate") == 40, pl.col("rtt") == 10)
         by = ("queue", "web", "from_bytes")
         means = (
             slow.join(results.frame("slowdowns"), on="key")
@@ -158,7 +158,7 @@ def evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
         "rates": rates,
         "steps": steps,
         "burst": burst,
-        "burst_series": lambda: _burst_series(results, of("questions-burst")),
+        "burst_series": lambda: _burst_series(results, select_experiments("questions-burst")),
         "protection": protection,
         "any_ect": any_ect,
         "fq": lambda: fq().select(*place, "ratio", "utilisation").sort(place),
@@ -166,8 +166,8 @@ def evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
             "queue", "rate", "rtt", "class", "seed", "mean", "p99"
         ),
         "short": short,
-        "swings": lambda: _swings(results, of("stability")),
-        "margins": lambda: _margins(of("stability")),
+        "swings": lambda: _swings(results, select_experiments("stability")),
+        "margins": lambda: _margins(select_experiments("stability")),
         "linux": _linux,
     }
 

@@ -65,7 +65,7 @@ def _judge_spurious(trace: Trace, setup: Setup, checks: Checks, *, timeout: bool
     wanted = {state, "probe_refill"} if state == "probe_up" else {state}
     # the state may have gone on by itself if it was not left because of the loss
     kept = str(trace.state[at]) in wanted or "probe_down" not in set(trace.state[row:at].tolist())
-    checks.see(f"back in {state}, or in PROBE_REFILL to probe anew", kept, str(trace.state[at]))
+    checks.see(f"back in {state}, or in PROBE_REFILL to probe again", kept, str(trace.state[at]))
     for column in ("bw_shortterm_mbit", "inflight_shortterm", "inflight_longterm"):
         old, new = float(trace[column][before]), float(trace[column][at])
         # unset is unbounded

@@ -278,7 +278,7 @@ def _judge_late_drain(trace: Trace, setup: Setup, checks: Checks) -> None:
     checks.see(
         f"inflight is still above BBRInflight(1.0){less(setup)}",
         in_flight > target + room,
-        f"{in_flight:.0f} when it ends, more than {target:.0f} and {room:.0f} for bursts expected",
+        f"{in_flight:.0f} when it ends, expected above {target + room:.0f} ({target:.0f}, and {room:.0f} for bursts)",
         needs=INFLIGHT_COLUMNS,
     )
     checks.see("DRAIN ends after 3 rounds", 3 <= passed <= 4, f"after {passed:.0f}", needs=("round",))

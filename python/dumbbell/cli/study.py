@@ -64,7 +64,7 @@ def page(
     name: Name,
     results: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[RESULTS]...", help="Results, or their folder: makes the evidence from them, anew."),
+        typer.Argument(metavar="[RESULTS]...", help="Results, or their folder: makes the evidence from them again."),
     ] = None,
     check: Annotated[
         bool,

@@ -141,8 +141,8 @@ class _Definitions:
             limits = {"minimum": low, "maximum": high} if param.kind != "bool" else {}
             found = {"type": {"int": "integer", "float": "number", "bool": "boolean"}[param.kind]}
             found |= {key: value for key, value in limits.items() if value is not None}
-            if param.name == "dscp":
-                found = {"anyOf": [found, {"enum": list(spelling.DSCP)}]}
+            if names := spelling.names_of_values(param):
+                found = {"anyOf": [found, {"enum": list(names)}]}
         return {"anyOf": [found, {"enum": ["none", None]}]} if param.optional else found
 
     def described(self, param: Param) -> Schema:

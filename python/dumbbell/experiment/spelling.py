@@ -62,11 +62,7 @@ def limits(param: Param) -> str:
 
     low, high = (None if one is None else bound(one) for one in (param.min, param.max))
     text = " ".join(f"{word} {one}" for word, one in (("from", low), ("to", high)) if one is not None)
-    return text.replace(" to unlimited", ", unlimited") + _named(param)
-
-
-def _named(param: Param) -> str:
-    return ', or a name such as "EF"' if param.name == "dscp" else ""
+    return text.replace(" to unlimited", ", unlimited") + _mention_names(param)
 
 
 # names of codepoints: RFC 2474 (CS), 2597 (AF), 3246 (EF), 5865 (VA), 8622 (LE)
@@ -77,6 +73,15 @@ DSCP = {
     "VA": 44,
     "LE": 1,
 }
+
+
+def names_of_values(param: Param) -> dict[str, int]:
+    """Return the names that values of a parameter have, each with its number: those of codepoints."""
+    return DSCP if param.name == "dscp" else {}
+
+
+def _mention_names(param: Param) -> str:
+    return ', or a name such as "EF"' if names_of_values(param) else ""
 
 
 def allowed_values(param: Param) -> str | tuple[str, ...]:
@@ -100,7 +105,7 @@ def allowed_values(param: Param) -> str | tuple[str, ...]:
                 low, high = 0, 2**64 - 1
             limits = [f"from {show_value(param, low)}"] if low is not None else []
             limits += [f"to {show_value(param, high)}"] if high is not None else []
-            allowed = " ".join([thing, *limits]) + _named(param)
+            allowed = " ".join([thing, *limits]) + _mention_names(param)
     return f"{allowed}, or none" if param.optional else allowed
 
 
@@ -158,7 +163,7 @@ def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
             raise wrong()
         return value
     elif param.kind == "int":
-        result = DSCP.get(value, value) if param.name == "dscp" and isinstance(value, str) else value
+        result = names_of_values(param).get(value, value) if isinstance(value, str) else value
         if type(result) is not int:
             raise wrong()
     else:

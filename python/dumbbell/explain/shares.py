@@ -29,14 +29,15 @@ def all_facts(run: Observed) -> Iterator[Fact]:
     rivals = len({one.group.get("direction") for one in flows}) == 1  # data both ways share no link
     if rivals and 2 <= len(flows) <= _MOST_FLOWS and run.has_series:
         yield from _over_time(run)
-    watched = _is_known(run.run.get("common_s"))
+    watched = _drop_nan(run.run.get("common_s"))
     if rivals and len(flows) >= 2 and watched is not None and watched >= _SUSTAINED_S:
-        yield facts.Converged(_is_known(run.run.get("convergence_s")), watched)
+        yield facts.Converged(_drop_nan(run.run.get("convergence_s")), watched)
     yield from _short(run)
     yield from _udp(run)
 
 
-def _is_known(value: float | None) -> float | None:
+def _drop_nan(value: float | None) -> float | None:
+    """Return a value that was measured, else None."""
     return None if value is None or math.isnan(value) else float(value)
 
 
@@ -64,14 +65,14 @@ def _shares(run: Observed) -> Iterator[Fact]:
     total = sum(one or 0.0 for one in got)
     shares = tuple((one or 0.0) / total if total > 0 else 0.0 for one in got)
     fair = float(jain) if several and jain is not None else None
-    common_s = _is_known(run.run.get("common_s")) if own else None
+    common_s = _drop_nan(run.run.get("common_s")) if own else None
     yield facts.Shares(names, goodputs, shares, numbers, fair, own, ways if both else (), common_s)
 
 
 def _own_times(run: Observed, rows: list[tuple[Any, ...]]) -> bool:
     """Return whether flows were measured over unlike times: by more than a hundredth of the run."""
     starts = [max(start, run.measured_from_s) for _, _, _, start, _, _ in rows]
-    ends = [run.duration_s if _is_known(done) is None else start + done for _, _, _, start, done, _ in rows]
+    ends = [run.duration_s if _drop_nan(done) is None else start + done for _, _, _, start, done, _ in rows]
     return bool(max(max(starts) - min(starts), max(ends) - min(ends)) > 0.01 * run.duration_s)
 
 

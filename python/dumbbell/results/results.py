@@ -130,13 +130,13 @@ class Results(Runs):
                 break  # the short name is of one-way delays of UDP, which nothing has
             for candidate in (name, SHORT.get(name, name)):
                 if candidate in self.measures(table):
-                    return self._of_hops(Measure(table, candidate), asked=of)
+                    return self._specify(Measure(table, candidate), asked=of)
         known = list(dict.fromkeys(column for table in tables for column in self.measures(table)))
         meant = other_names.measures(name, known)
         for table in tables if not meant else ():
             close = [column for column in self.measures(table) if column.startswith(f"{name}_")]
             if len(close) == 1:
-                return self._of_hops(Measure(table, close[0]), asked=of)
+                return self._specify(Measure(table, close[0]), asked=of)
         short = [word for word, column in SHORT.items() if column in known]
         near = meant[0] if meant else nearest(name, [*known, *short])
         also = "; ".join(f"{one} is {axis_label(one)}" for one in meant)
@@ -144,8 +144,11 @@ class Results(Runs):
             also = "--where kind=udp keeps pings; of kinds, series and cdf draw pings"
         raise UnknownName(str(self.path), "--value", name, known, near, what="measure", also=also)
 
-    def _of_hops(self, measure: Measure, asked: str | None = None) -> Measure:
-        """Return a measure of runs as that of hops, if all runs have several; of some such runs it says its hop."""
+    def _specify(self, measure: Measure, asked: str | None = None) -> Measure:
+        """Return a measure with what its label has to say: unlike times of flows, its hop.
+
+        A measure of runs is that of each hop if all runs have several; if only some have, it says its hop.
+        """
         if measure.table == "flows" and measure.column in _OVER_OWN_TIME:
             return replace(measure, unlike_times=any(map(_sends_at_unlike_times, self._configs.values())))
         if not is_of_hop(measure.table, measure.column) or not self.hops_of_cells:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dumbbell.engines.linux.work import Told, lock
-from dumbbell.errors import Failed, OutOfRange, UnknownName, WrongValue, shown
+from dumbbell.errors import Failed, OutOfRange, Unfit, UnknownName, WrongValue, shown
 from dumbbell.experiment.plugins import built
 from dumbbell.experiment.plugins.built import Built
 from dumbbell.stacks import needs, picoquic, project, tree
@@ -64,6 +64,9 @@ def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
 
     A released version is built once for the sources of the adapter and the compiler that it depends on.
     """
+    if not wanted.logs and wanted.stack not in project.LOGGING:
+        having = " or ".join(project.LOGGING)
+        raise Unfit("stack build", "--no-qlog", f"there is no library of {wanted.stack} for its own qlog", having)
     if wanted.stack == picoquic.STACK:
         return picoquic.build(wanted.version, wanted.path, wanted.name, told)
     needs.cargo()
@@ -74,7 +77,7 @@ def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
     what, rustc = plan(wanted), needs.rustc_version()
     if what.version is not None and what.tree is None:
         name = wanted.name or f"{what.stack}-{what.version}"
-        if there := _there(name, project.digest(what, rustc), wanted):
+        if there := _find_built(name, project.digest(what, rustc), wanted):
             return there, False
     with _Work(told) as work:
         work.write(project.contents(what))
@@ -82,7 +85,7 @@ def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
         name = wanted.name or _name(what, version)
         if what.tree is None:
             what = Plan(what.stack, version, None)
-            if there := _there(name, project.digest(what, rustc), wanted):
+            if there := _find_built(name, project.digest(what, rustc), wanted):
                 return there, False
         told.say(f"{name}:")
         features, said = project.features(what, version), project.said(what, name, version)
@@ -114,7 +117,7 @@ def tidy() -> None:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _there(name: str, digest: str, wanted: Wanted) -> Built | None:
+def _find_built(name: str, digest: str, wanted: Wanted) -> Built | None:
     """Return the stack of this name if it is built from the same sources, by the same compiler, with what is wanted."""
     one = next((one for one in built.installed() if one.name == name and one.described.get("digest") == digest), None)
     lacks_logs = one is not None and wanted.logs and one.stack in project.LOGGING and one.logging is None
@@ -137,7 +140,7 @@ class _Work(Work):
         return self.place / "project"
 
     def write(self, contents: dict[str, str]) -> None:
-        """Make the project anew; what cargo has compiled before stays."""
+        """Make the project again; what cargo has compiled before stays."""
         shutil.rmtree(self._project, ignore_errors=True)
         for path, text in contents.items():
             (self._project / path).parent.mkdir(parents=True, exist_ok=True)

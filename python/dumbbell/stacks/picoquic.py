@@ -60,7 +60,7 @@ def read(folder: Path | None, version: str | None) -> Sources:
 
 
 def build(version: str | None, path: Path | None, name: str | None, told: Told) -> tuple[Built, bool]:
-    """Build the stack of a tree; return it, and True: each build looks at the tree anew. Raises InputError."""
+    """Build the stack of a tree; return it, and True: each build looks at the tree again. Raises InputError."""
     if name is not None:
         built.check_name(name)
     sources = read(path, version)

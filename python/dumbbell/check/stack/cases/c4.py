@@ -45,7 +45,7 @@ def completion(seen: Seen, limits: Limits) -> None:
         limits.unknown(what, f"{ours:.3g} ± {wide:.2g} s, {found}: {WITHIN}")
     else:
         limits.must(what, True in held, f"{shown[0]}, {found}")
-    if within < ours < SLOWER_THAN_TCP * theirs:
+    if within < ours < slower:
         limits.note(f"{shown[0]}, above C4's limit of {within:g} s, TCP's CUBIC {shown[1]}")
     elif ours < theirs / _MUCH:
         limits.note(f"{shown[0]}, TCP's CUBIC {shown[1]}")
