@@ -57,6 +57,8 @@ def main(arguments: list[str]) -> None:
     )
     wanted = [word for word in arguments if word != "--starts"] or agreement_hops.outside()
     known = agreement_hops.scenarios(agreement_hops.SINGLE)
+    if unknown := [scenario for scenario in wanted if scenario not in known]:
+        sys.exit(f"unknown scenario {unknown[0]}; {agreement_hops.SINGLE} has them")
     path = Path(agreement_hops.MANY)
     if not path.exists():
         path.write_text(",".join(COLUMNS) + "\n", encoding="utf-8")

@@ -35,7 +35,7 @@ from typing import NoReturn
 import polars as pl
 
 from dumbbell import programs
-from dumbbell.errors import UnknownName, Unreadable, WrongValue
+from dumbbell.errors import UnknownName, Unreadable, WrongValue, count
 from dumbbell.experiment import shipped
 from dumbbell.figures import Picture, save
 from dumbbell.pages import evidence as kept
@@ -107,7 +107,7 @@ class Study:
             results = [Path(results[0]) / name for name in self.results]
         if len(results) != len(self.results):
             wanted = f"{len(self.results)}: {', '.join(self.results) or 'none'}"
-            raise WrongValue(self.name, "RESULTS", f"{len(results)} files", wanted)
+            raise WrongValue(self.name, "RESULTS", count(len(results), "file"), wanted)
         opened = [_open(Path(path)) for path in results]
         present = [one for one in opened if isinstance(one, Results)]
         if not present:

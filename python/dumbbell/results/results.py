@@ -140,6 +140,9 @@ class Results(Runs):
         short = [word for word, column in SHORT.items() if column in known]
         near = meant[0] if meant else nearest(name, [*known, *short])
         also = "; ".join(f"{one} is {axis_label(one)}" for one in meant)
+        others = [table for table in ("runs", *PARTS) if {name, SHORT.get(name, name)} & set(self.measures(table))]
+        if of is not None and others:
+            also = f"{' or '.join(f'--of {table}' for table in others)} has it"
         if name.startswith("ping"):
             also = "--where kind=udp keeps pings; of kinds, series and cdf draw pings"
         raise UnknownName(str(self.path), "--value", name, known, near, what="measure", also=also)
