@@ -1,17 +1,8 @@
 # make demo   set up .venv, build, run published experiments and print the results with the published ones
-# make sce    every table of the SCE draft: its 1220 tests, sce.md, sce.csv, maps of errors in sce/; then the study
-# make abe    Alternative Backoff with ECN: abe.md with tables, figures in abe/; then the study
-# make dualpi2-versions  DualPI2 as in its authors' reports: dualpi2-versions.md, figures in dualpi2-versions/; then the study
-# make coexistence  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop, about two hours on two cores: coexistence.md, figures, claims; then the study.
-#             Simulations are all of it: make pgo first makes them faster
-# make home, dualpi2, l4s-classic, bbr, bbr-traces, scoreboard, stacks, validation  their studies; l4s-classic needs dumbbell linux build,
-#             stacks the stacks that its page names
-#             A study runs its experiments and writes studies/NAME/README.md with its figures.
 # make check-bbr  the test cases of the BBR draft for all versions: the study bbr-suite, figures of what failed in check-bbr/
 # make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md
 # make agree-live  30 cells on the simulator and on the real clock, 24 minutes: writes docs/validation-live.md
 # make agree-stacks  15 cells of a QUIC stack in virtual time and over real UDP, 8 minutes (dumbbell stack build quinn comes first): writes docs/validation-stacks.md
-# make linux  every measured cell of real Linux against the simulator: writes docs/validation-linux.md
 # make docs   the documentation site, in target/site: open target/site/index.html; nothing of it asks a network
 # make docs-check  opens every page of that site in headless Chromium, wide and narrow: errors, requests, links, pictures, search
 # make reference  every key of experiment files and every column of results: writes docs/reference.md, and docs/linux-keys.md
@@ -60,7 +51,7 @@ PROFILE ?= release
 # with ci, Python compiles modules when something imports them: few of them are
 UNCOMPILED := $(if $(filter ci,$(PROFILE)),--no-compile)
 
-.PHONY: demo agree agree-live agree-stacks scoreboard stacks validation linux sce abe home dualpi2 dualpi2-versions l4s-classic coexistence bbr bbr-traces check-bbr csaqm l4s l4s-questions sce-questions reference docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo agree agree-live agree-stacks check-bbr reference docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -72,42 +63,6 @@ demo: build
 		'    source $(BIN)/activate' \
 		'    dumbbell plot demo.duckdb --reference linux-6.12 -o errors.png    # where RTT differs from Linux' \
 		'    dumbbell table demo.duckdb --rows bottleneck.rate --columns base_rtt --value rtt'
-
-# every cell of real Linux against the simulator
-linux: build
-	$(BIN)/dumbbell study run validation
-	$(BIN)/python -m studies.validation.rows linux.duckdb two.duckdb
-
-validation dualpi2 home l4s-classic bbr bbr-traces scoreboard stacks: build
-	$(BIN)/dumbbell study run $@
-	$(BIN)/dumbbell study page $@ .
-
-sce: build
-	$(BIN)/dumbbell run sce/one-flow sce/two-flow -o sce.duckdb
-	@$(BIN)/dumbbell draft sce sce.duckdb --csv > sce.csv & $(BIN)/dumbbell draft sce sce.duckdb --heat-maps sce > sce.md && wait $$!
-	@$(BIN)/dumbbell compare sce.duckdb sce --scores
-	$(BIN)/dumbbell study run sce
-	$(BIN)/dumbbell study page sce .
-
-REPORTS := equal-rtt equal-rtt-web mixed-rtt overload counts alone
-dualpi2-versions: build
-	$(BIN)/dumbbell run $(foreach kind,$(REPORTS),dualpi2-versions/versions-$(kind) dualpi2-versions/2021-$(kind)) -o reports.duckdb
-	@$(BIN)/dumbbell paper dualpi2-versions reports.duckdb -o dualpi2-versions > dualpi2-versions.md
-	$(BIN)/dumbbell study run dualpi2-versions
-	$(BIN)/dumbbell study page dualpi2-versions .
-
-abe coexistence: build
-	$(BIN)/dumbbell study run $@
-	@$(BIN)/dumbbell paper $@ $@.duckdb -o $@ > $@.md
-	@if [ $@ = coexistence ]; then $(BIN)/dumbbell claims $@.duckdb --markdown > $@/claims.md; fi
-	$(BIN)/dumbbell study page $@ .
-
-NOW_csaqm := coexistence
-NOW_l4s := dualpi2-versions
-NOW_l4s-questions := dualpi2
-NOW_sce-questions := sce
-csaqm l4s l4s-questions sce-questions:
-	@echo "make $@ is called make $(NOW_$@)" >&2; exit 2
 
 agree: build
 	$(BIN)/dumbbell run validation/agree -o agree.duckdb
@@ -325,10 +280,8 @@ bench-sweep: build
 bench-live:
 	cargo run --quiet --release -p dumbbell-live --example forward
 
-RESULTS := demo agree live linux two alone beside steps any-loss scoreboard-alone scoreboard-pairs linux-l4s linux-bbr sce sce-questions abe abe-beta abe-prr abe-unpaced home two-way reports dualpi2 dualpi2-versions l4s-classic l4s-classic-linux coexistence coexistence-questions bbr bbr-traces
-TABLED := sce abe dualpi2-versions coexistence
 clean:
-	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts $(RESULTS:%=%.duckdb) $(TABLED) $(TABLED:%=%.md) sce.csv check-bbr python/dumbbell/_native*.so
+	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb agree.duckdb live.duckdb check-bbr python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }
