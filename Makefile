@@ -5,7 +5,6 @@
 # make agree-stacks  15 cells of a QUIC stack in virtual time and over real UDP, 8 minutes (dumbbell stack build quinn comes first): writes docs/validation-stacks.md
 # make docs   the documentation site, in target/site: open target/site/index.html; nothing of it asks a network
 # make docs-check  opens every page of that site in headless Chromium, wide and narrow: errors, requests, links, pictures, search
-# make reference  every key of experiment files and every column of results: writes docs/reference.md, and docs/linux-keys.md
 # make test   cargo test, and pytest: first what may run in parallel, then what asserts times; names the slowest ten of each
 # make test-all  the same with the tests that are marked long
 # make debug  the extension for who works on an algorithm: compiled in seconds, runs some times slower; make build undoes it
@@ -51,7 +50,7 @@ PROFILE ?= release
 # with ci, Python compiles modules when something imports them: few of them are
 UNCOMPILED := $(if $(filter ci,$(PROFILE)),--no-compile)
 
-.PHONY: demo agree agree-live agree-stacks check-bbr reference docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo agree agree-live agree-stacks check-bbr docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -80,10 +79,6 @@ agree-stacks: build
 check-bbr: build
 	$(BIN)/python -m studies.bbr_suite.gather --figures check-bbr
 	$(BIN)/dumbbell study page bbr-suite
-
-reference: build
-	$(BIN)/dumbbell describe --all > docs/reference.md
-	$(BIN)/dumbbell linux keys > docs/linux-keys.md
 
 docs: $(STAMPS)/native $(STAMPS)/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet

@@ -31,7 +31,7 @@ WORDS = {
     r"\bwould be a lie\b": "say what is so",
 }
 # written by programs from results or from the engine's own descriptions; a notebook
-MADE = ("docs/validation", "docs/reference.md", "docs/linux-keys.md", "docs/lab-book.md")
+MADE = ("docs/validation", "docs/lab-book.md")
 WRITTEN = ("README.md", "tables.md")  # in the folder of a study
 INSIDE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)  # of a template: no prose
 PAGES = [

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from dumbbell.cli import reference
+from dumbbell.engines.linux import reach
 from website import agreement, algorithms, commands, findings, gallery, python_api
 from website.links import sources
 
@@ -17,9 +19,16 @@ def appended() -> dict[str, Callable[[], str]]:
         "algorithms/index.md": algorithms.index,
         "commands.md": commands.page,
         "findings/index.md": findings.index,
+        "linux-keys.md": lambda: sections(reach.markdown()),
         "gallery/index.md": gallery.index,
         "python.md": python_api.page,
+        "reference.md": lambda: sections(reference.markdown()),
     }
+
+
+def sections(text: str) -> str:
+    """Return a page without its title and introduction."""
+    return text[text.index("\n## ") + 1 :]
 
 
 def drawn(text: str, place: str) -> str:
