@@ -5,8 +5,9 @@
 # make agree-stacks  15 cells of a QUIC stack in virtual time and over real UDP, 8 minutes (dumbbell stack build quinn comes first): writes docs/validation-stacks.md
 # make docs   the documentation site, in target/site: open target/site/index.html; nothing of it asks a network
 # make docs-check  opens every page of that site in headless Chromium, wide and narrow: errors, requests, links, pictures, search
-# make test   cargo test, and pytest: first what may run in parallel, then what asserts times; names the slowest ten of each
-# make test-all  the same with the tests that are marked long
+# make test   cargo test, and the quick tests of pytest; names the slowest ten
+# make test-slow  the tests of pytest that take more than 0.7 s, then those that assert times, one by one
+# make test-all  make test, make test-slow and the tests that are marked long
 # make debug  the extension for who works on an algorithm: compiled in seconds, runs some times slower; make build undoes it
 # make search property tests with examples that make test does not draw, in Python SEARCH (10) times as many
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
@@ -106,19 +107,26 @@ pgo: $(STAMPS)/requirements | tools
 # property tests draw the same examples each time, those of this seed
 test: export PROPTEST_RNG_SEED ?= 1
 # compiled modules are kept, though not beside the sources: tests start Python some hundred times
-test: export PYTHONDONTWRITEBYTECODE :=
-test: export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
+test test-slow test-all: export PYTHONDONTWRITEBYTECODE :=
+test test-slow test-all: export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 # processes of pytest
 TEST_JOBS ?= 2
 test: $(STAMPS)/native $(STAMPS)/dev
 	@if $(HAS_WASM32); then $(MAKE) --no-print-directory wasm; \
 	else rm -rf target/wasm; echo "Rust's standard library for $(WASM32) cannot be had: the module for web pages is not tested"; fi
 	cargo test --workspace --quiet
-	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadgroup --durations 10 $(LONG)
-	$(BIN)/python -m pytest -m timed --durations 10 $(LONG) $$(grep -l 'mark\.timed' tests/test_*.py studies/*/test_*.py)
+	$(PYTEST) --numprocesses $(TEST_JOBS) --dist loadgroup
+	@echo 'make test-slow runs the tests that are marked slow or timed, make test-all these and the long ones'
+
+PYTEST = $(BIN)/python -m pytest --durations 10
+.PHONY: test-slow
+test-slow: $(STAMPS)/native $(STAMPS)/dev
+	$(PYTEST) --numprocesses $(TEST_JOBS) --dist loadgroup -m slow --slow $(LONG)
+	$(PYTEST) -m timed $(LONG) $$(grep -l 'mark\.timed' tests/test_*.py studies/*/test_*.py)
 
 test-all: LONG := --long
-test-all: test
+test-all: test test-slow
+	$(PYTEST) --numprocesses $(TEST_JOBS) --dist loadgroup -m 'long and not slow and not timed' --slow --long
 
 SEARCH ?= 10
 .PHONY: search
