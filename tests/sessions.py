@@ -4,7 +4,8 @@ A plugin of conftest. Three markers say where a test belongs:
 
 - `slow`: it takes more than 0.7 s. A parallel session (`pytest -n 2`) leaves it out unless `--slow` is given
   (`make test-slow`, `make test-all`, `.ci/run`).
-- `timed`: it asserts how long something takes, or runs in real time. A parallel session leaves it out; `make test-slow` runs these tests afterwards, one by one.
+- `timed`: it asserts how long something takes, or runs in real time. A parallel session leaves it out; `make test-slow`
+  runs these tests afterwards, one by one.
 - `long`: it does in full what another test does in small. Left out unless `--long` is given (`make test-all`).
 """
 
