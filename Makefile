@@ -13,6 +13,8 @@
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
 # make killed  kills 20 runs on each engine at random moments: nothing is left, and the sweep goes on
 # make lint   rustfmt, clippy, ruff, mypy; do the fuzz targets compile
+# make audit  are faults known of the crates and packages that dumbbell needs, and are their licences allowed? Asks the network
+# make lowest  an environment with the oldest versions of packages that dumbbell allows, before make test
 # make features  the crate dumbbell-core with each of its features alone
 # make wasm   the simulator for web pages, in target/wasm
 # make vega   renews the libraries for charts in pages from the npm registry: python/dumbbell/figures/vega
@@ -194,6 +196,23 @@ vega:
 		rm -rf "$$folder/package"; \
 	done < $(VEGA)/VERSIONS
 	cd $(VEGA) && sha256sum *.js LICENSE-* > SHA256SUMS
+
+# advisories, licences and sources of crates, by deny.toml; faults that are known of the pinned Python packages
+CARGO_DENY := target/tools/bin/cargo-deny
+.PHONY: audit lowest
+audit: $(CARGO_DENY) $(STAMPS)/venv
+	$(CARGO_DENY) --all-features check
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/pip-audit --requirement requirements.txt --no-deps
+
+$(CARGO_DENY): | tools
+	cargo install --quiet --locked --root target/tools cargo-deny
+
+# an environment with the oldest versions that pyproject.toml allows, for make test
+lowest: $(STAMPS)/venv
+	$(BIN)/python -m pip install --quiet uv maturin
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --resolution lowest-direct -r pyproject.toml --all-extras
+	@touch $(STAMPS)/requirements $(STAMPS)/dev
 
 .PHONY: features stubs package
 features: | tools
