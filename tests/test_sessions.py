@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from every_case import every_case
 from sessions import unexpected
 
 HERE = Path(__file__).parent
@@ -40,7 +41,7 @@ def unmarked(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", sorted(HERE.glob("test_*.py")), ids=lambda path: path.name)
+@every_case("path", sorted(HERE.glob("test_*.py")))
 def test_what_asserts_times_is_marked_timed(path: Path) -> None:
     assert unmarked(path.read_text(encoding="utf-8")) == []
 

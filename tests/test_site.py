@@ -15,6 +15,7 @@ import yaml
 
 import dumbbell
 from dumbbell.experiment.registry import registry
+from every_case import every_case
 from website import (
     agreement,
     algorithms,
@@ -85,7 +86,7 @@ def test_pages_that_are_made_have_no_source_and_others_do() -> None:
     assert set(APPENDED) <= set(SOURCES)
 
 
-@pytest.mark.parametrize("place", places())
+@every_case("place", places())
 def test_links_and_images_of_a_page_lead_somewhere(place: str) -> None:
     for target in links.targets(text_of(place)):
         name, _, _anchor = target.partition("#")
