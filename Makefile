@@ -153,7 +153,7 @@ wasm: | tools
 	@cp crates/dumbbell-wasm/js/dumbbell.js crates/dumbbell-wasm/js/package.json target/wasm/
 
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := config aqm receiver_sender simulation
+FUZZ_TARGETS := config aqm receiver_sender simulation frames link_trace net
 CARGO_FUZZ := target/tools/bin/cargo-fuzz
 
 # What is fuzzed has no unsafe code but prefetches: sanitizers would find nothing and cost a factor of ten.
