@@ -12,7 +12,7 @@
 # make search property tests with examples that make test does not draw, in Python SEARCH (10) times as many
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
 # make killed  kills 20 runs on each engine at random moments: nothing is left, and the sweep goes on
-# make lint   rustfmt, clippy, ruff, mypy; do the fuzz targets compile
+# make lint   rustfmt, clippy, ruff, mypy, types of scripts; do the fuzz targets compile
 # make audit  are faults known of the crates and packages that dumbbell needs, and are their licences allowed? Asks the network
 # make lowest  an environment with the oldest versions of packages that dumbbell allows, before make test
 # make features  the crate dumbbell-core with each of its features alone
@@ -172,8 +172,8 @@ $(CARGO_FUZZ): | tools
 	cargo install --quiet --root target/tools cargo-fuzz
 
 # make -j 2 lint does both at once
-.PHONY: lint-rust lint-python
-lint: lint-rust lint-python
+.PHONY: lint-rust lint-python lint-scripts
+lint: lint-rust lint-python lint-scripts
 
 # libFuzzer itself is neither compiled nor linked by a check: its library need not be there
 lint-rust: features
@@ -185,6 +185,15 @@ lint-python: $(STAMPS)/dev
 	$(BIN)/ruff check --quiet python tests studies website benches conftest.py
 	$(BIN)/ruff format --check --quiet python tests studies website benches conftest.py
 	$(BIN)/mypy
+
+# types of the scripts of pages, which TypeScript infers
+TYPESCRIPT := 5.9.3
+lint-scripts:
+	@if ! command -v npm >/dev/null; then echo 'npm not found: the scripts of pages are not checked'; \
+	elif [ -x target/tools/typescript/node_modules/.bin/tsc ] \
+		|| npm install --silent --no-fund --no-audit --prefix target/tools/typescript typescript@$(TYPESCRIPT) >/dev/null; then \
+		target/tools/typescript/node_modules/.bin/tsc -p jsconfig.json; \
+	else echo 'typescript cannot be had: the scripts of pages are not checked'; fi
 
 # versions are those of VERSIONS
 VEGA := python/dumbbell/figures/vega
