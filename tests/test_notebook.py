@@ -134,7 +134,7 @@ def test_frames_for_pandas_and_arrow(two: Results) -> None:
     assert by_time.shape == (20, 3)
     assert two.tidy(to="arrow").num_rows == two.tidy().height
     with pytest.raises(InputError, match="unknown library numpy; known are polars, pandas, arrow"):
-        two.frame("flows", to="numpy")  # type: ignore[arg-type]
+        two.frame("flows", to="numpy")  # type: ignore[call-overload]
 
 
 def test_pandas_is_not_needed_but_said_where_it_is(two: Results, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 import polars as pl
 from scipy.stats import mannwhitneyu
 
+from dumbbell import Results
 from dumbbell.experiment import shipped
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.values import Rows
 from dumbbell.results.aggregate import LEVEL, half_width
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
 from . import paper
