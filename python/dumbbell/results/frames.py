@@ -13,18 +13,17 @@ KINDS: tuple[To, ...] = ("polars", "pandas", "arrow")
 def convert_frame(frame: pl.DataFrame, to: str) -> Any:
     """Return a frame as one of Polars, as a `pandas.DataFrame` or as a `pyarrow.Table`.
 
-    Raises InputError if `to` is none of `KINDS`, or if pandas is not installed: dumbbell does not need it.
+    Raises InputError if `to` is none of `KINDS`, or if the extra of this name is not installed.
     """
     if to == "polars":
         return frame
-    if to == "arrow":
-        return frame.to_arrow()
-    if to != "pandas":
+    if to not in KINDS:
         raise UnknownName("", "to", to, list(KINDS), what="library")
     try:
-        return frame.to_pandas()
-    except ModuleNotFoundError as error:
-        raise Needs("", 'to="pandas"', f"the package {error.name}", f"pip install {error.name}") from None
+        return frame.to_arrow() if to == "arrow" else frame.to_pandas()
+    except ModuleNotFoundError:
+        packages = "package pyarrow" if to == "arrow" else "packages pandas and pyarrow"
+        raise Needs("", f'to="{to}"', f"the {packages}", f"pip install 'dumbbell[{to}]'") from None
 
 
 class Tables:

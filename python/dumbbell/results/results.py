@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from dumbbell.errors import UnknownName, WrongValue, count, nearest
+from dumbbell.errors import Needs, UnknownName, WrongValue, count, nearest
 from dumbbell.experiment import other_names
 from dumbbell.results import parts
 from dumbbell.results.columns import axis_label, is_of_hop
@@ -289,6 +289,8 @@ def as_polars(frame: Any) -> pl.DataFrame:
         return frame.collect()
     try:
         return pl.DataFrame(frame)
+    except ModuleNotFoundError:
+        raise Needs("", "frame", "the package pyarrow for one of pandas", "pip install 'dumbbell[pandas]'") from None
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise WrongValue(
             "", "frame", f"not readable ({str(error).splitlines()[0]})", "a frame of Polars, Arrow or pandas"
