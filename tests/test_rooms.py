@@ -14,7 +14,7 @@ LONG = {
 ROOMS = [
     *("errors", "lazy", "scratch", "waiting", "programs", "file_kinds", "experiment", "results", "engines", "stacks"),
     *("figures", "published", "claims", "check", "qlog", "exchange", "packets", "explain", "watch", "plotting"),
-    *("pages", "report", "shell", "notebook", "api", "cli", "__main__"),
+    *("report", "shell", "notebook", "api", "pages", "cli", "__main__"),
 ]
 
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures
+from dumbbell import Results, figures
 from dumbbell.figures import Picture, Series
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.values import Rows
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
 from .traces import LINES, STATES, TOLERANCE, Cell, Trace, judge, linux, simulated

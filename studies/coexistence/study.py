@@ -5,13 +5,12 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures
+from dumbbell import Results, figures
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.captions import of_runs, seconds_of, seeds_of
 from dumbbell.pages.values import Answers, Rows
 from dumbbell.pages.words import count, listed
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned, number
 
 from . import runs, terms

@@ -8,14 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures
+from dumbbell import Results, figures
 from dumbbell.errors import Nothing
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.captions import seeds_of
 from dumbbell.pages.values import Rows
 from dumbbell.results import diff
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned, number
 
 from . import paper

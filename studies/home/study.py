@@ -6,11 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures
+from dumbbell import Results, figures
 from dumbbell.figures import Picture, Series
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.captions import of_runs
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
 from . import flent

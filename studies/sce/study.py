@@ -5,12 +5,11 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures
+from dumbbell import Results, figures
 from dumbbell.figures import Picture, Series
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.evidence import members
 from dumbbell.pages.values import Rows
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
 QUESTION = "Why is a link with SCE idle at low rates, and the RTT higher; when is it unfair?"
@@ -92,7 +91,7 @@ def _place(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _series(results: Results, runs: pl.DataFrame, *values: str) -> pl.DataFrame:
-    table = Results(results.path, keys=runs["key"]).frame("queue_series")
+    table = results.with_keys(runs["key"]).frame("queue_series")
     return table.join(runs, on="key").select("cc", "time_s", *values).sort("cc", "time_s")
 
 

@@ -6,11 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures
+from dumbbell import Results, figures
 from dumbbell.experiment import shipped
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
 QUESTION = "What does each control do alone and next to each other, over each queue?"

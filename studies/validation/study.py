@@ -4,9 +4,9 @@ from typing import Any
 
 import polars as pl
 
+from dumbbell import Results
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.values import Rows
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
 from . import rows as counting

@@ -290,7 +290,7 @@ def of_cell(cell: Cell, measured: Measured) -> Observed:
 
 def of_results(results: Results) -> Observed:
     """Return the first of these runs as it is kept."""
-    only = results.only(results.keys[:1])
+    only = results.with_keys(results.keys[:1])
     wanted = pl.DataFrame({"key": only.keys})
     with Store.open(only.path) as store:
         names = [name for name in TABLES if "key" in store.columns(name)]

@@ -37,7 +37,7 @@ from typing import NoReturn
 
 import polars as pl
 
-from dumbbell import programs
+from dumbbell import Results, programs
 from dumbbell.errors import UnknownName, Unreadable, WrongValue, count
 from dumbbell.experiment import shipped
 from dumbbell.figures import Picture, save
@@ -50,7 +50,6 @@ from dumbbell.pages.sweeps import names as names_of
 from dumbbell.pages.template import render
 from dumbbell.pages.values import PageError
 from dumbbell.published.variants import require_alike
-from dumbbell.results.results import Results
 
 TEMPLATE, PROGRAM, EVIDENCE, PAGE, PICTURES = "page.md", "study.py", "evidence", "README.md", "figures"
 PAPER = "paper.py"
