@@ -343,7 +343,8 @@ class Run:
         self.key: str = row["key"]
         self.seed: int = row["seed"]
         self.experiment: str = row["experiment"]
-        (self.config,) = results.configurations.values()
+        (config,) = results.configurations.values()
+        self.config: dict[str, Any] = config | {"seed": self.seed}
         """Its resolved configuration, in ns, bit/s and bytes."""
 
     def __repr__(self) -> str:
@@ -409,9 +410,10 @@ class Run:
         Printed it is text; `to_json()` has every fact with its numbers. The run is simulated again with its trace,
         unless `stored` says that the tables are enough. Raises InputError.
         """
-        from dumbbell.explain import explained, observed, which
+        from dumbbell.explain import explained, observed
+        from dumbbell.results import one_stored
 
-        run = observed.of_results(which.stored(str(self.results.path), self.key))
+        run = observed.of_results(one_stored.choose_run(str(self.results.path), self.key))
         if not stored:
             observed.repeat(run)
         return explained.explained(run)
