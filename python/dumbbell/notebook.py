@@ -162,17 +162,21 @@ class Results(Tables):
         return self._runs.measures(table)
 
     @overload
-    def tidy(self, of: Parts = "flows", *, to: Literal["polars"] = "polars") -> pl.DataFrame: ...
+    def tidy(
+        self, of: Parts = "flows", keys: Sequence[str] | None = None, *, to: Literal["polars"] = "polars"
+    ) -> pl.DataFrame: ...
     @overload
-    def tidy(self, of: Parts = "flows", *, to: Other) -> Any: ...
-    def tidy(self, of: Parts = "flows", *, to: To = "polars") -> pl.DataFrame | Any:
+    def tidy(self, of: Parts = "flows", keys: Sequence[str] | None = None, *, to: Other) -> Any: ...
+    def tidy(self, of: Parts = "flows", keys: Sequence[str] | None = None, *, to: To = "polars") -> pl.DataFrame | Any:
         """Return one row per cell, seed and flow (or what else `of` names), with every key by which runs differ.
 
-        Keys are typed columns whose names end in their unit: `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. Where
+        `keys` are other keys in their place: `tidy(keys=["flows[0].cc.name", "bottleneck.rate"])`. A key that a run
+        has not, or that is without effect there, is null. Keys are typed columns whose names end in their unit:
+        `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. Where
         there are runs on Linux, `kernel` has the names of the kernels. `to` is "polars", "pandas" or "arrow".
         Raises InputError.
         """
-        return convert_frame(self._runs.tidy(of), to)
+        return convert_frame(self._runs.tidy(of, keys), to)
 
     @overload
     def sql(self, query: str, *, to: Literal["polars"] = "polars", **frames: Any) -> pl.DataFrame: ...

@@ -5,12 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results, figures
-from dumbbell.figures import Picture, Series
-from dumbbell.pages import Evidence, Sweep
-from dumbbell.pages.evidence import members
-from dumbbell.pages.values import Rows
-from dumbbell.results.tables import aligned
+from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, aligned, figures, members
 
 RUNS = (Sweep("sce-questions.duckdb", ("findings-*",)),)
 NAMES = (r"draft-heist-tsvwg-sce-one-and-two-flow-tests-00", r"version B", r"2/\(W\+2\)", r"1/\(1\+√W\)")

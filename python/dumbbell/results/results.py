@@ -194,9 +194,11 @@ class Results(Tables, Runs):
         return rows.join(known, on=["cell", part], how="left", maintain_order="left")
 
     def tidy(
-        self, of: Literal["flows", "runs", "classes", "slowdowns", "short_flows", "hops"] = "flows"
+        self,
+        of: Literal["flows", "runs", "classes", "slowdowns", "short_flows", "hops"] = "flows",
+        keys: Sequence[str] | None = None,
     ) -> pl.DataFrame:
-        """Return one row per cell, seed and flow (or what else `of` names), with every key by which runs differ.
+        """Return one row per cell, seed and flow (or what else `of` names), with `keys`: by default all that differ.
 
         Keys are typed columns whose names end in their unit: `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. Where
         there are runs on Linux, `kernel` has the names of the kernels.
@@ -212,8 +214,9 @@ class Results(Tables, Runs):
             for cell in self._configs
         }
         cells = pl.DataFrame({"cell": sorted(places, key=places.__getitem__)}).with_row_index("cell place")
-        keys = [one for one in self.varying if one.name not in ("experiment", "engine_version")]
-        columns = [pl.Series(one.column, [one.values[cell] for cell in cells["cell"]], strict=False) for one in keys]
+        found = self.varying if keys is None else [self.key(name, "keys") for name in dict.fromkeys(keys)]
+        found = [one for one in found if one.column not in ("experiment", "engine_version", "kernel", *rows.columns)]
+        columns = [pl.Series(one.column, [one.values[cell] for cell in cells["cell"]], strict=False) for one in found]
         described = self._index.select("key", "experiment", "engine_version")
         if self._file.kernels:  # of those runs that have one
             names = kernel_texts(self.engines, self._file.kernels)
@@ -225,7 +228,7 @@ class Results(Tables, Runs):
         whole = whole.sort("cell place", "seed", maintain_order=True).drop("cell place")
         if "part" in whole.columns:
             whole = whole.rename({"part": "which"})
-        front = ["experiment", *(one.column for one in keys), "seed", *(["which"] if "which" in whole.columns else [])]
+        front = ["experiment", *(one.column for one in found), "seed", *(["which"] if "which" in whole.columns else [])]
         own = [*self._file.columns[of], *front]
         rest = [c for c in whole.columns if c in own and c not in (*front, *last)]
         return whole.select(*front, *rest, *last)
