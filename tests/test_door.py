@@ -10,7 +10,10 @@ from typing import Any
 
 import pytest
 
-from dumbbell import Results, notebook, plotting, report
+import dumbbell
+from conftest import described
+from dumbbell import Results, notebook, plotting, report, study
+from dumbbell.errors import InputError
 from dumbbell.packets import again
 from dumbbell.results import diff, tables
 from dumbbell.results.store import TABLES
@@ -116,3 +119,26 @@ def test_mypy_refuses_what_there_is_not(tmp_path: Path) -> None:
     for file, line in zip(files[:-1], refused, strict=True):
         assert f"{file.name}:4: error" in done.stdout, (line, done.stdout)
     assert files[-1].name not in done.stdout, done.stdout
+
+
+def test_keys_of_runs_are_columns_whether_or_not_they_differ(tmp_path: Path) -> None:
+    results = dumbbell.run(described(matrix={"bottleneck.rate": ["2Mbit", "10Mbit"]}), output=tmp_path / "r.duckdb")
+    names = ["flows[0].cc.name", "bottleneck.aqm.target", "bottleneck.rate", "flows[*].loss", "experiment"]
+    rows = results.tidy("runs", names)
+    columns = ["flows[0].cc.name", "bottleneck.aqm.target_ms", "bottleneck.rate_mbit"]
+    assert rows.select(columns).rows() == [("cubic", 5.0, 2.0), ("cubic", 5.0, 10.0)]
+    assert results.tidy(keys=[]).columns[:2] == ["experiment", "seed"]
+    assert results.tidy().columns[:3] == ["experiment", "bottleneck.rate_mbit", "seed"]
+    with pytest.raises(InputError, match=r"unknown key bottleneck\.rte; did you mean bottleneck\.rate"):
+        results.tidy(keys=["bottleneck.rte"])
+    assert results.run(rate="10Mbit").config["bottleneck"]["rate"] == 10_000_000
+
+
+def test_a_run_has_its_own_seed() -> None:
+    assert dumbbell.run(described(seeds=[1, 2], duration="500ms")).run(seed=2).config["seed"] == 2
+
+
+def test_a_new_study_imports_dumbbell_study_alone() -> None:
+    program = (ROOT / "python" / "dumbbell" / "pages" / "example" / "study.py").read_text(encoding="utf-8")
+    assert re.findall(r"^(?:from|import) (dumbbell\S*)", program, re.MULTILINE) == ["dumbbell.study"]
+    assert all(hasattr(study, name) for name in study.__all__)

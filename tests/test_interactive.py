@@ -12,7 +12,7 @@ from conftest import Command
 from dumbbell import Results, figures, plotting
 from dumbbell.errors import InputError
 from dumbbell.figures import interactive
-from dumbbell.results import aggregate, diff
+from dumbbell.results import aggregate
 from test_choice import AQMS, BBR, CUBIC, RATES, VERSIONS, WEB, made
 from website import browser
 
@@ -56,7 +56,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_a_map_has_the_shares_of_the_store(store: Any, tmp_path: Path) -> None:
     results = store("map")
-    shown = values(spec_of(figures.write(plotting.plot(results), tmp_path / "x.html")))
+    shown = values(spec_of(figures.write(results.plot(), tmp_path / "x.html")))
     shares = results.tidy().filter(flow=0).group_by("bottleneck.rate_mbit", "flows[*].base_rtt_ms")
     expected = {(f"{x:g}", f"{y:g}"): share for y, x, share in shares.agg(pl.col("share").mean()).iter_rows()}
     found = {(x, y): value for x, y, value in shown.select("x", "y", "value").iter_rows()}
@@ -66,7 +66,7 @@ def test_a_map_has_the_shares_of_the_store(store: Any, tmp_path: Path) -> None:
 
 
 def test_lines_and_bars_have_means_and_intervals_of_the_store(store: Any) -> None:
-    means = aggregate.means(store("aqms"), "sojourn").frame
+    means = aggregate.means(store("aqms")._runs, "sojourn").frame
     # time in a queue is never negative, and intervals of figures end at 0
     wanted = {
         (aqm, float(rate.removesuffix("Mbit"))): (m, max(low, 0.0), high)
@@ -74,13 +74,13 @@ def test_lines_and_bars_have_means_and_intervals_of_the_store(store: Any) -> Non
             "bottleneck.aqm", "bottleneck.rate", "mean", "low", "high"
         ).iter_rows()
     }
-    drawn = figures.spec(plotting.plot(store("aqms"), "lines", value="sojourn"))
+    drawn = figures.spec(store("aqms").plot("lines", value="sojourn"))
     shown = values(drawn)
     assert shown.height == len(wanted) == 9
     for line, x, *three in shown.select("line", "x", "y", "low", "high").iter_rows():
         assert three == pytest.approx(list(wanted[line, x]), rel=1e-6)
     assert drawn["layer"][-1]["encoding"]["y"]["title"] == ["time in queue,", "mean, ms"]
-    bars = values(figures.spec(plotting.plot(store("aqms"), "bars", value="sojourn", against="bottleneck.aqm")))
+    bars = values(figures.spec(store("aqms").plot("bars", value="sojourn", against="bottleneck.aqm")))
     assert sorted(bars["y"]) == pytest.approx(sorted(mean for mean, *_ in wanted.values()), rel=1e-6)
     tips = [one["title"] for one in drawn["layer"][-1]["encoding"]["tooltip"]]
     assert tips == ["what", "rate, Mbit/s", "time in queue, mean, ms", "from, ms", "to, ms"]
@@ -89,9 +89,9 @@ def test_lines_and_bars_have_means_and_intervals_of_the_store(store: Any) -> Non
 def test_boxes_and_ellipses_have_every_run(store: Any) -> None:
     results = store("aqms")
     runs = results.tidy("runs")
-    boxes = values(figures.spec(plotting.plot(results, "box", value="sojourn")))
+    boxes = values(figures.spec(results.plot("box", value="sojourn")))
     assert sorted(boxes["y"]) == pytest.approx(sorted(runs["sojourn_mean_ms"]), rel=1e-6)
-    shown = values(figures.spec(plotting.plot(results, value=["sojourn", "utilisation"], kind="ellipses")))
+    shown = values(figures.spec(results.plot(value=["sojourn", "utilisation"], kind="ellipses")))
     means = shown.filter(what="mean")
     by = ["bottleneck.aqm", "bottleneck.rate_mbit"]
     expected = runs.group_by(by).agg(pl.col("utilisation").mean().alias("m"), pl.col("utilisation").std().alias("s"))
@@ -103,8 +103,8 @@ def test_boxes_and_ellipses_have_every_run(store: Any) -> None:
 
 def test_differences_are_those_of_diff(store: Any) -> None:
     results = store("versions")
-    shown = values(figures.spec(plotting.plot(results, "differences", value=["goodput", "rtt"])))
-    found = diff.diff(results, by="bottleneck.aqm.version=linux-6.17,tsfifo", values=["goodput", "rtt"]).frame
+    shown = values(figures.spec(results.plot("differences", value=["goodput", "rtt"])))
+    found = results.diff(by="bottleneck.aqm.version=linux-6.17,tsfifo", values=["goodput", "rtt"]).frame
     assert sorted(shown["x"]) == pytest.approx(sorted(100 * value for value in found["change"]), rel=1e-6)
     assert sorted(shown["low"]) == pytest.approx(sorted(100 * value for value in found["change_low"]), rel=1e-6)
     assert shown["sure"].sum() == found["differs"].sum()
@@ -112,7 +112,7 @@ def test_differences_are_those_of_diff(store: Any) -> None:
 
 def test_distributions_have_every_flow(store: Any) -> None:
     many = store("many")
-    spec = figures.spec(plotting.plot(many))
+    spec = figures.spec(many.plot())
     assert len(spec["concat"]) == 2
     shown = pl.DataFrame(spec["concat"][0]["data"]["values"])
     of_one = shown.filter(pl.col("line") == "cubic, pfifo")
@@ -120,14 +120,14 @@ def test_distributions_have_every_flow(store: Any) -> None:
     assert sorted(of_one["x"].unique()) == pytest.approx(sorted(goodput.unique()), rel=1e-6)
     assert of_one["y"].max() == 1 and of_one["y"].min() == 0
     web = store("web")
-    completion = pl.DataFrame(figures.spec(plotting.plot(web))["concat"][0]["data"]["values"])
+    completion = pl.DataFrame(figures.spec(web.plot())["concat"][0]["data"]["values"])
     times = web.short_flows["completion_s"].drop_nulls()
     assert completion["x"].max() == pytest.approx(times.max(), rel=1e-6)
 
 
 def test_time_series_have_every_point(store: Any) -> None:
     results = store("one")
-    picture = plotting.plot(results)
+    picture = results.plot()
     spec = figures.spec(picture)
     ribbons, panels = spec["vconcat"][0], spec["vconcat"][1]["vconcat"]
     assert {one["state"] for one in ribbons["data"]["values"]} == {state for state in results.trace["state"] if state}
@@ -143,14 +143,14 @@ def test_time_series_have_every_point(store: Any) -> None:
     assert len(panels) == len(picture.around.y_labels)
     ceiling = panels[0]["layer"][2]["data"]["values"]
     assert {point["y"] for point in ceiling} == {10.0}
-    shares = values(figures.spec(plotting.plot(results, "shares")))
+    shares = values(figures.spec(results.plot("shares")))
     assert shares.group_by("x").agg(pl.col("y").sum())["y"].to_list() == pytest.approx([1.0] * 20)
 
 
 def test_what_a_slider_chooses_is_every_value(store: Any) -> None:
     results = store("map")
     options: dict[str, Any] = {"kind": "lines", "value": "goodput", "against": "flows[*].base_rtt", "by": "flow"}
-    spec = figures.spec(plotting.plot(results, **options, slider="bottleneck.rate"))
+    spec = figures.spec(results.plot(**options, slider="bottleneck.rate"))
     (param,) = spec["params"]
     assert param["bind"]["labels"] == ["5 Mbit/s", "10 Mbit/s", "20 Mbit/s"] and spec["usermeta"]["sliders"] == [
         "at_c0"
@@ -158,10 +158,10 @@ def test_what_a_slider_chooses_is_every_value(store: Any) -> None:
     shown = values(spec)
     assert set(shown["c0"]) == set(param["bind"]["options"]) and shown.height == 2 * 9
     assert spec["transform"] == [{"filter": "datum.c0 === at_c0"}]
-    beside = figures.spec(plotting.plot(store("aqms").where("seed=1"), "series", slider="rate", value="goodput"))
+    beside = figures.spec(store("aqms").where("seed=1").plot("series", slider="rate", value="goodput"))
     assert beside["params"][0]["bind"]["labels"] == ["5 Mbit/s", "10 Mbit/s", "20 Mbit/s"]
     with pytest.raises(InputError, match=r"slider: \.png has no slider; use -o x\.html"):
-        figures.write(plotting.plot(results, **options, slider="bottleneck.rate"), "x.png")
+        figures.write(results.plot(**options, slider="bottleneck.rate"), "x.png")
 
 
 @pytest.mark.parametrize("kind", ["lines", "series", "cdf", "box", "heat", "ellipses", "shares"])
@@ -169,7 +169,7 @@ def test_an_unknown_key_is_told_with_the_option_that_has_it(store: Any, kind: st
     for option in ("slider", "by", "facet"):
         given: dict[str, Any] = {option: "rtae"}
         with pytest.raises(InputError, match=rf": {option}: unknown key rtae; did you mean rate\? Known are"):
-            plotting.plot(store("aqms"), kind, **given)
+            store("aqms").plot(kind, **given)
 
 
 def test_every_kind_of_plot_has_a_page() -> None:
@@ -227,16 +227,16 @@ def test_the_command_writes_a_page_or_says_why_not(store: Any, tmp_path: Path, c
 def test_pages_work_in_a_browser(store: Any, tmp_path: Path) -> None:
     lines: dict[str, Any] = {"kind": "lines", "value": ["goodput", "rtt"], "against": "flows[*].base_rtt", "by": "flow"}
     pictures = {
-        "one": plotting.plot(store("one")),
-        "map": plotting.plot(store("map")),
-        "slider": plotting.plot(store("map"), **lines, slider="bottleneck.rate"),
-        "ellipses": plotting.plot(store("aqms")),
-        "differences": plotting.plot(store("versions")),
-        "many": plotting.plot(store("many")),
-        "box": plotting.plot(store("aqms"), "box", value="sojourn", log_y=True),
-        "ratio": plotting.plot(store("map"), "ratio", value="sojourn", baseline="bottleneck.rate=10Mbit"),
-        "shares": plotting.plot(store("aqms"), "shares", against="bottleneck.aqm"),
-        "beside": plotting.plot(store("aqms").where("seed=1"), "series"),
+        "one": store("one").plot(),
+        "map": store("map").plot(),
+        "slider": store("map").plot(**lines, slider="bottleneck.rate"),
+        "ellipses": store("aqms").plot(),
+        "differences": store("versions").plot(),
+        "many": store("many").plot(),
+        "box": store("aqms").plot("box", value="sojourn", log_y=True),
+        "ratio": store("map").plot("ratio", value="sojourn", baseline="bottleneck.rate=10Mbit"),
+        "shares": store("aqms").plot("shares", against="bottleneck.aqm"),
+        "beside": store("aqms").where("seed=1").plot("series"),
     }
     chromium = browser.program()
     assert chromium is not None
@@ -256,7 +256,7 @@ def test_pages_work_in_a_browser(store: Any, tmp_path: Path) -> None:
         page.value(READY)
         shown = page.value(f"({MOVE})(2)")
         assert shown["said"] == "20 Mbit/s" and len(shown["rows"]) == 6
-        means = aggregate.means(store("map"), "goodput").frame.filter(pl.col("bottleneck.rate") == "20Mbit")
+        means = aggregate.means(store("map")._runs, "goodput").frame.filter(pl.col("bottleneck.rate") == "20Mbit")
         assert sorted(shown["rows"]) == pytest.approx(sorted(means["mean"]), rel=1e-6)
         # the pointer over a cell of a map shows its value
         page.open(tmp_path / "map.html")

@@ -14,7 +14,8 @@ from conftest import Command
 from dumbbell.check import qlog as traces
 from dumbbell.errors import InputError
 from dumbbell.experiment.file import parse
-from dumbbell.qlog import cells, figure, write
+from dumbbell.qlog import figure, write
+from dumbbell.results.one_cell import choose_cell
 
 EXPERIMENT = """
 duration = "5s"
@@ -223,17 +224,17 @@ def test_cells_are_chosen_by_number_or_values() -> None:
     given = tomllib.loads(EXPERIMENT) | {"seeds": [1, 2]}
     given["matrix"] = {"bottleneck.rate": ["20Mbit", "40Mbit"], "bottleneck.aqm": ["codel", "pfifo"]}
     several = parse(given, "m.toml")
-    assert cells.chosen(several, 4, []).matrix == {"bottleneck.rate": "20Mbit", "bottleneck.aqm": "pfifo"}
-    found = cells.chosen(several, None, ["bottleneck.rate=40Mbit", "bottleneck.aqm=pfifo"])
+    assert choose_cell(several, 4, []).matrix == {"bottleneck.rate": "20Mbit", "bottleneck.aqm": "pfifo"}
+    found = choose_cell(several, None, ["bottleneck.rate=40Mbit", "bottleneck.aqm=pfifo"])
     assert (found.matrix, found.seed) == ({"bottleneck.rate": "40Mbit", "bottleneck.aqm": "pfifo"}, 1)
     # as tables call them: the last word of a key, another unit, a seed
-    same = cells.chosen(several, None, ["rate=40000kbit", "aqm=pfifo", "seed=2"])
+    same = choose_cell(several, None, ["rate=40000kbit", "aqm=pfifo", "seed=2"])
     assert (same.matrix, same.seed) == (found.matrix, 2)
     # a run that has such a flow; what no run has together
     of_flows = parse(given | {"matrix": {"flows[1].base_rtt": ["20ms", "30ms"]}}, "m.toml")
-    assert cells.chosen(of_flows, None, ["base_rtt=30ms"]).matrix == {"flows[1].base_rtt": "30ms"}
+    assert choose_cell(of_flows, None, ["base_rtt=30ms"]).matrix == {"flows[1].base_rtt": "30ms"}
     with pytest.raises(InputError, match=r"no run has cc=cubic and base_rtt=20ms and flows\[1\].base_rtt=30ms;"):
-        cells.chosen(of_flows, None, ["cc=cubic", "base_rtt=20ms", "flows[1].base_rtt=30ms"])
+        choose_cell(of_flows, None, ["cc=cubic", "base_rtt=20ms", "flows[1].base_rtt=30ms"])
     for number, where, said in (
         (9, [], r"cell is 9; it must be from 1 to 8"),
         (1, ["bottleneck.rate=40Mbit"], r"--cell and --where"),
@@ -250,7 +251,7 @@ def test_cells_are_chosen_by_number_or_values() -> None:
         (None, ["cc=vegas"], r"unknown value vegas; known are "),
     ):
         with pytest.raises(InputError, match=said):
-            cells.chosen(several, number, where)
+            choose_cell(several, number, where)
 
 
 def test_bad_input_is_said(command: Command, experiment: str) -> None:

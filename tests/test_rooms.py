@@ -15,14 +15,14 @@ ROOMS = [
     *("errors", "lazy", "scratch", "waiting", "processes", "programs", "file_kinds"),
     *("experiment", "results", "engines", "stacks"),
     *("figures", "published", "claims", "check", "qlog", "exchange", "packets", "explain", "watch", "plotting"),
-    *("report", "shell", "notebook", "api", "pages", "cli", "__main__"),
+    *("report", "shell", "notebook", "api", "pages", "study", "cli", "__main__"),
 ]
 
 
 def modules() -> dict[str, Path]:
     found = {}
     for path in PACKAGE.rglob("*.py"):
-        if not path.is_relative_to(PACKAGE / "studies"):
+        if not any(path.is_relative_to(PACKAGE / name) for name in ("studies", "pages/example")):
             name = ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts)
             found[name.removesuffix(".__init__")] = path
     return found

@@ -133,7 +133,7 @@ class Given:
 
 def given(*args: Any, **options: Any) -> tuple[Any, dict[str, Any]]:
     """Return the first argument and the options that the function of `dumbbell.figures` for a plot was given."""
-    noted: Any = plotting.plot(*args, **options)
+    noted: Any = args[0].plot(*args[1:], **options)
     return noted.args[0], noted.options
 
 
@@ -142,7 +142,7 @@ def plot(kind: str, **fixed: Any) -> Callable[..., Used]:
 
 
 def table(value: str, **fixed: Any) -> Callable[..., Used]:
-    return lambda results, **options: rows_of(tables.table(results, value, **fixed | options).frame)
+    return lambda results, **options: rows_of(results.table(value, **fixed | options).frame)
 
 
 def no_means(use: Callable[[Results], Any]) -> Callable[..., Used]:
@@ -167,7 +167,7 @@ USES: dict[str, Callable[..., Used]] = {
     "table slowdown": table("slowdown"),
     "table --raw": no_means(lambda r: tables.tidy(r._runs, ["goodput"])),
     "table --raw of runs": no_means(lambda r: tables.tidy(r._runs, ["jain"])),
-    "table --csv": lambda r, **options: rows_of(tables.table(r, "goodput", **options).plain),
+    "table --csv": lambda r, **options: rows_of(r.table("goodput", **options).plain),
     "diff": no_means(lambda r: r.diff(by="bottleneck.aqm").frame.drop("pair")),
     "diff jain": no_means(lambda r: r.diff(by="bottleneck.aqm", values=["jain"]).frame.drop("pair")),
     "sql": no_means(lambda r: r.sql("SELECT key, class, kind, goodput_mbit FROM classes")),

@@ -283,13 +283,11 @@ def test_a_dry_run_writes_nothing(small: Path, tmp_path: Path, command: Command)
 
 
 def test_columns_may_come_later_and_turn_real(tmp_path: Path) -> None:
-    import pyarrow as pa
-
     with Store.open(tmp_path / "r.duckdb", write=True) as store:
-        store.write({"runs": pa.table({"key": ["a"], "x": [1]}), "flows": pa.table({"v": [1]})})
-        more = pa.table({"key": ["b"], "x": [2.5], "n": [7], "bins": ["[1, 2]"]})
-        store.write({"runs": more, "flows": pa.table({"v": [0.5]})})
-        store.write({"runs": pa.table({"key": ["c"], "y": ["w"]}), "flows": pa.table({"w": ["late"]})})
+        store.write({"runs": pl.DataFrame({"key": ["a"], "x": [1]}), "flows": pl.DataFrame({"v": [1]})})
+        more = pl.DataFrame({"key": ["b"], "x": [2.5], "n": [7], "bins": ["[1, 2]"]})
+        store.write({"runs": more, "flows": pl.DataFrame({"v": [0.5]})})
+        store.write({"runs": pl.DataFrame({"key": ["c"], "y": ["w"]}), "flows": pl.DataFrame({"w": ["late"]})})
         runs = store.read("SELECT key, x, n, bins, y FROM runs ORDER BY key")
         assert runs.rows() == [
             ("a", 1.0, None, None, None),
@@ -302,7 +300,7 @@ def test_columns_may_come_later_and_turn_real(tmp_path: Path) -> None:
             (None, "late"),
         ]
         with pytest.raises(InputError):
-            store.write({"runs": pa.table({"key": ["a"], "late": [1]}), "flows": pa.table({"v": [9.0]})})
+            store.write({"runs": pl.DataFrame({"key": ["a"], "late": [1]}), "flows": pl.DataFrame({"v": [9.0]})})
         assert store.read("SELECT count(*) AS n FROM flows")["n"][0] == 3, "all of a commit or nothing"
         assert "late" not in store.columns("runs")
-        store.write({"runs": pa.table({"key": ["d"], "late": [1]})})
+        store.write({"runs": pl.DataFrame({"key": ["d"], "late": [1]})})

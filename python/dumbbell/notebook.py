@@ -162,17 +162,21 @@ class Results(Tables):
         return self._runs.measures(table)
 
     @overload
-    def tidy(self, of: Parts = "flows", *, to: Literal["polars"] = "polars") -> pl.DataFrame: ...
+    def tidy(
+        self, of: Parts = "flows", keys: Sequence[str] | None = None, *, to: Literal["polars"] = "polars"
+    ) -> pl.DataFrame: ...
     @overload
-    def tidy(self, of: Parts = "flows", *, to: Other) -> Any: ...
-    def tidy(self, of: Parts = "flows", *, to: To = "polars") -> pl.DataFrame | Any:
+    def tidy(self, of: Parts = "flows", keys: Sequence[str] | None = None, *, to: Other) -> Any: ...
+    def tidy(self, of: Parts = "flows", keys: Sequence[str] | None = None, *, to: To = "polars") -> pl.DataFrame | Any:
         """Return one row per cell, seed and flow (or what else `of` names), with every key by which runs differ.
 
-        Keys are typed columns whose names end in their unit: `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. Where
+        `keys` are other keys in their place: `tidy(keys=["flows[0].cc.name", "bottleneck.rate"])`. A key that a run
+        has not, or that is without effect there, is null. Keys are typed columns whose names end in their unit:
+        `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. Where
         there are runs on Linux, `kernel` has the names of the kernels. `to` is "polars", "pandas" or "arrow".
         Raises InputError.
         """
-        return convert_frame(self._runs.tidy(of), to)
+        return convert_frame(self._runs.tidy(of, keys), to)
 
     @overload
     def sql(self, query: str, *, to: Literal["polars"] = "polars", **frames: Any) -> pl.DataFrame: ...
@@ -343,7 +347,8 @@ class Run:
         self.key: str = row["key"]
         self.seed: int = row["seed"]
         self.experiment: str = row["experiment"]
-        (self.config,) = results.configurations.values()
+        (config,) = results.configurations.values()
+        self.config: dict[str, Any] = config | {"seed": self.seed}
         """Its resolved configuration, in ns, bit/s and bytes."""
 
     def __repr__(self) -> str:
@@ -409,9 +414,10 @@ class Run:
         Printed it is text; `to_json()` has every fact with its numbers. The run is simulated again with its trace,
         unless `stored` says that the tables are enough. Raises InputError.
         """
-        from dumbbell.explain import explained, observed, which
+        from dumbbell.explain import explained, observed
+        from dumbbell.results import one_stored
 
-        run = observed.of_results(which.stored(str(self.results.path), self.key))
+        run = observed.of_results(one_stored.choose_run(str(self.results.path), self.key))
         if not stored:
             observed.repeat(run)
         return explained.explained(run)

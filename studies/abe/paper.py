@@ -10,13 +10,10 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures, results
-from dumbbell.errors import Nothing
-from dumbbell.figures import Picture, Series
+from dumbbell import results
 from dumbbell.published.compare import alike, only_flows
 from dumbbell.published.variants import left_out, require_alike
-from dumbbell.results.aggregate import half_width, times
-from dumbbell.results.tables import aligned
+from dumbbell.study import Nothing, Picture, Series, aligned, figures, half_width, times
 
 TARGET_MS = 5.0  # of CoDel; a queue below it is drained
 STANDARD = {"reno": 0.5, "cubic": 0.7}

@@ -8,13 +8,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results
-from dumbbell.experiment import shipped
-from dumbbell.figures import Picture
-from dumbbell.pages import Evidence, Sweep
-from dumbbell.pages.values import Rows
-from dumbbell.results.aggregate import LEVEL, half_width
-from dumbbell.results.tables import aligned
+from dumbbell.study import LEVEL, Evidence, Picture, Results, Rows, Sweep, aligned, half_width, shipped
 
 from . import paper
 

@@ -8,9 +8,9 @@ import pytest
 import dumbbell
 from conftest import Command
 from dumbbell import experiment
-from dumbbell.errors import InputError
 from dumbbell.published import by_class
 from dumbbell.results.store import Store
+from dumbbell.study import InputError
 from studies.abe import paper as abe
 
 ROOT = Path(__file__).parents[2]

@@ -4,11 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures
-from dumbbell.figures import Picture
-from dumbbell.pages import Evidence
-from dumbbell.pages.captions import of_runs, seconds_of
-from dumbbell.results.tables import aligned
+from dumbbell.study import Evidence, Picture, aligned, figures, of_runs, seconds_of
 
 from .runs import FIVE, cross, means, named, ordered, two_digits
 

@@ -7,9 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results
-from dumbbell.errors import Nothing
-from dumbbell.experiment import shipped
+from dumbbell.study import Nothing, Results, shipped
 
 EXPERIMENTS = (
     "share-by-buffer",

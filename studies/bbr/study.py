@@ -6,12 +6,19 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results, figures
-from dumbbell.figures import Picture, Series
-from dumbbell.pages import Evidence, Sweep
-from dumbbell.pages.captions import of_runs, seconds_of, seeds_of
-from dumbbell.pages.values import Rows
-from dumbbell.results.tables import aligned
+from dumbbell.study import (
+    Evidence,
+    Picture,
+    Results,
+    Rows,
+    Series,
+    Sweep,
+    aligned,
+    figures,
+    of_runs,
+    seconds_of,
+    seeds_of,
+)
 
 from . import queues, tables
 from .runs import BBR, FIVE, Found, cross, means, named, ordered, percent, two_digits

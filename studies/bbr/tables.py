@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.experiment import shipped
+from dumbbell.study import shipped
 
 from .runs import KB, PAYLOAD, SARPKAYA, WARE, Found, linux, linux_pairs, model
 

@@ -12,8 +12,8 @@ import pytest
 
 import dumbbell
 from dumbbell import experiment
-from dumbbell.errors import InputError
 from dumbbell.pages import study
+from dumbbell.study import InputError
 
 ROOT = Path(__file__).parents[2]
 

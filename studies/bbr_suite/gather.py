@@ -22,7 +22,8 @@ from dumbbell.check import figure, report, suite
 from dumbbell.check.cases import CASES
 from dumbbell.check.lab import Lab, Point
 from dumbbell.check.model import FAILED, NOT_APPLICABLE
-from dumbbell.pages import Evidence, find
+from dumbbell.pages import find
+from dumbbell.study import Evidence
 
 STUDY = "bbr-suite"
 KEPT_OF_TRACE = (

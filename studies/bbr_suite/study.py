@@ -13,8 +13,7 @@ from dumbbell.check.lab import Point, Run, Setup
 from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, MEANING, NOT_APPLICABLE, PASSED, SPECIFICATION
 from dumbbell.check.trace import Trace
 from dumbbell.experiment import units
-from dumbbell.figures import Picture
-from dumbbell.pages import Evidence
+from dumbbell.study import Evidence, Picture
 
 QUESTION = "Which of the draft's 22 test cases does each version pass?"
 NAMES = (r"Linux's", r"PROBE_\w+")

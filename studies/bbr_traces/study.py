@@ -6,11 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results, figures
-from dumbbell.figures import Picture, Series
-from dumbbell.pages import Evidence, Sweep
-from dumbbell.pages.values import Rows
-from dumbbell.results.tables import aligned
+from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, aligned, figures
 
 from .traces import LINES, STATES, TOLERANCE, Cell, Trace, judge, linux, simulated
 

@@ -9,8 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results
-from dumbbell.experiment import shipped
+from dumbbell.study import Results, shipped
 
 LINUX = "linux-bbr-traces"  # of references/
 STATES = ("startup", "drain", "probe_down", "probe_cruise", "probe_refill", "probe_up", "probe_rtt")

@@ -4,7 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.experiment import shipped
+from dumbbell.study import shipped
 
 from . import terms
 

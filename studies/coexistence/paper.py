@@ -13,12 +13,10 @@ from pathlib import Path
 import polars as pl
 
 import dumbbell
-from dumbbell import figures, results
-from dumbbell.figures import Picture
+from dumbbell import results
 from dumbbell.published.compare import alike
 from dumbbell.published.variants import left_out, require_alike
-from dumbbell.results.aggregate import half_width, times
-from dumbbell.results.tables import aligned, bins_note, mean_text
+from dumbbell.study import Picture, aligned, bins_note, figures, half_width, mean_text, times
 
 from . import terms
 from .terms import AQMS, DROP, LARGE, LIMIT, MIXES, NO_LIMIT, PLACE, SMALL

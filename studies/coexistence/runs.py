@@ -6,10 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results, experiment
+from dumbbell import experiment
 from dumbbell.claims import judging, language
-from dumbbell.errors import Nothing
-from dumbbell.experiment import shipped
+from dumbbell.study import Nothing, Results, shipped
 
 from . import linux, terms
 from .terms import LARGE, NO_LIMIT

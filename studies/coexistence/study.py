@@ -5,13 +5,22 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results, figures
-from dumbbell.figures import Picture
-from dumbbell.pages import Evidence, Sweep
-from dumbbell.pages.captions import of_runs, seconds_of, seeds_of
-from dumbbell.pages.values import Answers, Rows
-from dumbbell.pages.words import count, listed
-from dumbbell.results.tables import aligned, number
+from dumbbell.study import (
+    Answers,
+    Evidence,
+    Picture,
+    Results,
+    Rows,
+    Sweep,
+    aligned,
+    count,
+    figures,
+    listed,
+    number,
+    of_runs,
+    seconds_of,
+    seeds_of,
+)
 
 from . import runs, terms
 

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import dumbbell
-from dumbbell import Results, experiment
+from dumbbell import experiment
 from dumbbell.claims import language
-from dumbbell.pages import Evidence, study
-from dumbbell.pages.values import Rows
+from dumbbell.pages import study
+from dumbbell.study import Evidence, Results, Rows
 
 ROOT = Path(__file__).parents[2]
 

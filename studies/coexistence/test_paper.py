@@ -9,9 +9,8 @@ import pytest
 
 import dumbbell
 from conftest import Command
-from dumbbell import Results, experiment
-from dumbbell.errors import InputError
-from dumbbell.experiment import shipped
+from dumbbell import experiment
+from dumbbell.study import InputError, Results, shipped
 from studies.coexistence import paper
 from studies.coexistence import terms as coexistence
 

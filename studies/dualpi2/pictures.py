@@ -5,13 +5,8 @@ from typing import Any
 import polars as pl
 import polars.selectors as cs
 
-from dumbbell import figures
 from dumbbell.experiment import units
-from dumbbell.figures import Picture, Series
-from dumbbell.pages import Evidence
-from dumbbell.pages.captions import of_runs, seeds_of
-from dumbbell.pages.values import Rows
-from dumbbell.results.tables import aligned
+from dumbbell.study import Evidence, Picture, Rows, Series, aligned, figures, of_runs, seeds_of
 
 from . import pi2_margins
 from .rows import BURST_S, DUALPI2, FQ_CODEL, FQ_STEP, HELD, TARGET_MS

@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell import Results
-from dumbbell.errors import Nothing
-from dumbbell.experiment import shipped
+from dumbbell.study import Nothing, Results, shipped
 
 from . import pi2_margins
 

@@ -5,8 +5,7 @@ from typing import Any
 import polars as pl
 import polars.selectors as cs
 
-from dumbbell.pages import Evidence, Sweep
-from dumbbell.pages.values import Rows
+from dumbbell.study import Evidence, Rows, Sweep
 
 from . import pi2_margins, pictures
 from .pictures import spread_of

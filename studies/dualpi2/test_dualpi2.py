@@ -12,10 +12,9 @@ import polars as pl
 import pytest
 
 import dumbbell
-from dumbbell import Results, experiment
-from dumbbell.errors import InputError
-from dumbbell.pages import Evidence, study
-from dumbbell.pages.evidence import Tables
+from dumbbell import experiment
+from dumbbell.pages import study
+from dumbbell.study import Evidence, InputError, Results, Tables
 
 ROOT = Path(__file__).parents[2]
 

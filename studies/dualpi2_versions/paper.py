@@ -14,15 +14,23 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures, results
-from dumbbell.errors import Nothing, Unreadable
-from dumbbell.figures import Picture
+from dumbbell import results
 from dumbbell.published import by_class
 from dumbbell.published.compare import alike
 from dumbbell.published.variants import left_out, require_alike
-from dumbbell.results.aggregate import half_width, times
 from dumbbell.results.columns import COLUMNS
-from dumbbell.results.tables import aligned, bins_note, half_text, number
+from dumbbell.study import (
+    Nothing,
+    Picture,
+    Unreadable,
+    aligned,
+    bins_note,
+    figures,
+    half_text,
+    half_width,
+    number,
+    times,
+)
 
 SCALABLE = ("dctcp", "prague")  # what goes to the L queue
 # report → what it is about, and its versions of DualPI2 under the names that it has for them

@@ -8,14 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results, figures
-from dumbbell.errors import Nothing
-from dumbbell.figures import Picture
-from dumbbell.pages import Evidence, Sweep
-from dumbbell.pages.captions import seeds_of
-from dumbbell.pages.values import Rows
 from dumbbell.results import diff
-from dumbbell.results.tables import aligned, number
+from dumbbell.study import Evidence, Nothing, Picture, Results, Rows, Sweep, aligned, figures, number, seeds_of
 
 from . import paper
 

@@ -9,10 +9,9 @@ import pytest
 
 import dumbbell
 from conftest import Command
-from dumbbell import Results, figures
-from dumbbell.errors import InputError
-from dumbbell.pages import Evidence, study
+from dumbbell.pages import study
 from dumbbell.results.store import Store
+from dumbbell.study import Evidence, InputError, Results, figures
 from studies.dualpi2_versions import paper as l4s
 
 ROOT = Path(__file__).parents[2]

@@ -4,11 +4,8 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results
-from dumbbell.experiment import shipped
-from dumbbell.pages import Evidence
 from dumbbell.published import by_way
-from dumbbell.results.tables import aligned
+from dumbbell.study import Evidence, Results, aligned, shipped
 
 REFERENCE = "flent-rrul"
 LATE_S = 10  # of `late_down_mbit` in the reference

@@ -6,11 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results, figures
-from dumbbell.figures import Picture, Series
-from dumbbell.pages import Evidence, Sweep
-from dumbbell.pages.captions import of_runs
-from dumbbell.results.tables import aligned
+from dumbbell.study import Evidence, Picture, Results, Series, Sweep, aligned, figures, of_runs
 
 from . import flent
 

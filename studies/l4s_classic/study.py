@@ -6,12 +6,7 @@ from typing import Any
 import polars as pl
 import polars.selectors as cs
 
-from dumbbell import Results, figures
-from dumbbell.figures import Picture, Series
-from dumbbell.pages import Evidence, Sweep
-from dumbbell.pages.captions import of_runs, seeds_in
-from dumbbell.pages.values import Rows
-from dumbbell.results.tables import aligned
+from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, aligned, figures, of_runs, seeds_in
 
 QUESTION = "What does Prague leave to CUBIC and Reno in one classic queue?"
 GALLERY = {

@@ -5,12 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results, figures
-from dumbbell.figures import Picture, Series
-from dumbbell.pages import Evidence, Sweep
-from dumbbell.pages.evidence import members
-from dumbbell.pages.values import Rows
-from dumbbell.results.tables import aligned
+from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, aligned, figures, members
 
 QUESTION = "Why is a link with SCE idle at low rates, and the RTT higher; when is it unfair?"
 GALLERY = {

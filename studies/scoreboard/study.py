@@ -6,11 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results, figures
-from dumbbell.experiment import shipped
-from dumbbell.figures import Picture
-from dumbbell.pages import Evidence, Sweep
-from dumbbell.results.tables import aligned
+from dumbbell.study import Evidence, Picture, Results, Sweep, aligned, figures, shipped
 
 QUESTION = "What does each control do alone and next to each other, over each queue?"
 RUNS = (Sweep("scoreboard-alone.duckdb", ("alone",)), Sweep("scoreboard-pairs.duckdb", ("pairs",)))

@@ -6,12 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results, figures
-from dumbbell.figures import Picture
-from dumbbell.pages import Evidence, Sweep
-from dumbbell.pages.captions import of_runs, seconds_of
-from dumbbell.pages.values import Rows
-from dumbbell.results.tables import aligned
+from dumbbell.study import Evidence, Picture, Results, Rows, Sweep, aligned, figures, of_runs, seconds_of
 
 QUESTION = "Do quinn, noq and picoquic fill a link and share it as Linux does, and why not?"
 RUNS = (

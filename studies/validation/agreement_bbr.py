@@ -17,9 +17,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from dumbbell.errors import Unreadable
 from dumbbell.published.compare import alike, latest_engine, only_flows, qdisc_matches
 from dumbbell.results.store import Store
+from dumbbell.study import Unreadable
 
 from .agreement_l4s import Bar
 from .agreement_l4s import document as bars_as_markdown

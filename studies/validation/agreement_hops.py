@@ -20,7 +20,7 @@ import polars as pl
 
 import dumbbell
 from dumbbell.results.student import quantile
-from dumbbell.results.tables import aligned
+from dumbbell.study import aligned
 
 _REFERENCES = Path(__file__).parent / "references"
 SINGLE = str(_REFERENCES / "linux-6.12-hops.csv")  # a run or a few of every scenario

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from dumbbell.published import engines
 from dumbbell.results.store import Store
-from dumbbell.results.tables import aligned
+from dumbbell.study import aligned
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "validation-engines.md"
 TEXT = """\

@@ -10,10 +10,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from dumbbell.experiment import shipped
 from dumbbell.published import by_flow
 from dumbbell.published.compare import Figure, compare, latest_engine, read_reference, where
 from dumbbell.results.store import Store
+from dumbbell.study import shipped
 
 from . import agreement, agreement_bbr, agreement_flows, agreement_hops, agreement_l4s
 from .agreement import Cell, Judged

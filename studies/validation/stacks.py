@@ -14,7 +14,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 import dumbbell
-from dumbbell.results.tables import aligned
+from dumbbell.study import aligned
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]

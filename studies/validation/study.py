@@ -4,10 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results
-from dumbbell.pages import Evidence, Sweep
-from dumbbell.pages.values import Rows
-from dumbbell.results.tables import aligned
+from dumbbell.study import Evidence, Results, Rows, Sweep, aligned
 
 from . import rows as counting
 from .agreement_flows import percentile

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import dumbbell
-from dumbbell.experiment import shipped
 from dumbbell.pages import study
+from dumbbell.study import shipped
 
 ROOT = Path(__file__).parents[2]
 MANY = shipped.references()["linux-6.12-many"]

@@ -5,8 +5,8 @@ from types import ModuleType
 
 import pytest
 
-from dumbbell.experiment import parse, shipped
 from dumbbell.pages import study
+from dumbbell.study import parse, shipped
 
 HOPS = shipped.references()["linux-6.12-hops"]
 # scenarios that single packets do not decide, one of each set

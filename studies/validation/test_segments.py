@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import dumbbell
-from dumbbell.experiment import load, shipped
+from dumbbell.study import load, shipped
 
 EXPERIMENT = Path(__file__).parent / "experiments" / "segments.toml"
 REFERENCE = shipped.references()["linux-6.12-segments"]

@@ -7,8 +7,9 @@ from types import ModuleType
 import polars as pl
 import pytest
 
-from dumbbell.pages import Evidence, study
+from dumbbell.pages import study
 from dumbbell.published import engines
+from dumbbell.study import Evidence
 
 ROOT = Path(__file__).parents[2]
 

@@ -28,9 +28,10 @@ def explain(
 
     A stored run of the simulator is repeated with its trace, which takes the time of one run: it measures the same.
     """
-    from dumbbell.explain import explained, observed, which
+    from dumbbell.explain import explained, observed
+    from dumbbell.results import one_stored
 
-    if which.is_experiment(what):
+    if one_stored.is_experiment(what):
         if key or stored_only:
             given = "KEY" if key else "--stored"
             raise Conflict(
@@ -42,7 +43,7 @@ def explain(
         for option, value in of_files.items():
             if value:
                 raise Conflict("explain", "", f"{option} and a results file", f"{option} with an experiment file")
-        run = observed.of_results(which.stored(what, key, where or [], engine))
+        run = observed.of_results(one_stored.choose_run(what, key, where or [], engine))
     if not stored_only:
         observed.repeat(run)
     found = explained.explained(run)

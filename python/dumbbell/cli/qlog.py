@@ -41,12 +41,12 @@ def write(
     """Run one cell of an experiment and write qlog: what each sender does and believes, and what queues do."""
     from dumbbell.experiment.file import load
     from dumbbell.experiment.plugins import trust as trusting
-    from dumbbell.qlog import cells
     from dumbbell.qlog import write as writing
+    from dumbbell.results.one_cell import choose_cell
 
     if trust:
         trusting.trust(Path(file).absolute().parent)
-    chosen = cells.chosen(load(file, settings), cell, where or [])
+    chosen = choose_cell(load(file, settings), cell, where or [])
     found = writing.write(chosen, Path(output), flow or [], old=qvis, stacks=stacks)
     print("\n".join(map(str, found.files)))
 

@@ -47,8 +47,9 @@ def trace(
     from dumbbell.experiment.plugins import trust as trusting
     from dumbbell.packets import wanted
     from dumbbell.packets import write as writing
-    from dumbbell.qlog import cells, contained
+    from dumbbell.qlog import contained
     from dumbbell.results import versions
+    from dumbbell.results.one_cell import choose_cell
 
     path = Path(output)
     qlog = path.suffix in (".qlog", ".sqlog")
@@ -64,7 +65,7 @@ def trace(
         some = "--engine sim, or linux or live with a .pcapng or .parquet file"
         raise Conflict("trace", "", f"--engine {engine} and {path.name}", some)
     captures, experiment = writing.of_named_engine(experiment, engine)
-    chosen = cells.chosen(experiment, cell, where or [], "trace")
+    chosen = choose_cell(experiment, cell, where or [], "trace")
     if qlog:
         contained.run(chosen, path, flow or [])
         print(path)

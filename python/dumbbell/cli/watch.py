@@ -43,10 +43,11 @@ def watch(
     Keys: space pauses, . and , step, + and - change the speed, [ and ] seek, q quits. Without a terminal there is a
     line for each interval; of a session, one for each direction. A session is shown until it ends.
     """
-    from dumbbell.explain import observed, which
+    from dumbbell.explain import observed
+    from dumbbell.results import one_stored
     from dumbbell.shell import watch as sessions
 
-    is_file = which.is_experiment(what)
+    is_file = one_stored.is_experiment(what)
     if not is_file and (not Path(what).is_file() or (not key and not where and sessions.is_running(what))):
         of_runs: dict[str, object] = {
             "--set": settings,
@@ -82,7 +83,7 @@ def watch(
         for option, value in of_files.items():
             if value:
                 raise Conflict("watch", "", f"{option} and a results file", f"{option} with an experiment file")
-        run = observed.of_results(which.stored(what, key, where or [], engine))
+        run = observed.of_results(one_stored.choose_run(what, key, where or [], engine))
         if not stored_only:
             observed.repeat(run)
         found = source.Kept(run, frames, interval_s)

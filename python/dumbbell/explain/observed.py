@@ -23,9 +23,9 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import load
 from dumbbell.experiment.plugins import trust as trusting
 from dumbbell.explain import words
-from dumbbell.qlog import cells
 from dumbbell.results.labels import group_labels, with_assumed_control
 from dumbbell.results.measured import Finished, Measured
+from dumbbell.results.one_cell import choose_cell
 from dumbbell.results.results import Results
 from dumbbell.results.store import TABLES, Store, tables
 from dumbbell.results.versions import KINDS, kind
@@ -343,4 +343,4 @@ def cell_of(
         trusting.trust(Path(file).absolute().parent)
     experiment = load(file, settings)
     by.prepare([experiment])
-    return cells.chosen(of_engine([experiment], by)[0], cell, where, command), by
+    return choose_cell(of_engine([experiment], by)[0], cell, where, command), by

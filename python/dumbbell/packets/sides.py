@@ -12,7 +12,7 @@ from dumbbell.errors import InputError, Nothing, Unfit, UnknownName, Unreadable
 from dumbbell.experiment.file import Experiment
 from dumbbell.packets import wanted, write
 from dumbbell.packets.parting import Side
-from dumbbell.qlog import cells
+from dumbbell.results.one_cell import choose_cell
 
 SENDER = "sender"
 _COLUMNS = ("flow", "direction", "protocol", "length", "payload", "seq", "ack", "flags", "window", "ecn", "sack")
@@ -62,7 +62,7 @@ def of_run(
     Raises InputError.
     """
     captures, experiment = write.of_named_engine(experiment, engine)
-    cell = cells.chosen(experiment, number, where, "diff")
+    cell = choose_cell(experiment, number, where, "diff")
     asked = wanted.checked(cell, [point or SENDER], flows)
     notes = captures.check(cell, experiment.file) if captures is not None else []
     rows, _ = write.frame(cell, asked, captures)

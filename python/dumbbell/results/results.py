@@ -106,7 +106,7 @@ class Results(Tables, Runs):
         """Return the columns of a table that are measures."""
         parts = PARTS.get(table, ("", ()))[1]
         numeric = ("DOUBLE", "BIGINT", "INTEGER", "BOOLEAN")
-        own = [c for c, kind in self._columns[table].items() if kind in numeric]
+        own = [c for c, kind in self._file.columns[table].items() if kind in numeric]
         return [c for c in own if c not in _DESCRIPTIVE and c not in parts]
 
     def measure(self, name: str, of: str | None = None, *, by_part: Sequence[str] = ()) -> Measure:
@@ -121,7 +121,7 @@ class Results(Tables, Runs):
         tables = [of] if of else ["runs", *PARTS]
         if of is None and by_part:
             tables = [table for table in PARTS if all(key in PARTS[table][1] for key in by_part)] + tables
-        if of is None and self._of_parts and self._parts["flow"].null_count() == self._parts.height:
+        if of is None and self._selection.of_parts and self._parts["flow"].null_count() == self._parts.height:
             tables = [table for table in tables if table != "flows"]  # of short flows there are classes only
         for table in tables:
             if name == "delay" and not any(config.get("udp") for config in self._configs.values()):
@@ -172,10 +172,10 @@ class Results(Tables, Runs):
         measure is missing in every row.
         """
         index = self._index.select("key", "cell", "seed", "hash").with_row_index("place")
-        own = [c for c in (*PARTS.get(table, ("", ()))[1], "flow", "class") if c in self._columns[table]]
+        own = [c for c in (*PARTS.get(table, ("", ()))[1], "flow", "class") if c in self._file.columns[table]]
         names = list(dict.fromkeys([*own, *columns]))
-        others = [name for name in names if name not in self._columns[table]]
-        of_flow = [name for name in others if table in parts.OF_FLOWS and name in self._columns["flows"]]
+        others = [name for name in names if name not in self._file.columns[table]]
+        of_flow = [name for name in others if table in parts.OF_FLOWS and name in self._file.columns["flows"]]
         sources = dict.fromkeys(others, "NULL::DOUBLE AS ") | dict.fromkeys(of_flow, "f.")
         listed = ", ".join(f'{sources.get(name, "t.")}"{name}"' for name in names)
         flows = "LEFT JOIN flows f USING (key, flow) " * bool(of_flow)
@@ -194,9 +194,11 @@ class Results(Tables, Runs):
         return rows.join(known, on=["cell", part], how="left", maintain_order="left")
 
     def tidy(
-        self, of: Literal["flows", "runs", "classes", "slowdowns", "short_flows", "hops"] = "flows"
+        self,
+        of: Literal["flows", "runs", "classes", "slowdowns", "short_flows", "hops"] = "flows",
+        keys: Sequence[str] | None = None,
     ) -> pl.DataFrame:
-        """Return one row per cell, seed and flow (or what else `of` names), with every key by which runs differ.
+        """Return one row per cell, seed and flow (or what else `of` names), with `keys`: by default all that differ.
 
         Keys are typed columns whose names end in their unit: `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. Where
         there are runs on Linux, `kernel` has the names of the kernels.
@@ -212,11 +214,12 @@ class Results(Tables, Runs):
             for cell in self._configs
         }
         cells = pl.DataFrame({"cell": sorted(places, key=places.__getitem__)}).with_row_index("cell place")
-        keys = [one for one in self.varying if one.name not in ("experiment", "engine_version")]
-        columns = [pl.Series(one.column, [one.values[cell] for cell in cells["cell"]], strict=False) for one in keys]
+        found = self.varying if keys is None else [self.key(name, "keys") for name in dict.fromkeys(keys)]
+        found = [one for one in found if one.column not in ("experiment", "engine_version", "kernel", *rows.columns)]
+        columns = [pl.Series(one.column, [one.values[cell] for cell in cells["cell"]], strict=False) for one in found]
         described = self._index.select("key", "experiment", "engine_version")
-        if self._kernels:  # of those runs that have one
-            names = kernel_texts(self.engines, self._kernels)
+        if self._file.kernels:  # of those runs that have one
+            names = kernel_texts(self.engines, self._file.kernels)
             described = described.with_columns(kernel=pl.col("engine_version").replace_strict(names))
         last = [name for name in ("engine_version", "kernel", "key") if name in described.columns]
         whole = rows.join(cells.with_columns(columns), on="cell", maintain_order="left").join(
@@ -225,8 +228,8 @@ class Results(Tables, Runs):
         whole = whole.sort("cell place", "seed", maintain_order=True).drop("cell place")
         if "part" in whole.columns:
             whole = whole.rename({"part": "which"})
-        front = ["experiment", *(one.column for one in keys), "seed", *(["which"] if "which" in whole.columns else [])]
-        own = [*self._columns[of], *front]
+        front = ["experiment", *(one.column for one in found), "seed", *(["which"] if "which" in whole.columns else [])]
+        own = [*self._file.columns[of], *front]
         rest = [c for c in whole.columns if c in own and c not in (*front, *last)]
         return whole.select(*front, *rest, *last)
 
@@ -238,8 +241,8 @@ class Results(Tables, Runs):
         """
         for note in self._left_out:
             warnings.warn(f'sql sees {count(len(self), "run")}; {note}; engine("all") has all', stacklevel=2)
-        tables = (*parts.OF_FLOWS, *parts.OF_CLASSES) if self._of_parts else ()
-        only = {"slowdowns"} if any(one.key == "from_bytes" for one in self._of_parts) else set(tables)
+        tables = (*parts.OF_FLOWS, *parts.OF_CLASSES) if self._selection.of_parts else ()
+        only = {"slowdowns"} if any(one.key == "from_bytes" for one in self._selection.of_parts) else set(tables)
         kept = {}
         for table in tables:
             own = ["key", "flow" if table in parts.OF_FLOWS else "class"]

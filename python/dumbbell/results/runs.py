@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
 import polars as pl
 
-from dumbbell.errors import InputError, Nothing, Unfit, UnknownName, flag, nearest
-from dumbbell.experiment import matrix
+from dumbbell.errors import InputError, Nothing, Unfit, UnknownName, flag
 from dumbbell.results import dimensions as dims
 from dumbbell.results import parts, selecting
 from dumbbell.results import varying as keys_of
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.labels import with_assumed_control
-from dumbbell.results.selecting import Condition
+from dumbbell.results.selecting import Condition, Selector
 from dumbbell.results.store import TABLES, Store
 from dumbbell.results.versions import NOT_LINUX, chosen, kernel_texts, kind, meant, texts
 from dumbbell.scratch import Scratch
@@ -27,6 +27,76 @@ _OF_ENGINES = ("engine_version", "kernel")
 _MEASURES_OF = {"slowdowns": "slowdown", "short_flows": "slowdown", "hops": "throughput"}
 OF_RUN = ("experiment", "title", "seed", "engine_version", "kernel")
 _REMEDY = 'nothing in them is random; a start such as { uniform = ["0s", "1s"] } or jitter draws'
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which runs of a file are meant."""
+
+    keys: tuple[str, ...] | None = None
+    """Of these runs alone, in this order."""
+    engine: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    """What `where` was given."""
+    of_parts: tuple[Condition, ...] = ()
+    """Those conditions that keep some parts of the runs."""
+
+
+class _File:
+    """A results file and what has been read of it, shared by all selections of its runs."""
+
+    def __init__(self, path: Path, folder: Scratch | None) -> None:
+        self.path = path
+        self._folder = folder  # of results that are kept nowhere else; removed with the last object that knows it
+        self._configs: dict[tuple[str, ...], dict[str, Any]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs: a file that goes with this object travels with it, byte for byte."""
+        return {"path": self.path, "content": self._folder and self.path.read_bytes()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Write the file that came along to a folder of this process."""
+        path, content = state["path"], state["content"]
+        folder = None if content is None else Scratch()
+        if folder is not None:
+            path = folder.path / path.name
+            path.write_bytes(content)
+        _File.__init__(self, path, folder)
+
+    @cached_property
+    def rows(self) -> pl.DataFrame:
+        """One row per run, in the order of the file: what describes it, without its configuration."""
+        with Store.open(self.path) as store:
+            number, given = (one if one in store.columns("runs") else "NULL" for one in ("number", "given"))
+            rows = store.read(
+                "SELECT key, experiment, title, seed, matrix, engine_version, hash, cell, rowid AS place,"
+                f" CAST({number} AS BIGINT) AS number, CAST({given} AS VARCHAR) AS given, cell AS config FROM runs"
+            )
+        return rows.sort("place")
+
+    @cached_property
+    def kernels(self) -> dict[str, tuple[str, ...]]:
+        """The names of kernels, by version of the engine."""
+        if not any(kind(version) == "linux" for version in self.rows["engine_version"].unique()):
+            return {}
+        with Store.open(self.path) as store:
+            return store.kernel_names()
+
+    @cached_property
+    def columns(self) -> dict[str, dict[str, str]]:
+        """Names and types of the columns of every table."""
+        with Store.open(self.path) as store:
+            return {table: store.types(table) for table in TABLES}
+
+    def configurations(self, cells: pl.DataFrame) -> dict[str, dict[str, Any]]:
+        """Return the configuration of each of `cells`, rows like those of this file; each is read once."""
+        names = [tuple(map(str, row)) for row in cells.select("config", "engine_version", "given").iter_rows()]
+        if missing := [place for place, name in enumerate(names) if name not in self._configs]:
+            with Store.open(self.path) as store:
+                query = "SELECT key, config FROM runs JOIN wanted USING (key)"
+                texts = dict(store.read(query, wanted=cells.select("key")[missing]).rows())
+            self._configs |= {names[place]: json.loads(texts[cells["key"][place]]) for place in missing}
+        return {cell: self._configs[name] for cell, name in zip(cells["cell"], names, strict=True)}
 
 
 class Runs:
@@ -43,29 +113,23 @@ class Runs:
         engine: str | None = None,
         folder: Scratch | None = None,
     ) -> None:
-        self.path = Path(path)
-        self._folder = folder  # of results that are kept nowhere else; removed with the last object that knows it
-        self._engine = engine
-        self._keys = None if keys is None else list(keys)
-        self._of_parts: tuple[Condition, ...] = ()  # conditions that keep some parts of the runs
-        self._conditions: tuple[Condition, ...] = ()  # all that were given
+        self._file = _File(Path(path), folder)
+        self._selection = Selection(None if keys is None else tuple(keys), engine)
+        self._labelled: pl.DataFrame | None = None  # parts of these runs and more, that they were selected from
         with Store.open(self.path):
             pass
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what another process needs: a file that goes with this object travels with it, byte for byte."""
-        if self._folder is None:
-            return self.__dict__
-        return {**self.__dict__, "_folder": None, "_content": self.path.read_bytes()}
+    def _select(self, labelled: pl.DataFrame | None = None, **changes: Any) -> Self:
+        """Return another selection of the same file; what was read of the file is not read again."""
+        other = object.__new__(type(self))
+        other._file, other._labelled = self._file, labelled
+        other._selection = replace(self._selection, **changes)
+        return other
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        """Write the file that came along to a folder of this process."""
-        content = state.pop("_content", None)
-        self.__dict__.update(state)
-        if content is not None:
-            self._folder = Scratch()
-            self.path = self._folder.path / self.path.name
-            self.path.write_bytes(content)
+    @property
+    def path(self) -> Path:
+        """The results file."""
+        return self._file.path
 
     @classmethod
     def opened(cls, source: str | Path | Self) -> Self:
@@ -74,31 +138,22 @@ class Runs:
 
     def with_keys(self, keys: Iterable[str]) -> Self:
         """Return the runs with these keys."""
-        other = self.engine("all")
-        other._keys, other._of_parts, other._conditions = list(keys), (), ()
-        return other
+        return self._select(keys=tuple(keys), engine="all", conditions=(), of_parts=())
 
     # which runs
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
         """What `where` was given for these runs."""
-        return self._conditions
+        return self._selection.conditions
 
     @cached_property
     def _all(self) -> pl.DataFrame:
-        """One row per run of the file, in the order of the file: what describes it, without its configuration."""
-        with Store.open(self.path) as store:
-            number, given = (one if one in store.columns("runs") else "NULL" for one in ("number", "given"))
-            rows = store.read(
-                "SELECT key, experiment, title, seed, matrix, engine_version, hash, cell, rowid AS place,"
-                f" CAST({number} AS BIGINT) AS number, CAST({given} AS VARCHAR) AS given FROM runs"
-            )
-        rows = rows.sort("place")
-        if self._keys is not None:
-            wanted = pl.DataFrame({"key": self._keys}, schema={"key": pl.String})
-            rows = wanted.join(rows, on="key", how="inner", maintain_order="left")
-        return rows
+        """The rows of the file that `keys` names, in this order; all in that of the file if there are none."""
+        if self._selection.keys is None:
+            return self._file.rows
+        wanted = pl.DataFrame({"key": self._selection.keys}, schema={"key": pl.String})
+        return wanted.join(self._file.rows, on="key", how="inner", maintain_order="left")
 
     @cached_property
     def _index(self) -> pl.DataFrame:
@@ -108,11 +163,11 @@ class Runs:
             raise Nothing(str(self.path), "", "no finished run", "results of at least one run")
         # the one that made the last run comes last
         versions = rows["engine_version"].reverse().unique(maintain_order=True).to_list()[::-1]
-        if self._engine != "all":
+        if self._selection.engine != "all":
             wanted = [chosen(versions, "sim") or versions[-1]]
-            if self._engine and not (wanted := meant(versions, self._engine, self._kernels)):
-                known = [*texts(versions, self._kernels).values(), "all"]
-                raise UnknownName(str(self.path), "", self._engine, known, what="engine")
+            if self._selection.engine and not (wanted := meant(versions, self._selection.engine, self._file.kernels)):
+                known = [*texts(versions, self._file.kernels).values(), "all"]
+                raise UnknownName(str(self.path), "", self._selection.engine, known, what="engine")
             rows = rows.filter(pl.col("engine_version").is_in(wanted))
         if rows["engine_version"].n_unique() > 1:
             rows = rows.with_columns(cell=pl.col("cell") + " " + pl.col("engine_version"))
@@ -129,23 +184,15 @@ class Runs:
         order = [*first, *of_cell] if numbered else ["experiment", "matrix", of_engine, "cell"]
         return rows.sort(*order, "seed", maintain_order=True)
 
-    @cached_property
-    def _kernels(self) -> dict[str, tuple[str, ...]]:
-        """The names of kernels, by version of the engine."""
-        if not any(kind(version) == "linux" for version in self._all["engine_version"].unique()):
-            return {}
-        with Store.open(self.path) as store:
-            return store.kernel_names()
-
     def engine_texts(self, versions: Iterable[str] | None = None) -> dict[str, str]:
         """Return what each version of the engine is called: `linux:NAME` if its kernel has a name."""
-        return texts(self.engines if versions is None else versions, self._kernels)
+        return texts(self.engines if versions is None else versions, self._file.kernels)
 
     @property
     def notes(self) -> list[str]:
         """What to know of these results, one line each: what is left out or assumed, seeds that make no difference."""
         notes = self._left_out
-        if self._engine is None:
+        if self._selection.engine is None:
             if notes:
                 notes[-1] += f"; {flag('engine')} all has them"
             if not any(kind(version) == "sim" for version in self._all["engine_version"].unique()):
@@ -196,7 +243,7 @@ class Runs:
     @property
     def selected_engine(self) -> str | None:
         """What was asked for: a version, a kind, `linux:NAME`, `all`; None where it was left open."""
-        return self._engine
+        return self._selection.engine
 
     @property
     def seeds(self) -> list[int]:
@@ -220,12 +267,8 @@ class Runs:
 
     @cached_property
     def _configs(self) -> dict[str, dict[str, Any]]:
-        """The configuration of each cell; the seed in it is that of its first run."""
-        wanted = self._index.unique("cell", keep="first", maintain_order=True).select("cell", "key")
-        with Store.open(self.path) as store:
-            texts = store.read("SELECT key, config FROM runs JOIN wanted USING (key)", wanted=wanted)
-        by_key = dict(texts.rows())
-        return {cell: json.loads(by_key[key]) for cell, key in wanted.rows()}
+        """The configuration of each cell; the seed in it is that of one of its runs in the file."""
+        return self._file.configurations(self._index.unique("cell", keep="first", maintain_order=True))
 
     @property
     def hops_of_cells(self) -> dict[str, list[str]]:
@@ -301,10 +344,12 @@ class Runs:
 
     # keys
 
-    def _config_path(self, name: str) -> matrix.Path | None:
-        """Return the path that `name` means, if it means one."""
-        others = [one.name for one in self.varying if one.path]
-        return dims.path_named(name, self._configs.values(), self.matrix_keys, others)
+    def _selector(self, option: str) -> Selector:
+        return Selector(str(self.path), self._configs, self.matrix_keys, option)
+
+    def _find_key(self, name: str, option: str = "key") -> Dimension | None:
+        """Return the values of the key of configurations that `name` means, if it means one."""
+        return self._selector(option).find_key(name, [one.name for one in self.varying if one.path])
 
     def key(self, name: str, option: str = "key") -> Dimension:
         """Return the values of a key of runs, whether or not they differ; InputError if there is no such key."""
@@ -316,31 +361,23 @@ class Runs:
             rows = cells.select("cell", name).iter_rows()
             return dims.column_of(name, {cell: names.get(text, text) for cell, text in rows})
         if name == "kernel":
-            names = kernel_texts(self.engines, self._kernels)
+            names = kernel_texts(self.engines, self._file.kernels)
             return dims.column_of(
                 name, {c: names[version] for c, version in self.cells.select("cell", "engine_version").rows()}
             )
         if ", " in name and all(map(self.has_key, name.split(", "))):
             return keys_of.joined([self.key(one) for one in name.split(", ")])
-        path = self._config_path(name)
-        if path is None:
-            raise self._no_key(name, option)
-        return dims.dimension_of(name, path, self._configs)
+        if found := self._find_key(name, option):
+            return found
+        known = [*self.matrix_keys, *(one.name for one in self.dimensions), *OF_RUN, "flow", "cc", "base_rtt"]
+        raise self._selector(option).unknown_key(name, known)
 
     def has_key(self, name: str) -> bool:
         """Whether there is such a key of runs."""
         known = name == "kernel" or any(name == one.name for one in (*self.varying, *self.dimensions))
         if ", " in name and not known:
             return all(map(self.has_key, name.split(", ")))
-        return known or self._config_path(name) is not None
-
-    def _no_key(self, name: str, option: str) -> InputError:
-        own = [*self.matrix_keys, *(one.name for one in self.dimensions), *OF_RUN, "flow", "cc", "base_rtt"]
-        known = list(dict.fromkeys(own))
-        words = [*known, *(key.rpartition(".")[2] for key in known)]
-        return UnknownName(
-            str(self.path), option, name, known, nearest(name, words), what="key", also="any other key of a run"
-        )
+        return known or self._find_key(name) is not None
 
     def is_of_runs(self, name: str) -> bool:
         """Whether a key has one value in each run, as `cc` has where all flows of a run have the same."""
@@ -353,7 +390,7 @@ class Runs:
     @property
     def of_parts(self) -> list[str]:
         """The conditions that keep some flows or classes of the runs, `KEY=VALUE`."""
-        return [str(condition) for condition in self._of_parts]
+        return [str(condition) for condition in self._selection.of_parts]
 
     def where(self, *conditions: str, option: str = "--where", **values: Any) -> Self:
         """Return only what meets every `KEY=VALUE[,VALUE...]`; values in any unit: 20000kbit is 20Mbit.
@@ -366,83 +403,62 @@ class Runs:
         wanted = [selecting.parse(text, option) for text in conditions]
         wanted += [selecting.condition_of(key, value) for key, value in values.items()]
         wanted.sort(key=lambda condition: condition.key not in _OF_ENGINES)  # all others are about the runs of these
-        found = self
-        for condition in wanted:
-            try:
-                found = found._met(condition, option)
-            except InputError as error:
-                raise found._nothing_left(condition, error, self, option) from None
-            found._conditions = (*found._conditions, condition)
-        return found
+        return selecting.narrow(self, wanted, lambda runs, one: runs._meet(one, option), option)
 
-    def _nothing_left(self, condition: Condition, error: InputError, whole: Runs, option: str) -> InputError:
-        """Return the error for a condition that no run meets which meets those before it, else `error` itself."""
-        if self is whole:
-            return error
-        try:
-            whole._met(condition, option)
-        except InputError:
-            return error
-        said = " and ".join(map(str, [*self._conditions, condition]))
-        return Nothing(
-            option, "", f"no run has {said}", f"another value: {condition.key} of the others is {error.allowed}"
-        )
-
-    def _met(self, condition: Condition, option: str) -> Self:
+    def _meet(self, condition: Condition, option: str) -> Self:
+        """Return the runs that meet a condition, and of them the parts that do; raises InputError if none does."""
         key, text = condition.key, condition.text
+        also = {"conditions": (*self._selection.conditions, condition)}
         if key in _OF_ENGINES:
-            return self._of_engines(key, text, option)
+            return self._of_engines(key, text, option, **also)
         if key == "seed":
-            seeds = self._index["seed"].cast(pl.String)
-            wanted = selecting.texts_of(text, list(map(str, self.seeds)), lambda _: [], key=key, option=option)
-            return self._with(self._index.filter(seeds.is_in(wanted))["key"])
+            rows = self._index.filter(pl.col("seed").is_in(selecting.select_seeds(text, self.seeds, option)))
+            return self._with(rows, **also)
         if key == "from_bytes":
-            other = self._with(self._index["key"])
-            other._of_parts = (*self._of_parts, condition)
+            other = self._with(self._index, of_parts=(*self._selection.of_parts, condition), **also)
             other._kept("slowdowns", other._read("slowdowns"))
             return other
         key = {"base_rtt_ms": "base_rtt", "which": "flow"}.get(key, key)
         # sessions are runs of one direction each
         if key in parts.KEYS and self._parts.height and not (key == "direction" and self.sessions):
-            return self._of_parts_like(Condition(key, text))
-        dimension = self.key(key, option)
-        meant = selecting.of_dimension(dimension, text, self._configs, option)
-        cells = [cell for cell, of_cell in dimension.texts.items() if of_cell in meant]
-        return self._with(self._index.filter(pl.col("cell").is_in(cells))["key"])
+            return self._of_parts_like(Condition(key, text), **also)
+        cells = self._selector(option).select_cells(self.key(key, option), text)
+        return self._with(self._index.filter(pl.col("cell").is_in(cells)), **also)
 
-    def _of_engines(self, key: str, text: str, option: str) -> Self:
+    def _of_engines(self, key: str, text: str, option: str, **also: Any) -> Self:
         """Return the runs of versions of the engine, or of kernels, whichever were meant before."""
         known = self._all["engine_version"].reverse().unique(maintain_order=True).to_list()[::-1]
         prefix = "linux:" if key == "kernel" else ""
-        names = (kernel_texts if key == "kernel" else texts)(known, self._kernels)
+        names = (kernel_texts if key == "kernel" else texts)(known, self._file.kernels)
         present = [name for name in names.values() if name != NOT_LINUX]
         wanted = selecting.texts_of(
-            text, present, lambda part: meant(known, prefix + part, self._kernels), key=key, option=option
+            text, present, lambda part: meant(known, prefix + part, self._file.kernels), key=key, option=option
         )
         found = [version for version in known if version in wanted or names[version] in wanted]
-        keys = self._all.filter(pl.col("engine_version").is_in(found))["key"]
-        return self._with(keys, engine="all" if len(found) > 1 else found[0])
+        rows = self._all.filter(pl.col("engine_version").is_in(found))
+        return self._with(rows, engine="all" if len(found) > 1 else found[0], **also)
 
-    def _of_parts_like(self, condition: Condition) -> Self:
+    def _of_parts_like(self, condition: Condition, **also: Any) -> Self:
         """Return the runs that have such parts, and of these runs the other parts no more."""
         found = self._parts.filter(parts.meant(self._parts, condition, self._ccs))
         cells = found["cell"].unique().to_list()
-        other = self._with(self._index.filter(pl.col("cell").is_in(cells))["key"])
         if found.height < self._parts.filter(pl.col("cell").is_in(cells)).height:
-            other._of_parts = (*self._of_parts, condition)
-        return other
+            also["of_parts"] = (*self._selection.of_parts, condition)
+        return self._with(self._index.filter(pl.col("cell").is_in(cells)), **also)
 
     @cached_property
     def _all_parts(self) -> pl.DataFrame:
         """One row per flow, and one per class of short flows, of each cell: see `parts.listed`."""
         cells = self._index.unique("cell", keep="first", maintain_order=True).select("cell", "key")
+        if self._labelled is not None and set(cells["cell"]) <= set(self._labelled["cell"]):
+            return self._labelled.filter(pl.col("cell").is_in(cells["cell"].to_list()))
         return parts.listed(self.path, cells, self._configs)
 
     @cached_property
     def _parts(self) -> pl.DataFrame:
         """The rows of `_all_parts` that are meant."""
         found = self._all_parts
-        for condition in self._of_parts:
+        for condition in self._selection.of_parts:
             if condition.key in parts.KEYS:
                 found = found.filter(parts.meant(found, condition, self._ccs, checked=True))
         return found
@@ -453,29 +469,15 @@ class Runs:
         senders = [one for config in self._configs.values() for one in (*config["flows"], *config["web"])]
         return {dims.value_text(("flows", 0, "cc"), one["cc"]): one["cc"] for one in senders}
 
-    def _with(self, keys: Iterable[str], engine: str | None = None) -> Self:
-        """Return some of the runs of the file; what is known of them is not read again."""
-        other = self.engine(engine or ("all" if len(self.engines) > 1 else self.engines[0]))
-        other._keys = list(dict.fromkeys(keys))
-        wanted = pl.DataFrame({"key": other._keys}, schema={"key": pl.String})
-        other.__dict__["_kernels"] = self._kernels
-        other.__dict__["_all"] = wanted.join(self._all, on="key", how="inner", maintain_order="left")
-        if "_columns" in self.__dict__:
-            other.__dict__["_columns"] = self._columns
-        cells = set(other._index["cell"])
-        if cells <= self._configs.keys():  # cells have other names where the runs of several engines are apart
-            other.__dict__["_configs"] = {cell: config for cell, config in self._configs.items() if cell in cells}
-            if "_all_parts" in self.__dict__:
-                other.__dict__["_all_parts"] = self._all_parts.filter(pl.col("cell").is_in(list(cells)))
-        return other
+    def _with(self, rows: pl.DataFrame, **changes: Any) -> Self:
+        """Return some of the runs of the file; parts keep the labels that they have among these."""
+        engine = "all" if len(self.engines) > 1 else self.engines[0]
+        keys = tuple(rows["key"].unique(maintain_order=True))
+        return self._select(self.__dict__.get("_all_parts"), **{"keys": keys, "engine": engine} | changes)
 
     def engine(self, version: str) -> Self:
         """Return the runs of another engine: `sim`, `live`, `linux`, `linux:NAME`, a version, or `all` of them."""
-        other = object.__new__(type(self))
-        known = {name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)}
-        other.__dict__.update({name: value for name, value in vars(self).items() if name not in known})
-        other._engine = version
-        return other
+        return self._select(engine=version)
 
     @cached_property
     def identical(self) -> tuple[int, int]:
@@ -484,12 +486,6 @@ class Runs:
         return several.filter(pl.col("unlike") == 1).height, several.height
 
     # rows of tables
-
-    @cached_property
-    def _columns(self) -> dict[str, dict[str, str]]:
-        """Names and types of the columns of every table."""
-        with Store.open(self.path) as store:
-            return {table: store.types(table) for table in TABLES}
 
     def _read(self, name: str) -> pl.DataFrame:
         """Return all rows of a table that belong to these runs."""
@@ -501,9 +497,9 @@ class Runs:
 
     def _kept(self, table: str, rows: pl.DataFrame) -> pl.DataFrame:
         """Return the rows that meet the conditions on parts of runs; all those of a table of whole runs."""
-        if not self._of_parts or table not in (*parts.OF_FLOWS, *parts.OF_CLASSES):
+        if not self._selection.of_parts or table not in (*parts.OF_FLOWS, *parts.OF_CLASSES):
             return rows
-        for condition in self._of_parts:
+        for condition in self._selection.of_parts:
             if condition.key == "from_bytes":
                 if table != "slowdowns":
                     found = f"table {table} has no ranges of sizes, which {condition} is about"
@@ -526,12 +522,10 @@ class Runs:
     @property
     def whole_runs(self) -> Self:
         """The same runs with all their parts."""
-        other = self._with(self._index["key"])
-        other._of_parts = ()
-        return other
+        return self._with(self._index, of_parts=())
 
     def require_whole_runs(self, what: str, allowed: str) -> None:
         """Raise InputError if conditions keep only some parts of the runs, of which `what` cannot be told."""
-        if self._of_parts:
+        if self._selection.of_parts:
             found = f"{' and '.join(self.of_parts)} keeps parts of runs, while {what}"
             raise Unfit("--where", "", found, allowed)

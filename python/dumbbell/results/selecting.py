@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from dumbbell.errors import InputError, Nothing, UnknownKey, UnknownName, WrongValue, shown
+from dumbbell.errors import InputError, Nothing, UnknownKey, UnknownName, WrongValue, nearest, shown
 from dumbbell.experiment import matrix, plugins, schema, spelling, switches
 from dumbbell.experiment.file import param_of
 from dumbbell.experiment.registry import registry
@@ -16,6 +17,7 @@ from dumbbell.results.dimensions import Dimension
 
 _CLOSING = {"(": ")", "[": "]", "{": "}"}
 _QUOTES = "\"'"
+Runs = TypeVar("Runs")
 
 
 @dataclass(frozen=True)
@@ -126,6 +128,61 @@ def switched_off(dimension: Dimension, configs: dict[str, dict[str, Any]]) -> st
     missing = next(filter(None, (switches.off(path, holder) for holder in holders)), "")
     values = ", ".join(text for text in dimension.ordered if text != dims.NOTHING)
     return missing and f"{values or 'no value'}; it counts only with {missing}"
+
+
+@dataclass(frozen=True)
+class Selector:
+    """Says which cells a condition on a key of runs means, in a results file as in an experiment file."""
+
+    file: str
+    configs: dict[str, dict[str, Any]]
+    matrix_keys: Sequence[str]
+    option: str = "--where"
+
+    def find_key(self, name: str, others: Sequence[str] = ()) -> Dimension | None:
+        """Return the values of the key that `name` means: its path, or the end of one of the matrix or `others`."""
+        path = dims.path_named(name, self.configs.values(), self.matrix_keys, others)
+        return None if path is None else dims.dimension_of(name, path, self.configs)
+
+    def select_cells(self, dimension: Dimension, text: str) -> set[str]:
+        """Return the cells whose value is one of those that a condition has; raises InputError if there are none."""
+        meant = of_dimension(dimension, text, self.configs, self.option)
+        return {cell for cell, of_cell in dimension.texts.items() if of_cell in meant}
+
+    def unknown_key(self, name: str, known: Iterable[str]) -> InputError:
+        """Return the error for a name that means no key; `known` are those that it may have meant."""
+        listed = list(dict.fromkeys(known))
+        near = nearest(name, [*listed, *(key.rpartition(".")[2] for key in listed)])
+        return UnknownName(self.file, self.option, name, listed, near, what="key", also="any other key of a run")
+
+
+def select_seeds(text: str, seeds: Iterable[int], option: str = "--where") -> list[int]:
+    """Return the seeds that a condition means; raises InputError."""
+    return [int(one) for one in texts_of(text, list(map(str, seeds)), lambda _: [], key="seed", option=option)]
+
+
+def narrow(
+    whole: Runs, conditions: Iterable[Condition], meet: Callable[[Runs, Condition], Runs], option: str = "--where"
+) -> Runs:
+    """Return what is left of `whole` after all conditions, one after the other, each as `meet` does it.
+
+    Raises InputError for a condition that nothing meets. If it is met without those before it, the error says so.
+    """
+    found, met = whole, list[Condition]()
+    for condition in conditions:
+        try:
+            found = meet(found, condition)
+        except InputError as error:
+            if not met:
+                raise
+            with contextlib.suppress(InputError):
+                meet(whole, condition)
+                said = " and ".join(map(str, [*met, condition]))
+                others = f"another value: {condition.key} of the others is {error.allowed}"
+                error = Nothing(option, "", f"no run has {said}", others)
+            raise error from None
+        met.append(condition)
+    return found
 
 
 def _same(dimension: Dimension, text: str, configs: dict[str, dict[str, Any]], option: str) -> list[str]:

@@ -4,10 +4,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import Results, figures
-from dumbbell.figures import Picture
-from dumbbell.pages import Evidence, Sweep
-from dumbbell.results.tables import aligned
+from dumbbell.study import Evidence, Picture, Results, Sweep, aligned, figures
 
 RUNS = (Sweep("results.duckdb", ("shares",), quick=("seeds=[1,2]", "duration=20s")),)
 

@@ -21,7 +21,7 @@ def is_experiment(name: str) -> bool:
     return name.endswith(".toml") or (not Path(name).exists() and shipped.find(name) is not None)
 
 
-def stored(path: str, key: str = "", where: Sequence[str] = (), engine: str | None = None) -> Results:
+def choose_run(path: str, key: str = "", where: Sequence[str] = (), engine: str | None = None) -> Results:
     """Return the one run of a results file that is meant.
 
     `key` is the beginning of a key of column `key`; `where` are conditions as for `dumbbell table`. Of runs that only
