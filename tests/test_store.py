@@ -175,24 +175,6 @@ def test_results_of_an_earlier_format_are_left_alone(small: Path, tmp_path: Path
     )
 
 
-def test_results_from_before_there_were_several_hops_are_read_and_continued(
-    small: Path, tmp_path: Path, command: Command
-) -> None:
-    path = tmp_path / "r.duckdb"
-    sweep.run([experiment.load(small, ["bottleneck.rate=2Mbit"])], path)
-    with contextlib.closing(duckdb.connect(str(path))) as connection:
-        for table in ("hops", "hop_series"):
-            connection.execute(f"DROP TABLE {table}")
-        for table in ("flows", "classes"):
-            connection.execute(f"ALTER TABLE {table} DROP COLUMN direction")
-    for line in (("table", path), ("table", path, "--of", "classes", "--value", "sojourn")):
-        assert command(*map(str, line)).returncode == 0
-    results = dumbbell.open(path)
-    assert results.hops.height == 0 and results.sql("SELECT count(*) AS n FROM hops")["n"].to_list() == [0]
-    sweep.run([experiment.load(small)], path)
-    assert dumbbell.open(path).flows.height == 16
-
-
 @pytest.mark.parametrize("error", [RuntimeError("Query interrupted"), duckdb.InterruptException("INTERRUPT Error")])
 def test_a_query_that_is_interrupted_is_no_fault(error: Exception, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt), clear_errors(tmp_path / "r.duckdb"):

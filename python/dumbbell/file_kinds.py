@@ -2,11 +2,15 @@
 
 import bz2
 import contextlib
+import gzip
 import lzma
 import re
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from dumbbell.errors import Unreadable
 
 _HEAD = 200_000  # bytes that are looked at, unpacked
 # draft-ietf-opsawg-pcap-05, section 4: microseconds and nanoseconds, in both orders of bytes
@@ -17,6 +21,27 @@ _QLOG = re.compile(r'"(?:qlog_version|qlog_format|file_schema|vantage_?point)"')
 _FLENT = re.compile(r'\A\s*\{.*"(?:x_values|raw_values|BATCH_UUID|DATA_FILENAME)"', re.DOTALL)
 _IPERF3 = re.compile(r'\A\s*\{.*"version":\s*"iperf 3', re.DOTALL)
 _EXPERIMENT = re.compile(r"^[ \t]*\[{0,2}[ \t]*(?:bottleneck|flows|web|udp|matrix)[ \t]*[\].=]", re.MULTILINE)
+
+
+MOST_BYTES = 2**30  # uncompressed; the largest files of Flent in public are 1/30 of it
+_DAMAGED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError)
+
+
+@dataclass(frozen=True)
+class Packed:
+    """A way of compressing: how its files begin, what unpacks them, and what unpacks `_HEAD` bytes of a beginning."""
+
+    magic: bytes
+    unpack: Callable[[bytes], bytes]
+    unpack_head: Callable[[bytes], bytes]
+
+
+# by the ending of a name
+PACKED = {
+    ".gz": Packed(b"\x1f\x8b", gzip.decompress, lambda raw: zlib.decompressobj(wbits=31).decompress(raw, _HEAD)),
+    ".bz2": Packed(b"BZh", bz2.decompress, lambda raw: bz2.BZ2Decompressor().decompress(raw, _HEAD)),
+    ".xz": Packed(b"\xfd7zXZ\x00", lzma.decompress, lambda raw: lzma.LZMADecompressor().decompress(raw, _HEAD)),
+}
 
 
 @dataclass(frozen=True)
@@ -77,13 +102,28 @@ def of(path: str | Path) -> Kind | None:
     return None
 
 
+def unpack(path: Path, allowed: str) -> bytes:
+    """Return the bytes of a file, uncompressed. Raises InputError, which says what is `allowed`."""
+    try:
+        if path.is_dir():
+            raise Unreadable(str(path), "", "this is a directory", allowed)
+        raw = path.read_bytes()
+    except OSError as error:
+        raise Unreadable(str(path), "", (error.strerror or str(error)).lower(), allowed) from None
+    try:
+        packed = next((one for one in PACKED.values() if raw.startswith(one.magic)), None)
+        raw = packed.unpack(raw) if packed else raw
+    except _DAMAGED:
+        raise Unreadable(str(path), "", "this is a damaged compressed file", allowed) from None
+    if len(raw) > MOST_BYTES:
+        raise Unreadable(str(path), "", f"it has more than {MOST_BYTES >> 20} MiB", allowed)
+    return raw
+
+
 def _unpacked(raw: bytes) -> bytes:
     """Return the first bytes of what is compressed in a file; of any other file, its first bytes."""
-    with contextlib.suppress(OSError, EOFError, ValueError, zlib.error, lzma.LZMAError):
-        if raw[:2] == b"\x1f\x8b":
-            return zlib.decompressobj(wbits=31).decompress(raw[:_HEAD], _HEAD)
-        if raw[:3] == b"BZh":
-            return bz2.BZ2Decompressor().decompress(raw[:_HEAD], _HEAD)
-        if raw[:6] == b"\xfd7zXZ\x00":
-            return lzma.LZMADecompressor().decompress(raw[:_HEAD], _HEAD)
+    with contextlib.suppress(*_DAMAGED):
+        for one in PACKED.values():
+            if raw.startswith(one.magic):
+                return one.unpack_head(raw[:_HEAD])
     return raw[:_HEAD]

@@ -8,7 +8,6 @@ use crate::transit::{Delays, Fate};
 use dumbbell_config::{Class, ClassKind};
 use dumbbell_core::histogram::{CompactHistogram, Histogram};
 use dumbbell_core::units::Time;
-use serde_json::{json, Value};
 
 /// Sums over the members of a class.
 #[derive(Clone, Debug, Default)]
@@ -114,7 +113,7 @@ pub fn table(classes: &[Class], sums: &[Totals], sojourn: &[Histogram], rates: &
 
 /// The ratios of mean rate and mean window of the first class of flows to the second, in the time that the flows have in common; null unless
 /// there are two.
-pub fn ratios(classes: &dumbbell_config::Classes, sums: &[Totals], common: Option<&Common>) -> [Value; 2] {
+pub fn ratios(classes: &dumbbell_config::Classes, sums: &[Totals], common: Option<&Common>) -> [Option<f64>; 2] {
     let mut of_flows = (0_u16..).zip(&classes.list).filter(|(_, class)| class.kind == ClassKind::Flows).map(|(number, class)| {
         let members = || classes.of_flow.iter().enumerate().filter(move |&(_, &of)| of == number).map(|(flow, _)| flow);
         let frames = common.map_or(0.0, |common| members().map(|flow| common.frames[flow]).sum());
@@ -122,8 +121,8 @@ pub fn ratios(classes: &dumbbell_config::Classes, sums: &[Totals], common: Optio
         (rate, rate * sums[usize::from(number)].path_ms(class))
     });
     match (of_flows.next(), of_flows.next(), of_flows.next()) {
-        (Some(first), Some(second), None) if second.0 > 0.0 => [json!(first.0 / second.0), json!(first.1 / second.1)],
-        _ => [Value::Null, Value::Null],
+        (Some(first), Some(second), None) if second.0 > 0.0 => [Some(first.0 / second.0), Some(first.1 / second.1)],
+        _ => [None, None],
     }
 }
 
@@ -163,7 +162,7 @@ mod tests {
     }
 
     /// The ratios of `classes`, whose flows are `of_flow`, that got this many Mbit/s of frames in the common second.
-    fn ratios_of(classes: &[Class], of_flow: &[u16], sums: &[Totals], throughput: &[f64]) -> [Value; 2] {
+    fn ratios_of(classes: &[Class], of_flow: &[u16], sums: &[Totals], throughput: &[f64]) -> [Option<f64>; 2] {
         let classes = dumbbell_config::Classes { list: classes.to_vec(), of_flow: of_flow.to_vec(), ..Default::default() };
         let frames = throughput.iter().map(|mbit| mbit * 125_000.0).collect();
         ratios(&classes, sums, Some(&Common { seconds: 1.0, frames, payload: Vec::new() }))
@@ -199,9 +198,9 @@ mod tests {
         let fair = 1500.0 / (2.0 / 31.0 + 1.0 / 50.0);
         close("normalised_window", [11_625.0 / fair, 37_500.0 / fair]);
         close("sojourn_max_ms", [9.0, 10.0]);
-        assert_eq!(ratios_of(&classes, &[0, 0, 1], &sums, &[2.0, 4.0, 6.0]), [json!(0.5), json!(0.31)]);
+        assert_eq!(ratios_of(&classes, &[0, 0, 1], &sums, &[2.0, 4.0, 6.0]), [Some(0.5), Some(0.31)]);
         // 5 Mbit/s each in the time that they have in common, whatever they got before and after
-        assert_eq!(ratios_of(&classes, &[0, 0, 1], &sums, &[5.0, 5.0, 5.0]), [json!(1.0), json!(0.62)]);
+        assert_eq!(ratios_of(&classes, &[0, 0, 1], &sums, &[5.0, 5.0, 5.0]), [Some(1.0), Some(0.62)]);
     }
 
     #[test]
@@ -213,7 +212,7 @@ mod tests {
         let of = |name: &str| rows.real(name).expect("a column").to_vec();
         assert!(of("sojourn_mean_ms")[1].is_nan() && of("mark_share")[1].is_nan() && of("drop_share")[1] == 1.0);
         assert_eq!((of("relative_throughput"), of("window_kb")), (vec![2.0, 0.0], vec![30.0, 0.0]));
-        assert_eq!(ratios_of(&classes, &[0, 1], &sums, &[8.0, 0.0]), [json!(null), json!(null)]);
+        assert_eq!(ratios_of(&classes, &[0, 1], &sums, &[8.0, 0.0]), [None, None]);
     }
 
     #[test]
@@ -242,6 +241,6 @@ mod tests {
         let relative = rows.real("relative_throughput").expect("a column");
         // of 8 / 2
         assert!(relative[0] == 0.5 && relative[1].is_nan() && relative[2] == 0.25, "{relative:?}");
-        assert_eq!(ratios_of(&classes, &[0, 2], &sums, &[2.0, 1.0, 4.0])[0], json!(2.0));
+        assert_eq!(ratios_of(&classes, &[0, 2], &sums, &[2.0, 1.0, 4.0])[0], Some(2.0));
     }
 }

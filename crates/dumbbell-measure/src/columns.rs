@@ -68,6 +68,28 @@ const MEASURED: &str = "A flow is measured from its start until it is complete, 
 const TOGETHER: &str = "Counted over the time that all flows of [[flows]] have in common, common_s of table runs; without a value if there is none. Without [[flows]]: over the measured time.";
 const SAMPLED: &str = "Sampled every 200 ms once it has an RTT, as ss shows it, and at the end of the measured time.";
 
+/// What the values of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Values {
+    /// Integers.
+    Count,
+    /// Real numbers.
+    Real,
+    /// Words or JSON.
+    Text,
+}
+
+impl Values {
+    /// Their name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Values::Count => "count",
+            Values::Real => "real",
+            Values::Text => "text",
+        }
+    }
+}
+
 /// A column, described.
 #[derive(Clone, Copy, Debug)]
 pub struct ColumnSpec {
@@ -80,6 +102,8 @@ pub struct ColumnSpec {
     /// Parts of what exactly was measured; `{}` stands for `whose`.
     doc: &'static [&'static str],
     whose: &'static [&'static str],
+    /// What its values are.
+    pub values: Values,
     /// Whether values are read from a histogram.
     pub is_binned: bool,
     /// Whose results have it.
@@ -118,7 +142,7 @@ impl ColumnSpec {
         let engines: Vec<&str> = self.engines.iter().map(|engine| engine.name()).collect();
         json!({
             "name": self.name, "unit": self.unit, "label": self.label, "doc": self.doc(), "least_bin": self.least_bin(),
-            "engines": engines,
+            "engines": engines, "values": self.values.name(),
         })
     }
 
@@ -154,6 +178,10 @@ pub trait Figures: Kind {
 
 impl Kind for u64 {
     type Cell<'a> = u64;
+
+    fn specs(declared: ColumnSpec) -> Vec<ColumnSpec> {
+        vec![ColumnSpec { values: Values::Count, ..declared }]
+    }
 }
 
 impl Cells for u64 {
@@ -174,6 +202,10 @@ impl Cells for f64 {
 
 impl Kind for str {
     type Cell<'a> = &'a str;
+
+    fn specs(declared: ColumnSpec) -> Vec<ColumnSpec> {
+        vec![ColumnSpec { values: Values::Text, ..declared }]
+    }
 }
 
 impl Cells for str {
@@ -211,6 +243,10 @@ impl Kind for Option<f64> {
 
 impl Kind for Value {
     type Cell<'a> = Value;
+
+    fn specs(declared: ColumnSpec) -> Vec<ColumnSpec> {
+        vec![ColumnSpec { values: Values::Text, ..declared }]
+    }
 }
 
 macro_rules! figures {
@@ -307,6 +343,7 @@ macro_rules! columns {
                     label: columns!(@or stringify!($name) $(, $label)?),
                     doc: &[$($doc),*],
                     whose: &[],
+                    values: crate::columns::Values::Real,
                     is_binned: false,
                     engines: columns!(@or crate::columns::ALL $(, $by)?),
                     in_digest: columns!(@or true $(, $digest)?),

@@ -199,7 +199,7 @@ fn summary(
     measures: &Measures,
     config: &RunConfig,
     common: Option<&Common>,
-    ratios: [Value; 2],
+    ratios: [Option<f64>; 2],
     events: u64,
 ) -> Map<String, Value> {
     let mut sojourn = Histogram::default();

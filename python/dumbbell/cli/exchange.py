@@ -183,24 +183,9 @@ def _all_read(
 
 def stem(path: Path) -> str:
     """Return the name of a file without the endings of its format."""
-    name = path.name
-    for ending in (
-        ".gz",
-        ".bz2",
-        ".xz",
-        ".flent",
-        ".flnt",
-        ".json",
-        ".pcapng",
-        ".pcap",
-        ".sqlog",
-        ".qlog",
-        ".txt",
-        ".log",
-    ):
-        if name.lower().endswith(ending) and len(name) > len(ending):
-            name = name[: -len(ending)]
-    return one_line(name)
+    from dumbbell.exchange.formats import strip_endings
+
+    return one_line(strip_endings(path.name))
 
 
 def _drafts(found: list[Imported], propose: str | None, *, simulate: bool) -> dict[Path, str]:

@@ -319,7 +319,7 @@ def paper(
     from dumbbell.pages import study
 
     if name not in study.papers():
-        raise UnknownName("paper", "", name, study.papers(), shipped.renamed(name, study.papers()), what="paper")
+        raise UnknownName("paper", "", name, study.papers(), what="paper")
     module = programs.load(study.folder(name) / study.PAPER)
     if reference is not None and not getattr(module, "TAKES_REFERENCE", False):
         raise Conflict("paper", "", f"--reference and {name}", "it with dualpi2-versions")

@@ -1,9 +1,13 @@
-"""Which format a file is in, and its reader."""
+"""The formats that can be imported: one `Reader` each."""
 
 from __future__ import annotations
 
+import functools
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dumbbell import file_kinds
 from dumbbell.errors import Nothing, Unreadable, shown
@@ -12,58 +16,120 @@ from dumbbell.exchange.flent import file as flent_file
 from dumbbell.exchange.flent import read as flent
 from dumbbell.exchange.measured import Measured
 
-ALLOWED = "a file of Flent, iperf3 --json, ss -ti with times, pcap, pcapng or qlog"
+
+@dataclass(frozen=True)
+class Content:
+    """A file that was read: its bytes, uncompressed."""
+
+    path: Path
+    raw: bytes
+
+    @functools.cached_property
+    def text(self) -> str:
+        """What it has as text; empty if it is a capture or no UTF-8."""
+        try:
+            return "" if file_kinds.is_capture(self.raw) else self.raw.decode("utf-8")
+        except UnicodeDecodeError:
+            return ""
+
+    @property
+    def is_json(self) -> bool:
+        """Whether it is JSON, or cut off JSON, but not qlog, which may be much longer than anything else."""
+        return self.text.lstrip()[:1] in ("{", "[") and not file_kinds.is_qlog(self.text)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is text that is neither JSON nor qlog."""
+        return not self.is_json and not file_kinds.is_qlog(self.text)
+
+    @functools.cached_property
+    def json(self) -> Any:
+        """What it has as JSON; None if it is none. Raises InputError if it is damaged."""
+        if not self.is_json:
+            return None
+        try:
+            value = json.loads(self.text)
+        except (ValueError, RecursionError):
+            if (value := iperf3.of_lines(self.text)) is None:
+                raise Unreadable(str(self.path), "", "this is JSON that is cut off or damaged", ALLOWED) from None
+        if isinstance(value, dict) and value.keys() == {"event", "data"}:
+            value = iperf3.of_lines(self.text)
+        return value
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A format: its title, how names of its files end, what tells it from others, and what reads it.
+
+    `read` also gets the length of the intervals of series that are made of packets or events, s, and the time between
+    rounds of ss without times.
+    """
+
+    title: str
+    endings: tuple[str, ...]
+    sniff: Callable[[Content], bool]
+    read: Callable[[Content, float | None], Measured]
+
+
+def _read_capture(content: Content, interval_s: float | None) -> Measured:
+    from dumbbell.exchange import pcap
+
+    return pcap.read(content.path, content.raw, interval_s)
+
+
+def _read_qlog(content: Content, interval_s: float | None) -> Measured:
+    from dumbbell.exchange import qlog
+
+    return qlog.read(content.path, interval_s)
+
+
+READERS = (
+    Reader(
+        "Flent",
+        (".flent", ".flnt"),
+        lambda content: flent_file.is_flent(content.json),
+        lambda content, _: flent.of_data(flent_file.parsed(content.path, content.json)),
+    ),
+    Reader(
+        "iperf3 --json",
+        (".json",),
+        lambda content: iperf3.is_iperf3(content.json),
+        lambda content, _: iperf3.of_document(content.path, content.json),
+    ),
+    Reader(
+        "ss -ti with times",
+        (".txt", ".log"),
+        lambda content: content.is_plain and ss.looks_like(content.text),
+        lambda content, interval_s: ss.read(content.path, content.text, interval_s),
+    ),
+    Reader("pcap, pcapng", (".pcapng", ".pcap"), lambda content: file_kinds.is_capture(content.raw), _read_capture),
+    Reader("qlog", (".sqlog", ".qlog"), lambda content: file_kinds.is_qlog(content.text), _read_qlog),
+)
+TITLES = [one.title for one in READERS]
+ALLOWED = f"a file of {', '.join(TITLES[:-1])} or {TITLES[-1]}"
 
 
 def read(path: Path, interval_s: float | None = None) -> Measured:
-    """Return what a file measured, in whatever format it is. Raises InputError.
-
-    `interval_s` is the length of the intervals of series that are made of packets or events, and the time between
-    rounds of ss without times.
-    """
-    from dumbbell.exchange import pcap, qlog
-
-    try:
-        if path.is_dir():
-            raise Unreadable(str(path), "", "this is a directory", ALLOWED)
-        raw = flent_file.content(path)
-    except Unreadable as error:
-        raise Unreadable(str(path), "", error.found, ALLOWED) from None
-    if not raw.strip():
+    """Return what a file measured, in whatever format it is, with series of `interval_s`. Raises InputError."""
+    content = Content(path, file_kinds.unpack(path, ALLOWED))
+    if not content.raw.strip():
         raise Unreadable(str(path), "", "the file is empty", ALLOWED)
-    if file_kinds.is_capture(raw):
-        return pcap.read(path, raw, interval_s)
-    try:
-        text = raw.decode("utf-8")
-    except UnicodeDecodeError:
-        raise _unknown(path, raw, f"the bytes {raw[:8].hex(' ')}") from None
-    if file_kinds.is_qlog(text):
-        return qlog.read(path, interval_s)
-    if text.lstrip()[:1] in "{[":
-        return _of_json(path, text)
-    if ss.looks_like(text):
-        return ss.read(path, text, interval_s)
-    raise _unknown(path, raw, shown(text.strip()[:40]))
-
-
-def _unknown(path: Path, raw: bytes, head: str) -> Unreadable:
-    """Return the error of a file for which there is no reader here."""
-    kind = file_kinds.of_bytes(raw)
-    return Unreadable(str(path), "", f"this is {kind}" if kind else f"it begins with {head}", ALLOWED)
-
-
-def _of_json(path: Path, text: str) -> Measured:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        if (value := iperf3.of_lines(text)) is None:
-            raise Unreadable(str(path), "", "this is JSON that is cut off or damaged", ALLOWED) from None
-    if isinstance(value, dict) and value.keys() == {"event", "data"}:
-        value = iperf3.of_lines(text)
-    if flent_file.is_flent(value):
-        return flent.of_data(flent_file.parsed(path, value))
-    if iperf3.is_iperf3(value):
-        return iperf3.of_document(path, value)
+    for reader in READERS:
+        if reader.sniff(content):
+            return reader.read(content, interval_s)
+    value = content.json
     if isinstance(value, dict) and set(value) == {"error"}:
         raise Nothing(str(path), "", f"iperf3 says {shown(value['error'])}", "the JSON of a test that ran")
-    raise Unreadable(str(path), "", f"this is JSON of something else: {shown(value, 40)}", ALLOWED)
+    if content.is_json:
+        raise Unreadable(str(path), "", f"this is JSON of something else: {shown(value, 40)}", ALLOWED)
+    kind = file_kinds.of_bytes(content.raw)
+    begins = shown(content.text.strip()[:40]) if content.text else f"the bytes {content.raw[:8].hex(' ')}"
+    raise Unreadable(str(path), "", f"this is {kind}" if kind else f"it begins with {begins}", ALLOWED)
+
+
+def strip_endings(name: str) -> str:
+    """Return the name of a file without the endings of its format."""
+    for ending in [*file_kinds.PACKED, *(ending for one in READERS for ending in one.endings)]:
+        if name.lower().endswith(ending) and len(name) > len(ending):
+            name = name[: -len(ending)]
+    return name

@@ -11,39 +11,12 @@ import numpy as np
 import polars as pl
 
 from dumbbell.exchange.measured import SAME_S, Floats, Flow, Measured, of_samples
-from dumbbell.results.columns import BINS, COLUMNS, LEAST_BIN, TABLES
+from dumbbell.results.columns import BINS, COLUMNS, LEAST_BIN, OF_STORE, TABLES
 
 VERSION = "import-4"
 """The engine of imported runs; it counts up when the same file gives other tables."""
-# columns that are not real numbers
-_WHOLE = {
-    "runs": "packets ce_marks sce_marks drops_overflow drops_aqm drops retransmissions short_flows short_flows_kept"
-    " events",
-    "flows": "flow class cwnd_max sent retransmissions timeouts probes ecn_reductions loss_reductions undone_reductions"
-    " ce_received sce_received acks duplicates answers packets drops_overflow drops_aqm drops ce_marks sce_marks",
-    "classes": "class flows",
-    "series": "flow cwnd ssthresh in_flight retransmissions",
-    "queue_series": "backlog_packets backlog_bytes ce_marks sce_marks drops",
-    "hops": "packets ack_packets ce_marks sce_marks drops_overflow drops_aqm drops ack_drops",
-    "hop_series": "backlog_packets backlog_bytes ack_packets ce_marks sce_marks drops ack_drops",
-    "rtt": "class samples",
-    "sojourn": "class packets",
-    "short_flows": "flow class size_bytes",
-    "slowdowns": "class from_bytes to_bytes flows finished",
-    "trace": "flow round extra_acked full_bw_now full_bw_reached idle_restart cwnd in_flight delivered delivered_ce"
-    " lost sent retransmissions timeouts ecn_reductions loss_reductions undone app_limited backlog_bytes",
-}
-_WORDS = {
-    "runs": "aqm_counters",
-    "hops": "hop aqm_counters",
-    "flows": "cc direction slow_start_exit closed source destination",
-    "classes": "kind cc direction",
-    "hop_series": "hop",
-    "trace": "state ca_state",
-    "queue_states": "hop state",
-}
-# columns of sessions and of the real clock, which no file has
-_LEFT_OUT = {"flows_seen", "valid", "forwarder", "frames_lost", "ends_waited_ms"}
+_TYPES = {"count": pl.Int64, "real": pl.Float64, "text": pl.String}
+_OF_SESSIONS = {"live", "shell"}  # no file has what only sessions and the real clock tell of a run
 # as engines have it (crates/dumbbell-measure/src/together.rs): from which index on shares are fair, over which window,
 # and for how long they must stay so, s
 _JAIN, _WINDOW_S, _SUSTAINED_S = 0.95, 1.0, 5.0
@@ -51,15 +24,11 @@ _JAIN, _WINDOW_S, _SUSTAINED_S = 0.95, 1.0, 5.0
 
 def schema(table: str) -> dict[str, Any]:
     """Return the columns of an imported table without the key, and their types: those that engines give it."""
-    whole, words = _WHOLE.get(table, "").split(), _WORDS.get(table, "").split()
-    of_store = {"key", "experiment", "title", "seed", "number", "matrix", "config", "engine_version", "kernel", "given"}
-    of_store |= {"wall_s", "hash", "cell", "imported"}
-    names = [
-        name
+    return {
+        name: _TYPES[column.values]
         for name, column in COLUMNS[table].items()
-        if name not in _LEFT_OUT and not name.startswith("lateness") and name not in of_store
-    ]
-    return {name: pl.Int64 if name in whole else pl.String if name in words else pl.Float64 for name in names}
+        if name not in OF_STORE and not (table == "runs" and set(column.engines) <= _OF_SESSIONS)
+    }
 
 
 def frame(table: str, rows: pl.DataFrame) -> pl.DataFrame:

@@ -10,8 +10,6 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parents[1]
 REPOSITORY = PACKAGE.parents[1]
 EXPERIMENTS, REFERENCES, CLAIMS = "experiments", "references", "claims.toml"  # in the folder of a study
-FORMER = {"csaqm": "coexistence", "l4s": "dualpi2-versions", "linux/coexistence": "coexistence/coexistence"}
-"""Names that studies and experiments had before, where their ends do not say it: errors name the new one."""
 
 
 def place() -> Path:
@@ -51,10 +49,8 @@ def find(name: str) -> Path | None:
     return experiments().get(name.removesuffix(".toml"))
 
 
-def renamed(name: str, known: Sequence[str] | Mapping[str, object]) -> str | None:
-    """Return what an unknown name is called now: a study's new name, or the only known name that ends alike."""
-    if FORMER.get(name) in known:
-        return FORMER[name]
+def find_alike(name: str, known: Sequence[str] | Mapping[str, object]) -> str | None:
+    """Return the only known name that ends like an unknown one, which names another folder."""
     ending = Path(name).name.removesuffix(".toml").removesuffix(".csv")
     alike = [one for one in known if "/" in name and Path(one).name == ending]
     return alike[0] if len(alike) == 1 else None

@@ -25,7 +25,7 @@ def read_toml(file: str | Path, kind: str = "an experiment file (TOML)", known: 
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         names = list(known) if isinstance(error, FileNotFoundError) else []
-        close = shipped.renamed(name, names) or nearest(name, names)
+        close = shipped.find_alike(name, names) or nearest(name, names)
         raise Unreadable(name, "", reason.lower(), f"{kind} that can be read", close) from None
     if len(content) > MAX_FILE_BYTES:
         raise Unreadable(

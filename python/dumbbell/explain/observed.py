@@ -236,8 +236,6 @@ def _different(kept: dict[str, pl.DataFrame], again: dict[str, pl.DataFrame]) ->
     found = []
     for table, columns in (("runs", _SAME_RUN), ("flows", _SAME_FLOW)):
         for name in columns:
-            if name not in kept[table].columns:  # of a results file from before it was measured
-                continue
             before, after = (one[table][name].cast(pl.Float64) for one in (kept, again))
             if not before.equals(after, null_equal=True):
                 found.append(f"{table}.{name}")

@@ -251,7 +251,7 @@ def folder(name: str) -> Path:
         if (Path(name) / PROGRAM).is_file()
         else f"a folder with {PROGRAM}, such as ./mine"
     )
-    raise UnknownName("study", "", name, names(), shipped.renamed(name, names()), what="study", also=also)
+    raise UnknownName("study", "", name, names(), what="study", also=also)
 
 
 def find(name: str, output: Path | None = None) -> Study:

@@ -50,7 +50,6 @@ _OF_TRACE = (
     *("max_bw_mbit", "bw_mbit", "bw_shortterm_mbit", "pacing_rate_mbit", "min_rtt_ms", "inflight_shortterm"),
     *("inflight_longterm", "inflight_bdp", "pacing_gain", "cwnd_gain", "ecn_alpha"),
 )
-_SUMMED = {column for column, how in (*_OF_FLOWS.values(), *_OF_QUEUE.values()) if how == "sum"}
 STATE = "state"  # the panel of states of a control, whose values are places in a list of texts
 
 

@@ -24,7 +24,7 @@ class Column:
     """One column of a table; `unit` is empty for words, JSON, indexes and ratios.
 
     `least_bin` is set where values are read from a histogram: the width of its narrowest bin. `engines` are those whose
-    results have the column.
+    results have the column. `values` are "count", "real" or "text".
     """
 
     name: str
@@ -33,6 +33,7 @@ class Column:
     doc: str
     least_bin: float | None = None
     engines: tuple[str, ...] = ENGINES
+    values: str = "text"
 
     @property
     def most(self) -> float | None:
@@ -53,8 +54,10 @@ _OF_STORE = [
     Column("key", "", "run", "Hash of configuration, seed and engine version: equal runs have equal keys."),
     Column("experiment", "", "experiment", "Name of the experiment: that of its file, without the ending."),
     Column("title", "", "title", "Title of the experiment."),
-    Column("seed", "", "seed", "Seed of every random stream of the run."),
-    Column("number", "", "run", "Number of the run in its sweep, from 0: the order of files and matrices."),
+    Column("seed", "", "seed", "Seed of every random stream of the run.", values="count"),
+    Column(
+        "number", "", "run", "Number of the run in its sweep, from 0: the order of files and matrices.", values="count"
+    ),
     Column("matrix", "", "matrix", "JSON: the keys of the matrix and what each was in this run, as text."),
     Column(
         "config",
@@ -78,7 +81,7 @@ _OF_STORE = [
         "JSON: keys that the experiment sets, of a run on Linux, where others are the kernel's own; keys that the file "
         "tells, of one that was imported.",
     ),
-    Column("wall_s", "s", "time of computation", "Seconds that one core took for the run."),
+    Column("wall_s", "s", "time of computation", "Seconds that one core took for the run.", values="real"),
     Column(
         "hash",
         "",
@@ -100,6 +103,8 @@ def _column(described: dict[str, Any]) -> Column:
     return Column(**{**described, "engines": tuple(described["engines"])})
 
 
+OF_STORE = frozenset(one.name for one in _OF_STORE)
+"""Columns of runs that no engine measures."""
 # table → what has a row in it
 TABLES: dict[str, str] = {table: about for table, about, _ in _DESCRIBED["tables"]}
 

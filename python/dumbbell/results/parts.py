@@ -54,14 +54,14 @@ def listed(path: Path, cells: pl.DataFrame, configs: dict[str, dict[str, Any]]) 
         known = store.columns("classes")
         if "class" not in known:
             return pl.DataFrame(schema=_TYPES)
-        way = "direction" if "direction" in known else "'down' AS direction"  # a file from before flows could send up
         classes = store.read(
-            f"SELECT cell, class, kind, cc, {way}, base_rtt_ms FROM classes JOIN cells USING (key)"
+            "SELECT cell, class, kind, cc, direction, base_rtt_ms FROM classes JOIN cells USING (key)"
             " ORDER BY cell, class",
             cells=cells,
         )
         flows = store.read(
-            f"SELECT cell, flow, class, cc, {way}, base_rtt_ms FROM flows JOIN cells USING (key) ORDER BY cell, flow",
+            "SELECT cell, flow, class, cc, direction, base_rtt_ms FROM flows JOIN cells USING (key)"
+            " ORDER BY cell, flow",
             cells=cells,
         )
     groups, webs = _groups(configs), _webs(configs)

@@ -32,8 +32,6 @@ _CACHE = "32MB"  # of the file, in memory after every eighth commit
 _CACHED_COMMITS = 8
 _LOG = "64MB"  # from which on the log is worked into the file: this costs as much as writing it, and less by the byte
 TABLES = tuple(DECLARED)
-# tables that came later: a file without them has no rows of theirs
-_LATER = dict.fromkeys(("hops", "hop_series", "queue_states"), "key VARCHAR, hop VARCHAR")
 ALLOWED = "a results file written by dumbbell run"
 # what makes files that are called so from results, or from an experiment
 _MADE_BY = {
@@ -165,8 +163,6 @@ class Store:
                     cls._checked(path, path).close()
                 # what is written are small commits, in which a second thread would mostly wait for the first
                 connection = connect(path, threads=1, checkpoint_threshold=_LOG)
-                for name in _missing(connection):
-                    connection.execute(f"CREATE TABLE {name} (key VARCHAR)")
                 return cls(path, connection)
             except duckdb.IOException as error:
                 if LOCKED not in str(error) or time.monotonic() > patience:
@@ -206,8 +202,6 @@ class Store:
                 raise Unreadable(
                     str(said), "", found, f"results in format {FORMAT}; run the experiment again with this version"
                 )
-            for name in _missing(file.connection):
-                file.connection.execute(f"CREATE TEMP TABLE {name} ({_LATER[name]})")
             undo.pop_all()
             return file
 
@@ -307,8 +301,7 @@ class Store:
             self._connection.register("meant", Stream(keys))
             self._connection.execute("CREATE TEMP TABLE meant_keys AS SELECT key FROM meant")
             here = self._connection.execute("SELECT current_database()").fetchone()
-            missing = _missing(self._connection)
-            for name in [name for name in TABLES if name not in missing]:
+            for name in TABLES:
                 of_file = f"{_quoted(str(here and here[0]))}.main.{name}"
                 meant = "key IN (SELECT key FROM meant_keys)"
                 if kept and name in kept:
@@ -411,18 +404,6 @@ def _kinds(rows: _native.Rows | pl.DataFrame) -> dict[str, str]:
 
 
 _OF_KEY = {("runs", "key"): " PRIMARY KEY"}
-
-
-def _missing(connection: duckdb.DuckDBPyConnection) -> list[str]:
-    """Return the tables that came later and that a file has not."""
-    database = connection.execute("SELECT current_database()").fetchall()[0][0]
-    missing = []
-    for name in _LATER:  # one by one: to list the tables, DuckDB first makes some hundred views
-        try:
-            connection.execute(f"SELECT 0 FROM {_quoted(database)}.main.{name} LIMIT 0").fetchall()
-        except duckdb.CatalogException:
-            missing.append(name)
-    return missing
 
 
 def _once_each(names: list[str]) -> list[str]:

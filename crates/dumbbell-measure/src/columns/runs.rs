@@ -94,7 +94,7 @@ pub struct Run<'a> {
     /// One-way delays and jitter of UDP.
     pub delays_ms: [f64; 6],
     /// Ratios of rate and window of the first class of flows to the second.
-    pub ratios: [Value; 2],
+    pub ratios: [Option<f64>; 2],
 }
 
 impl Run<'_> {
@@ -180,9 +180,9 @@ columns! {
         loss_share: f64 = |run| run.fate.share(), label "share of lost packets of UDP", by TIMED, digest false;
         /// Mean throughput of the members of the first class of flows over that of the second; null unless there are two.
         #[doc = TOGETHER]
-        rate_ratio: Value = |run| run.ratios[0].clone(), label "ratio of rates", by SENDERS;
+        rate_ratio: Option<f64> = |run| run.ratios[0], label "ratio of rates", by SENDERS;
         /// rate_ratio times the ratio of base RTT plus mean time in queue of the two classes; null unless there are two.
-        window_ratio: Value = |run| run.ratios[1].clone(), label "ratio of windows", by SENDERS;
+        window_ratio: Option<f64> = |run| run.ratios[1], label "ratio of windows", by SENDERS;
     }
 }
 

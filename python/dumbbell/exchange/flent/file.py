@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import json
-import lzma
 import math
 import re
-import zlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from dumbbell import file_kinds
 from dumbbell.errors import Unreadable, shown
 from dumbbell.exchange.measured import SAME_S, Floats
 
 ALLOWED = "a data file of Flent: .flent, .flent.gz or .flent.bz2"
 NEWEST = 4
-MOST_BYTES = 2**30  # of the text; the largest files in public are 1/30 of it
 _SHORT = 40
 _AROUND_S = 3600.0  # before and after a test
 _ZONES_S, _FARTHEST_ZONE_S = 900.0, 50_400.0  # time zones are quarters of an hour apart, and up to 14 hours from UTC
@@ -56,26 +52,6 @@ class Data:
         """Return a text of the metadata; empty if it is none."""
         found = self.metadata.get(key)
         return found if isinstance(found, str) else ""
-
-
-def content(path: Path) -> bytes:
-    """Return the bytes of a file, uncompressed. Raises InputError."""
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise Unreadable(str(path), "", (error.strerror or str(error)).lower(), ALLOWED) from None
-    try:
-        if raw[:2] == b"\x1f\x8b":
-            raw = gzip.decompress(raw)
-        elif raw[:3] == b"BZh":
-            raw = bz2.decompress(raw)
-        elif raw[:6] == b"\xfd7zXZ\x00":
-            raw = lzma.decompress(raw)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError):
-        raise Unreadable(str(path), "", "this is a damaged compressed file", ALLOWED) from None
-    if len(raw) > MOST_BYTES:
-        raise Unreadable(str(path), "", f"it has more than {MOST_BYTES >> 20} MiB", ALLOWED)
-    return raw
 
 
 def parsed(path: Path, value: Any) -> Data:
@@ -206,7 +182,7 @@ def is_flent(value: Any) -> bool:
 def load(path: Path) -> Data:
     """Return a data file. Raises InputError."""
     try:
-        value = json.loads(content(path).decode("utf-8"))
+        value = json.loads(file_kinds.unpack(path, ALLOWED).decode("utf-8"))
     except (ValueError, RecursionError):
         raise Unreadable(str(path), "", "this is not JSON", ALLOWED) from None
     return parsed(path, value)

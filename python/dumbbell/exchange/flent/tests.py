@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MOST_OF_RRUL = 4  # flows each way, and pings
-_RTT_HOSTS = 4  # of rtt_fair_var: so many and more are no problem for it, but plots are hard to read
 
 
 @dataclass
