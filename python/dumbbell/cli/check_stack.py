@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dumbbell.cli.suites import Progress, one_of, told, ways_out, write
+from dumbbell.cli.check_output import Progress, check_report_options, join_lines, refuse_together, write_junit
 from dumbbell.errors import InputError, Missing, UnknownName, Unwritable, WrongValue, count, nearest, shown
 
 if TYPE_CHECKING:
@@ -91,8 +91,10 @@ def stack(
     from dumbbell.check.stack import report, suite
     from dumbbell.check.stack.cases import CASES
 
-    ways_out(as_json=as_json, as_markdown=as_markdown, known=known, baseline=baseline, junit=junit, github=github)
-    one_of(
+    check_report_options(
+        as_json=as_json, as_markdown=as_markdown, known=known, baseline=baseline, junit=junit, github=github
+    )
+    refuse_together(
         (("--against", against), ("--known", known)),
         (("--against", against), ("--baseline", baseline)),
         (("--against", against), ("several --cc", len(cc or []) > 1)),
@@ -159,9 +161,9 @@ def stack(
     else:
         as_text = report.markdown if as_markdown else report.text
         shown_report = as_text(found, lead=lead, other=other.name if other else "", expected=gate.expected)
-        print(told([shown_report, *([""] if lines else []), *lines]))
+        print(join_lines([shown_report, *([""] if lines else []), *lines]))
     if junit is not None:
-        write(junit, ci.junit(judged, gate, suite.STACK))
+        write_junit(junit, ci.junit(judged, gate, suite.STACK))
     if github:
         print("\n".join(ci.github(judged, gate, suite.STACK)))
     if status := ci.status(judged, gate, suite.STACK):

@@ -37,6 +37,7 @@ import polars as pl
 from dumbbell import programs
 from dumbbell.errors import UnknownName, Unreadable, WrongValue, count
 from dumbbell.experiment import shipped
+from dumbbell.experiment.shipped import PROGRAM as PROGRAM
 from dumbbell.figures import Picture, save
 from dumbbell.pages import evidence as kept
 from dumbbell.pages import prose
@@ -49,8 +50,7 @@ from dumbbell.pages.values import PageError
 from dumbbell.published.variants import require_alike
 from dumbbell.results.results import Results
 
-TEMPLATE, PROGRAM, EVIDENCE, PAGE, PICTURES = "page.md", "study.py", "evidence", "README.md", "figures"
-PAPER = "paper.py"
+TEMPLATE, EVIDENCE, PAGE, PICTURES = "page.md", "evidence", "README.md", "figures"
 FORMATS = (".png", ".pdf", ".svg")
 
 
@@ -225,12 +225,7 @@ def validation(*names: str) -> str:
 
 def names() -> list[str]:
     """Return the names of the studies that come with dumbbell."""
-    return [shipped.study_name(path.parent) for path in sorted(shipped.place().glob(f"*/{PROGRAM}"))]
-
-
-def papers() -> list[str]:
-    """Return the studies that come with dumbbell whose papers can be shown whole: `dumbbell paper`."""
-    return [shipped.study_name(path.parent) for path in sorted(shipped.place().glob(f"*/{PAPER}"))]
+    return [*shipped.studies()]
 
 
 def folder(name: str) -> Path:

@@ -9,6 +9,7 @@ from dumbbell.errors import Missing, Nothing, Unfit, UnknownName, count, flag
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import FEW_PANELS, Asked
 from dumbbell.plotting.choice import VERSIONS
+from dumbbell.plotting.kinds import Kind
 from dumbbell.results import aggregate, selecting
 from dumbbell.results import diff as differing
 from dumbbell.results.columns import COLUMNS, is_of_hop
@@ -151,3 +152,14 @@ def _is_known(results: Results, name: str) -> bool:
     except UnknownName:
         return False
     return True
+
+
+DIFFERENCES = Kind(
+    "differences",
+    differences,
+    baseline=True,
+    against=False,
+    keys=False,
+    says_rest=True,
+    shows=lambda _: "cells, or the mean over all of them",
+)

@@ -19,8 +19,8 @@ from scipy.special import stdtr
 from dumbbell.errors import Conflict, Missing, Nothing, Unfit, UnknownName, count
 from dumbbell.results import pairing
 from dumbbell.results.aggregate import students, times
-from dumbbell.results.columns import COLUMNS, axis_label, is_of_hop
-from dumbbell.results.results import PARTS, Results
+from dumbbell.results.columns import COLUMNS, PARTS, axis_label, is_of_hop
+from dumbbell.results.results import Results
 from dumbbell.results.tables import NARROW, aligned, bins_note, number
 
 _FAMILY = 0.05  # the chance that a comparison of equals says "different"

@@ -14,9 +14,6 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
 from dumbbell.errors import InUse, one_line
 
 TICK_S = 0.25  # between looks at the progress of a child
@@ -33,6 +30,9 @@ class Told:
     """Tells the user on standard error which step is at work and how far: a bar in a terminal, lines elsewhere."""
 
     def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
         console = Console(stderr=True)
         columns = (
             TextColumn("{task.description:10}"),

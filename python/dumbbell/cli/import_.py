@@ -56,7 +56,6 @@ def import_(
         Option("--interval", metavar="TIME", help="Between points of series of packets and events; rounds of ss."),
     ] = None,
 ) -> None:
-    """Read what other tools measured into results, next to simulations of the same set-up."""
     from dumbbell.exchange import keep
 
     if experiment is not None and (propose is not None or simulate or name is not None):
