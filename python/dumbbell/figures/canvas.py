@@ -61,12 +61,19 @@ class _Around:
     bar_label: str = ""
 
 
+# of the arguments of a figure, the labels of its axes and the keys that sliders choose from: a specification of
+# Vega-Lite
+Page = Callable[[Mapping[str, Any], Mapping[str, Any], Sequence[str]], dict[str, Any]]
+PAGES: dict[str, Page] = {}  # of the functions that draw, by their names
+
+
 @dataclass(frozen=True)
 class Source:
-    """What a figure is drawn from: the function of this package, and all its arguments by their names."""
+    """What a figure is drawn from: the function, all its arguments by their names, and what makes a page of them."""
 
     kind: str
     options: Mapping[str, Any]
+    page: Page | None
 
 
 class Picture(Figure):
@@ -235,27 +242,33 @@ def unarranged() -> Iterator[None]:
         _UNARRANGED.reset(token)
 
 
-def drawing(draw: Callable[P, Picture]) -> Callable[P, Picture]:
+def drawing(page: Page | None = None) -> Callable[[Callable[P, Picture]], Callable[P, Picture]]:
     """Let a function draw in this package's look and make room for all texts afterwards.
 
-    The figure keeps what it was drawn from, so that a page can show the same.
+    The figure keeps what it was drawn from, so that `page` can show the same.
     """
-    known = signature(draw)
 
-    @wraps(draw)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> Picture:
-        with style.look():
-            picture = draw(*args, **kwargs)
-            if _UNARRANGED.get():
-                picture._waits = True
-            else:
-                picture.arrange()
-        given = known.bind(*args, **kwargs)
-        given.apply_defaults()
-        picture.source = Source(draw.__name__, given.arguments)
-        return picture
+    def decorate(draw: Callable[P, Picture]) -> Callable[P, Picture]:
+        known = signature(draw)
+        if page is not None:
+            PAGES[draw.__name__] = page
 
-    return drawn
+        @wraps(draw)
+        def drawn(*args: P.args, **kwargs: P.kwargs) -> Picture:
+            with style.look():
+                picture = draw(*args, **kwargs)
+                if _UNARRANGED.get():
+                    picture._waits = True
+                else:
+                    picture.arrange()
+            given = known.bind(*args, **kwargs)
+            given.apply_defaults()
+            picture.source = Source(draw.__name__, given.arguments, page)
+            return picture
+
+        return drawn
+
+    return decorate
 
 
 @dataclass(frozen=True)
