@@ -22,11 +22,11 @@ from dumbbell.errors import (
     OutOfRange,
     TooMany,
     UnknownName,
-    Unwritable,
     WrongValue,
     nearest,
     shown,
 )
+from dumbbell.writing import make_folder
 
 if TYPE_CHECKING:
     from dumbbell.check import judge
@@ -254,14 +254,7 @@ def _control(text: str) -> dict[str, Any]:
 def _folder(option: str, name: str | None) -> Path | None:
     if name is None:
         return None
-    folder = Path(name)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Unwritable(
-            "check", option, f"{name}: {(error.strerror or str(error)).lower()}", "a folder to write to"
-        ) from None
-    return folder
+    return make_folder(name, "a folder to write to", command="check", option=option)
 
 
 def _keep(found: Any, logs: Path | None, drawings: Path | None) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dumbbell.errors import Conflict, Unwritable
-from dumbbell.scratch import replace_whole
+from dumbbell.writing import write_text
 
 _LINE_EVERY = 10.0  # seconds between two lines of progress where stderr is not a terminal
 
@@ -53,12 +53,7 @@ def check_report_options(
 
 def write_junit(name: str, text: str) -> None:
     """Write JUnit's file. Raises Unwritable."""
-    try:
-        with replace_whole(Path(name)) as draft:
-            draft.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Unwritable("check", "--junit", f"{name}: {reason}", "a file to write to") from None
+    write_text(Path(name), text, "a file to write to", command="check", option="--junit")
 
 
 def join_lines(lines: Iterable[str]) -> str:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dumbbell.cli.check_output import Progress, check_report_options, join_lines, refuse_together, write_junit
-from dumbbell.errors import InputError, Missing, UnknownName, Unwritable, WrongValue, count, nearest, shown
+from dumbbell.errors import InputError, Missing, UnknownName, WrongValue, count, nearest, shown
+from dumbbell.writing import make_folder
 
 if TYPE_CHECKING:
     from dumbbell.check.stack import suite
@@ -111,7 +112,7 @@ def stack(
     subjects = [_subject(name, one, window, set_ or []) for one in cc or _DEFAULT]
     kept = Path(keep) if keep is not None else None
     if kept is not None:
-        _folder(kept)
+        make_folder(kept, "a folder to write to", command="check", option="--keep")
     chosen = _select_places([CASES[key] for key in keys], place or [])
     expected = ci.expected(Path(known), suite.STACK, _known_names(_path(name))) if known else None
     other = None
@@ -168,14 +169,6 @@ def stack(
         print("\n".join(ci.github(judged, gate, suite.STACK)))
     if status := ci.status(judged, gate, suite.STACK):
         raise typer.Exit(status)
-
-
-def _folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        found = f"{folder}: {(error.strerror or str(error)).lower()}"
-        raise Unwritable("check", "--keep", found, "a folder to write to") from None
 
 
 def _writers() -> dict[str, Callable[[Cell, Path], object]]:

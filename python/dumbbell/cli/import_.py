@@ -11,7 +11,7 @@ import typer
 
 from dumbbell.errors import Conflict, InputError, Unfit, Unwritable, WrongValue, count, one_line, several
 from dumbbell.experiment import units
-from dumbbell.scratch import replace_whole
+from dumbbell.writing import make_folder, write_text
 
 if TYPE_CHECKING:
     from dumbbell.exchange.keep import Imported
@@ -72,7 +72,7 @@ def import_(
             raise Unwritable(str(path), "", "this file exists and was changed, or is not of dumbbell import", other)
     added = keep.keep(output, found)
     for path, text in drafts.items():
-        _write(path, text)
+        write_text(path, text, "a place that can be written to")
     for one in found:
         _say(one)
     kept = f", {len(found) - len(added)} kept from before" if len(added) < len(found) else ""
@@ -213,11 +213,7 @@ def _drafts(found: list[Imported], propose: str | None, *, simulate: bool) -> di
     if single and len(names) > 1:
         raise Conflict("import", "", f"--propose {propose} and {len(names)} set-ups", "a folder, or --name")
     folder = where.parent if single else where
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Unwritable(str(folder), "", reason, "a folder, which is made, or a file ending in .toml") from None
+    make_folder(folder, "a folder, which is made, or a file ending in .toml")
     for one in found:
         path = where if single else where / f"{one.name}.toml"
         drafts.setdefault(path, one.text)
@@ -232,16 +228,6 @@ def _is_ours(path: Path) -> bool:
         return setup.is_untouched(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError):
         return False
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        with replace_whole(path) as draft:
-            draft.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Unwritable(
-            str(path), "", (error.strerror or str(error)).lower(), "a place that can be written to"
-        ) from None
 
 
 def _in_words(flow: Flow) -> str:

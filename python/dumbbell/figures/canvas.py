@@ -33,6 +33,7 @@ from dumbbell.errors import InputError, TooMany, Unfit, UnknownName, Unwritable
 from dumbbell.figures import style
 from dumbbell.figures.frames import Groups, Names, listed, ordered
 from dumbbell.scratch import replace_whole
+from dumbbell.writing import make_folder, reason_of
 
 MOST_PANELS, MOST_ACROSS = 36, 6
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -200,8 +201,7 @@ def save(fig: Picture, path: str | Path) -> Path:
         with replace_whole(path) as draft:
             fig.savefig(draft, dpi=_SAVED_DPI, metadata=metadata)
     except (OSError, ValueError) as error:
-        found = getattr(error, "strerror", None) or str(error)
-        raise Unwritable(str(path), "", found, "a file that can be written") from None
+        raise Unwritable(str(path), "", reason_of(error), "a file that can be written") from None
     return path
 
 
@@ -214,10 +214,7 @@ def save_all(
     """Write figures, or one of them, to a folder as NAME.png and so on; raises InputError if that is not possible."""
     if only is not None and only not in made:
         raise UnknownName("", "--only", only, list(made) or "there are runs for none of this paper", what="figure")
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Unwritable(str(folder), "", error.strerror or str(error), "a folder that can be written to") from None
+    make_folder(folder)
     paths = []
     for name, make in made.items():
         if only in (None, name):

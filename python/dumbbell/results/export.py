@@ -12,6 +12,7 @@ import polars as pl
 from dumbbell.errors import Unwritable
 from dumbbell.results.store import TABLES, Store
 from dumbbell.scratch import Scratch
+from dumbbell.writing import reason_of
 
 
 def export_tables(
@@ -47,6 +48,5 @@ def export_tables(
                     folder.rmdir()
             if not isinstance(error, OSError | pl.exceptions.PolarsError):
                 raise
-            reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-            raise Unwritable(str(folder), "", reason.lower(), "a folder that can be written to, with space") from None
+            raise Unwritable(str(folder), "", reason_of(error), "a folder that can be written to, with space") from None
     return list(paths.values())

@@ -19,7 +19,8 @@ from typing import Any
 from dumbbell.engines.linux import changes, configuration, kernels, needs, sources, trial
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.work import Told, Work, lock
-from dumbbell.errors import Conflict, Failed, InputError, Needs, Unreadable, one_line
+from dumbbell.errors import Conflict, Failed, InputError, Needs, one_line
+from dumbbell.writing import reading_from
 
 # Files that make compiles for Linux 6.12 with our configuration, and the seconds of a core that it takes, as measured;
 # for the bar and --dry-run only
@@ -120,10 +121,8 @@ class Inputs:
 
 
 def _read(path: Path, option: str) -> bytes:
-    try:
+    with reading_from(path, "a file", command="linux build", option=option):
         return path.read_bytes()
-    except OSError as error:
-        raise Unreadable("linux build", option, f"{path}: {(error.strerror or str(error)).lower()}", "a file") from None
 
 
 def _hash(value: Any) -> str:

@@ -18,6 +18,7 @@ import numpy as np
 
 from dumbbell.errors import Unreadable, shown
 from dumbbell.exchange.measured import SAME_S, Floats
+from dumbbell.writing import reading_from
 
 ALLOWED = "a data file of Flent: .flent, .flent.gz or .flent.bz2"
 NEWEST = 4
@@ -60,10 +61,8 @@ class Data:
 
 def content(path: Path) -> bytes:
     """Return the bytes of a file, uncompressed. Raises InputError."""
-    try:
+    with reading_from(path, ALLOWED):
         raw = path.read_bytes()
-    except OSError as error:
-        raise Unreadable(str(path), "", (error.strerror or str(error)).lower(), ALLOWED) from None
     try:
         if raw[:2] == b"\x1f\x8b":
             raw = gzip.decompress(raw)

@@ -10,7 +10,7 @@ from dumbbell.figures import html
 from dumbbell.figures.canvas import PAGES, SUFFIXES, Picture, save
 from dumbbell.figures.interactive.sheet import COLOUR
 from dumbbell.figures.style import COLOURS
-from dumbbell.scratch import replace_whole
+from dumbbell.writing import write_text
 
 Spec = dict[str, Any]
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
@@ -91,11 +91,7 @@ def write(picture: Picture, path: str | Path) -> Path:
     if not path.parent.is_dir():
         raise Unwritable(str(path), "", f"no folder {path.parent}", "a folder that exists")
     text = page(picture, path.stem)
-    try:
-        with replace_whole(path) as draft:
-            draft.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Unwritable(str(path), "", error.strerror or str(error), "a file that can be written") from None
+    write_text(path, text, "a file that can be written")
     return path
 
 
