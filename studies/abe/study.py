@@ -19,6 +19,8 @@ from dumbbell.results.tables import aligned
 
 from . import paper
 
+QUESTION = "Do the claims of the slides on RFC 8511 hold: throughput, delay, coexistence, convergence?"
+GALLERY = {"coexistence": "abe-ratio", "short": "abe-completion"}
 RUNS = (
     Sweep(
         "abe.duckdb",

@@ -20,6 +20,8 @@ from dumbbell.results.tables import aligned, number
 
 from . import paper
 
+QUESTION = "What did each published version change?"
+GALLERY = {"versions-diff": "dualpi2-versions-wrr"}
 RUNS = (Sweep("dualpi2-versions.duckdb", ("versions-diff*",)),)
 # versions, and constants of the algorithms and of the statistics
 NAMES = (

@@ -14,6 +14,12 @@ from dumbbell.pages.values import Rows
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
+QUESTION = "What does Prague leave to CUBIC and Reno in one classic queue?"
+GALLERY = {
+    "classic-map": "l4s-classic-rate",
+    "classic-published": "l4s-classic-ratios",
+    "classic-time": "l4s-classic-time",
+}
 RUNS = (
     Sweep("l4s-classic.duckdb", ("classic-*",)),
     Sweep("l4s-classic-linux.duckdb", ("classic-dctcp",), engine="linux"),

@@ -14,6 +14,7 @@ from dumbbell.pages.values import Rows
 from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
+QUESTION = "Do quinn, noq and picoquic fill a link and share it as Linux does, and why not?"
 RUNS = (
     Sweep("alone.duckdb", ("alone",)),
     Sweep("beside.duckdb", ("beside",)),
