@@ -12,19 +12,8 @@ LONG = {
 }
 # a room may import those before it
 ROOMS = [
-    *(
-        "errors",
-        "lazy",
-        "scratch",
-        "writing",
-        "waiting",
-        "programs",
-        "file_kinds",
-        "experiment",
-        "results",
-        "engines",
-        "stacks",
-    ),
+    *("words", "errors", "lazy", "scratch", "writing", "waiting", "programs", "file_kinds"),
+    *("experiment", "results", "engines", "stacks"),
     *("figures", "published", "claims", "check", "qlog", "exchange", "packets", "explain", "watch", "plotting"),
     *("pages", "report", "shell", "notebook", "api", "cli", "__main__"),
 ]

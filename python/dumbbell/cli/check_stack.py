@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dumbbell.cli.check_output import Progress, check_report_options, join_lines, refuse_together, write_junit
-from dumbbell.errors import InputError, Missing, UnknownName, WrongValue, count, nearest, shown
+from dumbbell.errors import InputError, Missing, UnknownName, WrongValue, nearest, shown
+from dumbbell.words import count
 from dumbbell.writing import make_folder
 
 if TYPE_CHECKING:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dumbbell.engines.needs import Check
-from dumbbell.errors import InputError, UnknownName, count, one_line
+from dumbbell.errors import InputError, UnknownName, one_line
 from dumbbell.scratch import Scratch
+from dumbbell.words import count
 
 if TYPE_CHECKING:
     from dumbbell.engines.linux.kernels import Kernel

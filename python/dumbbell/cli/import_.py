@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dumbbell.errors import Conflict, InputError, Unfit, Unwritable, WrongValue, count, one_line, several
+from dumbbell.errors import Conflict, InputError, Unfit, Unwritable, WrongValue, one_line, several
 from dumbbell.experiment import units
+from dumbbell.words import count
 from dumbbell.writing import make_folder, write_text
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ def _in_words(flow: Flow) -> str:
 
 def _say(one: Imported) -> None:
     flows = len(one.measured.flows)
-    about = f"{one.measured.source.get('format')}, {flows} flow{'s' * (flows > 1)}, {one.measured.duration_s:.3g} s"
+    about = f"{one.measured.source.get('format')}, {count(flows, 'flow')}, {one.measured.duration_s:.3g} s"
     if taken := one.measured.source.get("taken"):
         about += f", taken {taken}"
     lines = [f"{one.path}: {about}"]

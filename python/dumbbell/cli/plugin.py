@@ -10,8 +10,9 @@ import typer
 import dumbbell.experiment.plugins.known as plugins
 from dumbbell.cli.check_output import Progress
 from dumbbell.cli.commands import Group
-from dumbbell.errors import Failed, InputError, Missing, count, one_line
+from dumbbell.errors import Failed, InputError, Missing, one_line
 from dumbbell.experiment.plugins import process, project, trust
+from dumbbell.words import count
 
 plugin = typer.Typer(cls=Group, rich_markup_mode=None)
 Option = typer.Option

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dumbbell.cli.status import FAILED, INTERRUPTED
-from dumbbell.errors import Conflict, count, one_line
+from dumbbell.errors import Conflict, one_line
+from dumbbell.words import count
 
 if TYPE_CHECKING:
     from dumbbell.engines.base import Engine

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from dumbbell.cli.commands import Group
-from dumbbell.errors import count
+from dumbbell.words import count
 
 store = typer.Typer(cls=Group, rich_markup_mode=None)
 

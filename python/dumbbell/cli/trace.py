@@ -9,8 +9,8 @@ from typing import Annotated
 import typer
 
 from dumbbell.cli import run_options
-from dumbbell.errors import count
 from dumbbell.experiment import units
+from dumbbell.words import count
 
 Option = typer.Option
 

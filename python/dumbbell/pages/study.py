@@ -38,7 +38,7 @@ from typing import NoReturn
 import polars as pl
 
 from dumbbell import programs
-from dumbbell.errors import UnknownName, Unreadable, WrongValue, count
+from dumbbell.errors import UnknownName, Unreadable, WrongValue
 from dumbbell.experiment import shipped
 from dumbbell.experiment.shipped import PROGRAM as PROGRAM
 from dumbbell.figures import Picture, save
@@ -52,6 +52,7 @@ from dumbbell.pages.template import render
 from dumbbell.pages.values import PageError
 from dumbbell.published.variants import require_alike
 from dumbbell.results.results import Results
+from dumbbell.words import count
 
 TEMPLATE, EVIDENCE, PAGE, PICTURES = "page.md", "evidence", "README.md", "figures"
 FORMATS = (".png", ".pdf", ".svg")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.errors import Missing, Nothing, Unfit, UnknownName, count, flag
+from dumbbell.errors import Missing, Nothing, Unfit, UnknownName, flag
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import FEW_PANELS, Asked
 from dumbbell.plotting.choice import VERSIONS
@@ -15,6 +15,7 @@ from dumbbell.results import diff as differing
 from dumbbell.results.columns import COLUMNS, is_of_hop
 from dumbbell.results.diff import Diff
 from dumbbell.results.results import Results
+from dumbbell.words import count
 
 _MEASURES = (
     *("flows.goodput_mbit", "flows.rtt_mean_ms", "flows.retransmissions"),

@@ -14,6 +14,7 @@ from dumbbell.plotting.kinds import Kind, all_kinds, find_kind
 from dumbbell.plotting.reference import beside_reference
 from dumbbell.results import aggregate
 from dumbbell.results.results import Results
+from dumbbell.words import join_words
 
 
 def plot(
@@ -158,8 +159,7 @@ def _check_options(asked: Asked, kind: Kind) -> None:
 
 
 def _listed_kinds(takes: Callable[[Kind], bool], word: str) -> str:
-    *names, last = [one.name for one in all_kinds() if takes(one)]
-    return f"{', '.join(names)} {word} {last}"
+    return join_words((one.name for one in all_kinds() if takes(one)), word)
 
 
 def _of_two(results: Results, other: Results, kind: str | None, asked: Asked) -> Picture:

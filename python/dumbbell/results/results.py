@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from dumbbell.errors import UnknownName, WrongValue, count, nearest
+from dumbbell.errors import UnknownName, WrongValue, nearest
 from dumbbell.experiment import other_names
 from dumbbell.results import parts
 from dumbbell.results.columns import PARTS, axis_label, is_of_hop
 from dumbbell.results.runs import Runs
 from dumbbell.results.store import TABLES, Store
 from dumbbell.results.versions import kernel_texts
+from dumbbell.words import count
 
 if TYPE_CHECKING:
     import pyarrow as pa
