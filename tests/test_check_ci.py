@@ -11,7 +11,7 @@ from dumbbell.check import ci, report
 from dumbbell.check.lab import Point
 from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, NOT_APPLICABLE, PASSED, Check, Verdict
 from dumbbell.check.suite import Report, Result
-from dumbbell.cli.suites import Progress
+from dumbbell.cli.check_output import Progress
 from dumbbell.errors import InputError
 
 HERE, THERE = Point(10_000_000, 0.02), Point(1_000_000, 0.1)
@@ -199,7 +199,7 @@ def test_progress_is_a_line_every_ten_seconds_without_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = [0.0]
-    monkeypatch.setattr("dumbbell.cli.suites.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("dumbbell.cli.check_output.time.monotonic", lambda: now[0])
     progress = Progress()
     for done in range(1, 31):
         now[0] = float(done)

@@ -1,13 +1,23 @@
+import json
 import shlex
 import shutil
 import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from conftest import Command
-from dumbbell.cli import completion
-from dumbbell.errors import InputError
+from dumbbell.check.lab import control
+from dumbbell.cli import completion, doctor, results_files
+from dumbbell.cli.commands import COMMANDS, carry_out
+from dumbbell.engines.needs import Check
+from dumbbell.errors import InputError, UnknownName
+from dumbbell.plotting.kinds import find_kind
+from dumbbell.results import versions
+
+HEAVY = {"matplotlib", "polars", "pyarrow", "scipy", "duckdb", "numpy", "jinja2", "rich"}
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +78,85 @@ def test_every_command_and_every_option_is_known(known: dict[str, completion.Com
         shown = command(*name.split(), "--help").stdout
         assert all(word in shown for word in one.words), name
     assert set(known[""].words) >= {"run", "list", "table", "--version"}
+
+
+def modules_after(code: str) -> set[str]:
+    """Return the packages that a new Python has imported after some code."""
+    code = f"import sys\n{code}\nprint('\\n' + __import__('json').dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found: list[str] = json.loads(done.stdout.splitlines()[-1])
+    return set(found)
+
+
+@pytest.mark.parametrize(
+    ("words", "more"),
+    [
+        (["--version"], {"typer", "pydantic"}),
+        (["--help"], {"pydantic", *(f"dumbbell.cli.{name}" for name in COMMANDS)}),
+        (["no-such-command"], {"pydantic", *(f"dumbbell.cli.{name}" for name in COMMANDS)}),
+        (["completion", "bash"], set()),
+    ],
+    ids=" ".join,
+)
+def test_what_a_start_imports(words: list[str], more: set[str]) -> None:
+    code = f"sys.argv[1:] = {words}\nfrom dumbbell.cli import main\ntry: main()\nexcept SystemExit: pass"
+    imported = modules_after(code)
+    assert imported & (HEAVY | more) == set()
+    assert "dumbbell.cli.program" in imported
+
+
+def test_what_the_package_imports() -> None:
+    imported = modules_after("import dumbbell")
+    assert imported & {*HEAVY, "pydantic", "typer"} == set()
+    assert {name for name in imported if name.startswith("dumbbell.")} == {"dumbbell.errors", "dumbbell.lazy"}
+
+
+# words after a name that let the command fail, or end, once it knows the name
+AFTER = {
+    **{name: ["--set", "nothing=1"] for name in ("run", "explain", "watch")},
+    "draft": ["missing"],
+    "paper": ["missing"],
+    "study run": ["--output", "/dev/null/folder"],
+    "study page": ["--check", "--output", "."],
+    "study figure": ["no-such-figure"],
+}
+
+
+def test_every_name_that_is_offered_is_accepted(
+    known: dict[str, completion.Command], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(doctor, "look", lambda _engine: iter([Check("nothing", "is looked at")]))
+    offered = [(name, word) for name, one in known.items() for word in one.names]
+    assert {name for name, _ in offered} == {*AFTER, "list", "describe", "doctor", "completion"}
+    for name, word in offered:
+        try:
+            assert carry_out([*name.split(), word, *AFTER.get(name, [])]) in (None, 0)
+        except (InputError, OSError) as error:
+            assert name in AFTER, f"dumbbell {name} {word}: {error}"
+            assert not isinstance(error, UnknownName) or word != error.found, f"dumbbell {name} {word}: {error}"
+            assert not isinstance(error, OSError) or name == "study run"
+
+
+def test_every_value_that_is_offered_is_accepted(known: dict[str, completion.Command]) -> None:
+    accept: dict[str, Callable[[str], object]] = {
+        "--kind": find_kind,
+        "--of": results_files.require_part,
+        "--cc": lambda name: control(json.dumps({"name": name})),
+        "--engine": lambda name: name == "all" or _named_engine(name),
+    }
+    offered = {option for one in known.values() for option in one.values}
+    assert offered == {*accept, *completion._COLUMNS}
+    for name, one in known.items():
+        for option in accept.keys() & one.values:
+            for word in one.values[option]:
+                assert accept[option](word) is not False, f"dumbbell {name} {option} {word}"
+    for name in ("run", "trace"):
+        assert {*known[name].values["--engine"]} <= {one.name for one in versions.runners()}
+
+
+def _named_engine(name: str) -> bool:
+    return versions.kind(f"{name}-1") == name or name == "sim"
 
 
 def test_other_shells_are_refused() -> None:

@@ -620,7 +620,7 @@ def test_a_file_says_its_kind(name: str, tmp_path: Path) -> None:
         ("nodir/p.png", "nodir/p.png: it cannot be written: no folder nodir; choose a folder that exists"),
         ("p.jpg", "p.jpg: no figure is written as .jpg; use a file name that ends in .png, .svg, .pdf"),
         ("p", "p: no figure is written as a file without ending; use a file name that ends in .png, .svg, .pdf"),
-        ("dir.png", "dir.png: it cannot be written: Is a directory; choose a file that can be written to"),
+        ("dir.png", "dir.png: it cannot be written: is a directory; choose a file that can be written to"),
     ],
 )
 def test_a_file_that_cannot_be_written(path: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

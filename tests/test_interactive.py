@@ -11,7 +11,7 @@ import pytest
 from conftest import Command
 from dumbbell import Results, figures, plotting
 from dumbbell.errors import InputError
-from dumbbell.figures import interactive
+from dumbbell.figures.canvas import PAGES
 from dumbbell.results import aggregate
 from test_choice import AQMS, BBR, CUBIC, RATES, VERSIONS, WEB, made
 from website import browser
@@ -174,9 +174,11 @@ def test_an_unknown_key_is_told_with_the_option_that_has_it(store: Any, kind: st
 
 def test_every_kind_of_plot_has_a_page() -> None:
     made_by = {"ccdf": "cdf", "ratio": "heat", "differences": "forest", "series": "stacked_series", "felt": "bars"}
-    assert {made_by.get(kind, kind) for kind in plotting.KINDS} == {*interactive.KINDS}
+    assert {made_by.get(kind, kind) for kind in plotting.KINDS} == {*PAGES}
     nested = figures.nested(pl.DataFrame({"a": ["x", "y"], "v": [1.0, 2.0]}), ["a"], "v")
-    with pytest.raises(InputError, match="nested has no interactive form; use lines, bars, box, cdf, heat, ellipses"):
+    with pytest.raises(
+        InputError, match="nested has no interactive form; use lines, bars, box, cdf, ellipses, forest, heat"
+    ):
         figures.page(nested)
 
 

@@ -8,7 +8,6 @@ import pytest
 from conftest import Command
 from dumbbell import experiment
 from dumbbell.cli import program, status
-from dumbbell.cli import read as commands
 from dumbbell.errors import InputError, UnknownName
 from dumbbell.results.results import Results
 
@@ -21,8 +20,7 @@ def test_a_fault_is_one_line_and_its_traceback_a_file(
     def broken(*_: object) -> None:
         raise KeyError("what nobody foresaw")
 
-    monkeypatch.setattr(commands, "Store", broken)
-    monkeypatch.setattr("dumbbell.cli.run.load", broken)
+    monkeypatch.setattr("dumbbell.experiment.file.load", broken)
     monkeypatch.setattr("sys.argv", ["dumbbell", "run", "x.toml", "--dry-run"])
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import Command, parsed
 from dumbbell import _native
-from dumbbell.cli import known, reference
+from dumbbell.cli import describe, reference
 from dumbbell.errors import InputError
 from dumbbell.experiment import json_schema, schema
 from dumbbell.experiment.registry import registry
@@ -143,7 +143,7 @@ def test_a_new_switch_of_hosts_takes_one_declaration(
     in_schema = json_schema.file_schema()["$defs"]["Hosts"]["properties"][name]
     assert in_schema["enum"] == ["slow", "fast"] and in_schema["default"] == "slow"
     assert in_schema["description"] == "How it leaves. Source: a test."
-    known.describe("hosts")
+    describe.describe("hosts")
     said = capsys.readouterr().out
     assert "\nquick_exit = slow (choice, one of slow, fast)\n    How it leaves. [a test]\n" in said
     assert "    quick_exit = fast [another test]" in said

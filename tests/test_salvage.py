@@ -11,7 +11,7 @@ import pytest
 
 from conftest import SMALL, Command
 from dumbbell import experiment
-from dumbbell.cli import read as commands
+from dumbbell.cli.export import export
 from dumbbell.engines import estimate, sweep
 from dumbbell.errors import InputError, Nothing, Unreadable
 from dumbbell.results import salvage, store
@@ -141,14 +141,14 @@ def test_an_export_that_fails_leaves_nothing(whole: Path, tmp_path: Path, monkey
 
         monkeypatch.setattr(Store, "table", failing)
         with pytest.raises((KeyboardInterrupt, InputError)):
-            commands.export(str(whole), str(tmp_path / "out"), engine="all")
+            export(str(whole), str(tmp_path / "out"), engine="all")
         assert not (tmp_path / "out").exists()
         (tmp_path / "there").mkdir(exist_ok=True)
         with pytest.raises((KeyboardInterrupt, InputError)):
-            commands.export(str(whole), str(tmp_path / "there"), engine="all")
+            export(str(whole), str(tmp_path / "there"), engine="all")
         assert not list((tmp_path / "there").iterdir())
     monkeypatch.setattr(Store, "table", real)
-    commands.export(str(whole), str(tmp_path / "there"), engine="all")
+    export(str(whole), str(tmp_path / "there"), engine="all")
     assert {path.stem for path in (tmp_path / "there").iterdir()} == set(store.TABLES)
 
 

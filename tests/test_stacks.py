@@ -67,7 +67,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def carried_out(*words: str) -> int:
-    return commands.carried_out(["stack", "build", *words])
+    return commands.carry_out(["stack", "build", *words])
 
 
 def fake(

@@ -14,8 +14,7 @@ import pytest
 import dumbbell
 from conftest import Command, described, parsed
 from dumbbell import Results, experiment
-from dumbbell.cli import known as known_things
-from dumbbell.cli import program
+from dumbbell.cli import describe, list_, program
 from dumbbell.engines import sweep
 from dumbbell.errors import InputError
 from dumbbell.experiment import registry
@@ -307,11 +306,11 @@ def test_the_command_line(small: Path, tmp_path: Path, command: Command) -> None
 
 def test_everything_registered_is_listed_described_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     known = registry.registry()
-    known_things.list_("")
+    list_.list_("")
     listed = capsys.readouterr().out
     for name in [*known.aqm, *known.cc]:
         assert f"  {name} " in listed
-        known_things.describe(name)
+        describe.describe(name)
     text = capsys.readouterr().out
     assert all(param.doc in text for a in [*known.aqm.values(), *known.cc.values()] for param in a.params.values())
     plan = parsed(duration="1s", matrix={"bottleneck.aqm": list(known.aqm), "flows[0].cc": list(known.cc)})

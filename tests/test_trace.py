@@ -277,7 +277,7 @@ def test_a_run_is_chosen_as_in_tables_and_results_are_no_experiment(
 def test_a_capture_waits_for_no_library_of_results(tmp_path: Path, experiment: str) -> None:
     line = ["trace", experiment, "--cell", "1", "--set", "duration=1s", "-o", "run.pcapng"]
     script = (
-        f"import sys; from dumbbell.cli import commands; commands.carried_out({line})\n"
+        f"import sys; from dumbbell.cli import commands; commands.carry_out({line})\n"
         "print(*{'polars', 'duckdb', 'pandas', 'matplotlib'} & set(sys.modules))"
     )
     said = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)

@@ -5,7 +5,7 @@ from typing import Any
 
 import typer
 
-from dumbbell.cli.commands import program
+from dumbbell.cli.commands import make_program
 from website.markdown import cell, code, paragraphs, table
 
 
@@ -20,7 +20,7 @@ def commands() -> dict[str, Any]:
             else:
                 found[" ".join((*words, name))] = command
 
-    walk(typer.main.get_command(program()), ())
+    walk(typer.main.get_command(make_program()), ())
     return found
 
 

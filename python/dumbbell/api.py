@@ -5,11 +5,12 @@ from os import PathLike, fspath
 from typing import Any
 
 from dumbbell.engines import by_name, sweep
-from dumbbell.errors import Conflict, OutOfRange, WrongValue, count, shown
+from dumbbell.errors import Conflict, OutOfRange, WrongValue, shown
 from dumbbell.experiment.file import Experiment, load, parse
 from dumbbell.notebook import Results
 from dumbbell.results import results as stored
 from dumbbell.scratch import Scratch
+from dumbbell.words import count
 
 
 def open(path: str | PathLike[str], *, engine: str | None = None) -> Results:  # noqa: A001  as in dumbbell.open

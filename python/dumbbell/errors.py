@@ -70,11 +70,6 @@ def _columns(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
-def count(number: int, what: str) -> str:
-    """Return `1 run`, `2 runs`."""
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
 def listed(names: Sequence[str], most: int = MOST_NAMED) -> str:
     """Return names as a list in a sentence: at most `most`, then how many there are."""
     return ", ".join(names) if len(names) <= most else f"{', '.join(names[:most])}, … ({len(names)} in all)"

@@ -17,6 +17,15 @@ def names_of(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
     return find
 
 
+def function_of(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that is imported when it is called."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        return getattr(importlib.import_module(module), name)(*args, **options)
+
+    return call
+
+
 def list_public(module: str, names: Sequence[str]) -> Callable[[], list[str]]:
     """Return the `__dir__` of a package: its public names, and the names that Python itself gave it."""
 

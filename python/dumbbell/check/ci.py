@@ -15,6 +15,7 @@ from dumbbell.check.lab import Point
 from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, NOT_APPLICABLE, PASSED, Verdict
 from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, nearest, shown
 from dumbbell.experiment import units
+from dumbbell.writing import reason_of
 
 _Key = tuple[str, str, Hashable]
 # what XML 1.0 has no way to say
@@ -254,7 +255,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise Unreadable(str(path), "", (error.strerror or str(error)).lower(), "a file that can be read") from None
+        raise Unreadable(str(path), "", reason_of(error), "a file that can be read") from None
     except UnicodeDecodeError:
         raise Unreadable(str(path), "", "this is not text", "a text file") from None
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell.errors import Unreadable, shown
+from dumbbell.writing import reading_from
 
 _ALLOWED = "a qlog file: JSON text sequence, one JSON object per line, or contained JSON"
 _SEPARATORS = "\x1e\ufeff \t\r\n"
@@ -80,10 +81,8 @@ def connections(path: Path, wanted: Iterable[str]) -> list[File]:
 
 
 def _text(path: Path, notes: list[str]) -> str:
-    try:
+    with reading_from(path, _ALLOWED):
         raw = path.read_bytes()
-    except OSError as error:
-        raise Unreadable(str(path), "", (error.strerror or str(error)).lower(), _ALLOWED) from None
     if raw[:2] == b"\x1f\x8b":
         raw = _gunzip(path, raw, notes)
     try:

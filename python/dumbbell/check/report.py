@@ -13,6 +13,7 @@ from dumbbell.check.lab import Point
 from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, MEANING, NOT_APPLICABLE, PASSED, SPECIFICATION, Verdict
 from dumbbell.check.suite import Report, Result
 from dumbbell.experiment import units
+from dumbbell.words import count
 
 _SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", CANNOT_TELL: "?", NOT_APPLICABLE: "."}
 _CHECK_SIGNS = {True: "+", False: "F", None: "?"}
@@ -109,8 +110,8 @@ def seconds(value: float) -> str:
 
 
 def _summary(report: Report) -> str:
-    count = len(report.results)
-    lines = [f"{count} verdict{'s' * (count != 1)} in {seconds(report.seconds)}: {totals(report)}"]
+    verdicts = len(report.results)
+    lines = [f"{count(verdicts, 'verdict')} in {seconds(report.seconds)}: {totals(report)}"]
     for name in controls(report):
         found = [one.verdict for one in report.results if one.control == name]
         if all(one.result == NOT_APPLICABLE for one in found):

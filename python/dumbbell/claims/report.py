@@ -9,8 +9,8 @@ from typing import Any
 
 from dumbbell.claims.judging import FAILS, HOLDS, NO_DATA, Interval, Verdict
 from dumbbell.claims.language import Claims
-from dumbbell.errors import count
 from dumbbell.results.tables import aligned, half_text, number
+from dumbbell.words import count
 
 _MOST_NAMED = 4  # cells
 

@@ -1,7 +1,7 @@
 """The command `dumbbell`.
 
-`program` finds the command and says how it ended; `run` runs experiments, `known` lists what there is, `read` reads
-results, and every further command has a file.
+`program` starts and ends the process, `commands` is the table of commands, and every command has a file of its name.
+`results_files`, `run_options` and `check_output` hold what several commands share.
 """
 
 from typing import TYPE_CHECKING

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
+from dumbbell.cli.check_output import Progress, check_report_options, join_lines, write_junit
 from dumbbell.cli.check_stack import stack
-from dumbbell.cli.suites import Progress, told, ways_out, write
+from dumbbell.cli.commands import Group
 from dumbbell.errors import (
     Conflict,
     InputError,
@@ -22,11 +22,11 @@ from dumbbell.errors import (
     OutOfRange,
     TooMany,
     UnknownName,
-    Unwritable,
     WrongValue,
     nearest,
     shown,
 )
+from dumbbell.writing import make_folder
 
 if TYPE_CHECKING:
     from dumbbell.check import judge
@@ -36,7 +36,7 @@ Option = typer.Option
 _LIMITS = {"--rate": (1_000, 10_000_000_000_000), "--rtt": (0, 60_000_000_000)}
 
 
-class _Suites(TyperGroup):
+class _Suites(Group):
     """The suites, of which an unknown one gets one line."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -47,13 +47,6 @@ class _Suites(TyperGroup):
 
 
 check = typer.Typer(cls=_Suites, rich_markup_mode=None)
-
-
-@check.callback(invoke_without_command=True)
-def _check(context: typer.Context) -> None:
-    """Judge congestion controls and QUIC stacks by suites of test cases."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
 
 
 check.command()(stack)
@@ -124,7 +117,9 @@ def bbr(
     from dumbbell.check.cases import CASES
     from dumbbell.experiment.registry import registry
 
-    ways_out(as_json=as_json, as_markdown=as_markdown, known=known, baseline=baseline, junit=junit, github=github)
+    check_report_options(
+        as_json=as_json, as_markdown=as_markdown, known=known, baseline=baseline, junit=junit, github=github
+    )
     controls = [_control(one) for one in cc or suite.VERSIONS] if trace is None else []
     names = [*registry().cc, *map(suite.named, controls)] if trace is None else None
     expected = ci.expected(Path(known), controls=names) if known else None
@@ -189,9 +184,9 @@ def bbr(
     if as_json:
         print(report.as_json(found, **others))
     else:
-        print(told([report.markdown(found) if as_markdown else text, *lines]))
+        print(join_lines([report.markdown(found) if as_markdown else text, *lines]))
     if junit is not None:
-        write(junit, ci.junit(found, gate))
+        write_junit(junit, ci.junit(found, gate))
     if github:
         print("\n".join(ci.github(found, gate)))
     if status := ci.status(found, gate):
@@ -259,14 +254,7 @@ def _control(text: str) -> dict[str, Any]:
 def _folder(option: str, name: str | None) -> Path | None:
     if name is None:
         return None
-    folder = Path(name)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Unwritable(
-            "check", option, f"{name}: {(error.strerror or str(error)).lower()}", "a folder to write to"
-        ) from None
-    return folder
+    return make_folder(name, "a folder to write to", command="check", option=option)
 
 
 def _keep(found: Any, logs: Path | None, drawings: Path | None) -> None:

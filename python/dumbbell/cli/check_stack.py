@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dumbbell.cli.suites import Progress, one_of, told, ways_out, write
-from dumbbell.errors import InputError, Missing, UnknownName, Unwritable, WrongValue, count, nearest, shown
+from dumbbell.cli.check_output import Progress, check_report_options, join_lines, refuse_together, write_junit
+from dumbbell.errors import InputError, Missing, UnknownName, WrongValue, nearest, shown
+from dumbbell.words import count
+from dumbbell.writing import make_folder
 
 if TYPE_CHECKING:
     from dumbbell.check.stack import suite
@@ -91,8 +93,10 @@ def stack(
     from dumbbell.check.stack import report, suite
     from dumbbell.check.stack.cases import CASES
 
-    ways_out(as_json=as_json, as_markdown=as_markdown, known=known, baseline=baseline, junit=junit, github=github)
-    one_of(
+    check_report_options(
+        as_json=as_json, as_markdown=as_markdown, known=known, baseline=baseline, junit=junit, github=github
+    )
+    refuse_together(
         (("--against", against), ("--known", known)),
         (("--against", against), ("--baseline", baseline)),
         (("--against", against), ("several --cc", len(cc or []) > 1)),
@@ -109,7 +113,7 @@ def stack(
     subjects = [_subject(name, one, window, set_ or []) for one in cc or _DEFAULT]
     kept = Path(keep) if keep is not None else None
     if kept is not None:
-        _folder(kept)
+        make_folder(kept, "a folder to write to", command="check", option="--keep")
     chosen = _select_places([CASES[key] for key in keys], place or [])
     expected = ci.expected(Path(known), suite.STACK, _known_names(_path(name))) if known else None
     other = None
@@ -159,21 +163,13 @@ def stack(
     else:
         as_text = report.markdown if as_markdown else report.text
         shown_report = as_text(found, lead=lead, other=other.name if other else "", expected=gate.expected)
-        print(told([shown_report, *([""] if lines else []), *lines]))
+        print(join_lines([shown_report, *([""] if lines else []), *lines]))
     if junit is not None:
-        write(junit, ci.junit(judged, gate, suite.STACK))
+        write_junit(junit, ci.junit(judged, gate, suite.STACK))
     if github:
         print("\n".join(ci.github(judged, gate, suite.STACK)))
     if status := ci.status(judged, gate, suite.STACK):
         raise typer.Exit(status)
-
-
-def _folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        found = f"{folder}: {(error.strerror or str(error)).lower()}"
-        raise Unwritable("check", "--keep", found, "a folder to write to") from None
 
 
 def _writers() -> dict[str, Callable[[Cell, Path], object]]:

@@ -9,13 +9,13 @@ from typing import Annotated, Any
 
 import typer
 
-from dumbbell.cli import commands, reference
+from dumbbell.cli import commands, list_, reference, results_files
 from dumbbell.errors import UnknownName
 from dumbbell.experiment import shipped
 from dumbbell.experiment.registry import registry
-from dumbbell.plotting.draw import KINDS
-from dumbbell.results import versions
-from dumbbell.results.results import PARTS
+from dumbbell.plotting.kinds import KINDS
+from dumbbell.published.drafts import DRAFTS
+from dumbbell.results import columns, versions
 
 _COLUMNS = ("--rows", "--columns", "--value", "--against", "--by", "--facet", "--mean-over", "--where")
 
@@ -30,27 +30,35 @@ class Command:
 
 
 def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish")]) -> None:
-    """Print a script for bash, zsh or fish that completes commands, options, experiments and columns."""
     if shell not in _WRITTEN:
         raise UnknownName("completion", "", shell, tuple(_WRITTEN), what="shell")
     print(_WRITTEN[shell](known()), end="")
 
 
 def known() -> dict[str, Command]:
-    """Return every command by its words after `dumbbell`; that of none is what follows `dumbbell`."""
-    columns = sorted({name.rpartition(".")[2] for name in reference.names()} - set(shipped.experiments()))
-    controls = [*registry().cc]
+    """Return every command by its words after `dumbbell`; that of none is what follows `dumbbell`.
+
+    Each list of names comes from where these are defined.
+    """
+    keys = {key.name for group in reference.groups() for key in group.keys if '"' not in key.name}
+    measures = sorted(keys.union(*columns.COLUMNS.values()))
     names = {
-        **{command: [*shipped.experiments()] for command in ("run", "explain", "watch")},
-        "list": ["aqm", "cc", "stage", "link", "experiments"],
+        **{name: [*shipped.experiments()] for name in ("run", "explain", "watch")},
+        **{f"study {name}": [*shipped.studies()] for name in ("run", "page", "figure")},
+        "list": [*list_.KINDS],
         "describe": reference.names(),
-        "doctor": [*versions.KINDS],
+        "doctor": [one.name for one in versions.runners()],
         "completion": [*_WRITTEN],
-        "draft": ["sce"],
-        "paper": ["abe", "csaqm", "l4s"],
+        "draft": [*DRAFTS],
+        "paper": [*shipped.papers()],
     }
-    takes = {"--engine": [*versions.KINDS, "all"], "--kind": [*KINDS], "--of": [*PARTS, "runs"], "--cc": controls}
-    takes |= dict.fromkeys(_COLUMNS, columns)
+    takes: dict[str, list[str]] = {
+        "--engine": [*versions.KINDS, "all"],
+        "--kind": [*KINDS],
+        "--of": [*results_files.WHOSE],
+        "--cc": [*registry().cc],
+        **dict.fromkeys(_COLUMNS, measures),
+    }
     found: dict[str, Command] = {}
 
     def walk(command: Any, words: tuple[str, ...]) -> None:
@@ -59,12 +67,14 @@ def known() -> dict[str, Command]:
         values = {name: takes[name] for name in options if name in takes}
         if words == ("check", "stack"):  # the controls are those of a stack
             values.pop("--cc", None)
+        if words in (("run",), ("trace",)) and "--engine" in values:  # what runs experiments, not what results are of
+            values["--engine"] = [one.name for one in versions.runners()]
         name = " ".join(words)
         found[name] = Command([*inner, *options, "--help"], names.get(name, []), values)
         for one, below in inner.items():
             walk(below, (*words, one))
 
-    walk(typer.main.get_command(commands.program()), ())
+    walk(typer.main.get_command(commands.make_program()), ())
     return found
 
 

@@ -10,14 +10,10 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.cli import one_run, read
+from dumbbell.cli import results_files, run_options
+from dumbbell.cli.status import DIFFERENT
 from dumbbell.errors import Conflict, InputError, Missing, TooMany, WrongValue, shown
 from dumbbell.experiment import units
-from dumbbell.experiment.file import load
-from dumbbell.experiment.plugins import trust as trusting
-from dumbbell.packets import parting, sides
-from dumbbell.results.selecting import split_values
-from dumbbell.results.versions import describe_difference
 
 Option = typer.Option
 _OF_PACKETS = "--packets with it"
@@ -35,7 +31,7 @@ def diff(
         str | None, Option(metavar="KEY[=A,B]", help="Hold the runs of one value of a key against another.")
     ] = None,
     value: Annotated[list[str] | None, Option(help="Measures to compare; by default all.")] = None,
-    where: read.Where = None,
+    where: results_files.Where = None,
     engine: Annotated[
         list[str] | None,
         Option(
@@ -50,24 +46,21 @@ def diff(
     packets: Annotated[
         bool, Option("--packets", help="Print the first packet that differs between two runs or files of packets.")
     ] = False,
-    settings: one_run.Settings = None,
-    cell: one_run.Number = None,
+    settings: run_options.Settings = None,
+    cell: run_options.Number = None,
     at: Annotated[
         str | None, Option(metavar="POINT", help="With --packets: sender (default), receiver, a hop or HOP:out.")
     ] = None,
-    flow: one_run.Flows = None,
+    flow: run_options.Flows = None,
     within: Annotated[
         str | None, Option(metavar="TIME", help="With --packets: packets further apart than this differ, such as 1us.")
     ] = None,
     around: Annotated[
         int | None, Option(min=1, max=1000, metavar="N", help="With --packets: packets shown before and after; 5.")
     ] = None,
-    trust: one_run.Trust = False,
+    trust: run_options.Trust = False,
 ) -> None:
-    """Print what differs between two results, surest and largest first; or, with --packets, where two runs part.
-
-    Exit status: 0 no difference, 1 different, 2 bad input.
-    """
+    """Exit status: 0 no difference, 1 different, 2 bad input."""
     of_packets = {
         "--set": settings,
         "--cell": cell,
@@ -85,13 +78,15 @@ def diff(
     if packets:
         asked = _Asked(results, other, by, engine or [], settings or [], cell, where or [], at, flow or [])
         if trust:
+            from dumbbell.experiment.plugins import trust as trusting
+
             for file in filter(None, (results, other)):
                 trusting.trust(Path(file).absolute().parent)
-        different = asked.parted(None if within is None else _time(within), around or parting.AROUND)
+        different = asked.part(None if within is None else _time(within), around)
     else:
         if engine and len(engine) > 1:
             raise Conflict("diff", "", "several --engine and results", "--by engine_version, or --packets")
-        different = read.differ(
+        different = _compare(
             results,
             other,
             by,
@@ -102,7 +97,35 @@ def diff(
             as_csv=as_csv,
         )
     if different:
-        raise typer.Exit(read.DIFFERENT)
+        raise typer.Exit(DIFFERENT)
+
+
+def _compare(
+    results: str,
+    other: str | None,
+    by: str | None,
+    *,
+    values: list[str],
+    where: list[str] | None,
+    engine: str | None,
+    cells: bool,
+    as_csv: bool,
+) -> bool:
+    """Print what differs between two results, or between values of a key, and return whether anything does."""
+    from dumbbell.results import diff as differing
+
+    if (other is None) == (by is None):
+        if by is None:
+            raise Missing("diff", "OTHER", "another results file, or --by KEY")
+        raise Conflict("diff", "", "OTHER and --by", "one of them")
+    if cells and as_csv:
+        raise Conflict("diff", "", "--cells and --csv", "one of them")
+    engine = engine or differing.engine_of(by)
+    first = results_files.open_results(results, where, engine)
+    second = None if other is None else results_files.open_results(other, where, engine)
+    found = differing.diff(first, second, by=by, values=values)
+    print(found.frame.write_csv() if as_csv else found.markdown(cells=cells), end="" if as_csv else "\n")
+    return found.different
 
 
 def _time(text: str) -> int:
@@ -128,6 +151,8 @@ class _Asked:
 
     def files(self) -> tuple[str, str]:
         """Return both files; raises InputError if what is asked names no two sides, or more than two."""
+        from dumbbell.packets import sides
+
         pairs = {"OTHER": self.other is not None, "--by": self.by is not None, "two --engine": len(self.engines) == 2}
         given = [name for name, is_given in pairs.items() if is_given]
         if self.by is not None and len(given) > 1:
@@ -153,8 +178,13 @@ class _Asked:
                 )
         return files
 
-    def parted(self, within_ns: int | None, around: int) -> bool:
+    def part(self, within_ns: int | None, around: int | None) -> bool:
         """Print where both sides part, and return whether they do."""
+        from dumbbell.experiment.file import load
+        from dumbbell.packets import parting, sides
+        from dumbbell.results.selecting import split_values
+        from dumbbell.results.versions import describe_difference
+
         files = self.files()
         settings = [list(self.settings), list(self.settings)]
         if self.by is not None:
@@ -175,6 +205,8 @@ class _Asked:
             for note in notes:
                 print(describe_difference(engine.partition(":")[0], note), file=sys.stderr)
             both.append(replace(side, name=f"{', '.join(own)}: {side.name}") if self.by else side)
-        found = parting.find(both[0], both[1], self.point or sides.SENDER, within_ns=within_ns, around=around)
+        found = parting.find(
+            both[0], both[1], self.point or sides.SENDER, within_ns=within_ns, around=around or parting.AROUND
+        )
         print(found.markdown())
         return found.different

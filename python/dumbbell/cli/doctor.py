@@ -55,10 +55,7 @@ def table(checks: dict[str, list[Check]]) -> str:
 def doctor(
     engine: Annotated[str, typer.Argument(metavar="[ENGINE]", help="sim, linux or live; all by default.")] = "",
 ) -> None:
-    """Say what each engine needs, what is missing on this machine, and how to fix it.
-
-    The status is 0 if the simulator works, or the engine that is named; else 1.
-    """
+    """The status is 0 if the simulator works, or the engine that is named; else 1."""
     names = [one.name for one in versions.runners()]
     if engine and engine not in names:
         raise UnknownName("doctor", "", engine, names, what="engine")

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.cli import one_run
+from dumbbell.cli import run_options
 from dumbbell.errors import Conflict
 
 
@@ -15,18 +15,17 @@ def explain(
             metavar="RESULTS|FILE", help="Results file, or experiment file or a name from dumbbell list, which is run."
         ),
     ],
-    key: one_run.Key = "",
-    where: one_run.Where = None,
-    cell: one_run.Number = None,
-    settings: one_run.Settings = None,
-    engine: one_run.Engine = None,
+    key: run_options.Key = "",
+    where: run_options.Where = None,
+    cell: run_options.Number = None,
+    settings: run_options.Settings = None,
+    engine: run_options.Engine = None,
     as_json: Annotated[bool, typer.Option("--json", help="Every fact with its numbers and its sentence.")] = False,
-    stored_only: one_run.StoredOnly = False,
-    trust: one_run.Trust = False,
+    stored_only: run_options.StoredOnly = False,
+    trust: run_options.Trust = False,
 ) -> None:
-    """Say what happened in one run, in sentences made from its events.
-
-    A stored run of the simulator is repeated with its trace, which takes the time of one run: it measures the same.
+    """A stored run of the simulator is repeated with its trace, which takes the time of one run: it measures the
+    same.
     """
     from dumbbell.explain import explained, observed
     from dumbbell.results import one_stored

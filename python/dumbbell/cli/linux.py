@@ -8,21 +8,15 @@ from typing import Annotated
 
 import typer
 
+from dumbbell.cli.commands import Group
 from dumbbell.engines.linux import build as building
 from dumbbell.engines.linux import kernels, needs, sources
 from dumbbell.engines.linux.work import Work
 from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import Conflict, Missing, UnknownName
 
-linux = typer.Typer(rich_markup_mode=None)
+linux = typer.Typer(cls=Group, rich_markup_mode=None)
 Option = typer.Option
-
-
-@linux.callback(invoke_without_command=True)
-def _linux(context: typer.Context) -> None:
-    """Build, list and remove kernels that run as processes on a virtual clock."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
 
 
 @linux.command()

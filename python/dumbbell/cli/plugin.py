@@ -8,19 +8,14 @@ from typing import Annotated
 import typer
 
 import dumbbell.experiment.plugins.known as plugins
-from dumbbell.cli.suites import Progress
-from dumbbell.errors import Failed, InputError, Missing, count, one_line
+from dumbbell.cli.check_output import Progress
+from dumbbell.cli.commands import Group
+from dumbbell.errors import Failed, InputError, Missing, one_line
 from dumbbell.experiment.plugins import process, project, trust
+from dumbbell.words import count
 
-plugin = typer.Typer(rich_markup_mode=None)
+plugin = typer.Typer(cls=Group, rich_markup_mode=None)
 Option = typer.Option
-
-
-@plugin.callback(invoke_without_command=True)
-def _plugin(context: typer.Context) -> None:
-    """Write, test and trust queue disciplines, congestion controls and stacks of your own."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
 
 
 @plugin.command()

@@ -9,8 +9,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from dumbbell.cli.status import BAD_INPUT, DONE, FAILED, FAULT, INTERRUPTED, LineError
-from dumbbell.cli.version import version
+from dumbbell.cli.status import BAD_INPUT, DONE, FAILED, FAULT, INTERRUPTED, LineError, version_text
 from dumbbell.errors import MOST_TOLD, InputError, on_command_line, one_line
 
 if TYPE_CHECKING:
@@ -30,21 +29,21 @@ def main() -> None:
         _write_anything(getattr(sys, name))
     gc.set_threshold(_OBJECTS)
     with on_command_line():
-        status = _carried_out()
+        status = _carry_out()
     _leave(status or DONE)
 
 
-def _carried_out() -> int:
+def _carry_out() -> int:
     """Carry out the command and return its exit status; leaves with a line on standard error if there is an error."""
     try:
         words = sys.argv[1:] or ["--help"]
         if words == ["--version"]:  # as --version elsewhere, but without an import
-            print(version())
+            print(version_text())
             sys.stdout.flush()
             return DONE
         from dumbbell.cli import commands
 
-        status = commands.carried_out(words)
+        status = commands.carry_out(words)
         sys.stdout.flush()
     except InputError as error:
         _leave(BAD_INPUT, _told(error))

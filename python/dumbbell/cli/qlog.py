@@ -8,35 +8,29 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.cli import one_run
+from dumbbell.cli import run_options
+from dumbbell.cli.commands import Group
 from dumbbell.experiment import units
 
-qlog = typer.Typer(rich_markup_mode=None)
+qlog = typer.Typer(cls=Group, rich_markup_mode=None)
 Option = typer.Option
-
-
-@qlog.callback(invoke_without_command=True)
-def _qlog(context: typer.Context) -> None:
-    """Write runs as qlog, and draw qlog files."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
 
 
 @qlog.command()
 def write(
-    file: one_run.File,
+    file: run_options.File,
     output: Annotated[
         str, Option("-o", "--output", metavar="DIR|FILE.sqlog", help="Folder, or the file of one flow.")
     ] = "qlog",
-    settings: one_run.Settings = None,
-    cell: one_run.Number = None,
-    where: one_run.Where = None,
-    flow: one_run.Flows = None,
+    settings: run_options.Settings = None,
+    cell: run_options.Number = None,
+    where: run_options.Where = None,
+    flow: run_options.Flows = None,
     qvis: Annotated[bool, Option("--qvis", help="Write qlog 0.3, which qvis reads, not the newest drafts.")] = False,
     stacks: Annotated[
         bool, Option("--stacks", help="Let QUIC stacks write their own qlog into the folder, too.")
     ] = False,
-    trust: one_run.Trust = False,
+    trust: run_options.Trust = False,
 ) -> None:
     """Run one cell of an experiment and write qlog: what each sender does and believes, and what queues do."""
     from dumbbell.experiment.file import load

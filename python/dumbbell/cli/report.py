@@ -40,9 +40,8 @@ def report(
     ] = None,
     title: Annotated[str | None, typer.Option(help="Instead of the title of the experiment.")] = None,
 ) -> None:
-    """Write a page with all that results say: findings, figures, tables, and the runs behind every cell.
-
-    It needs no network. Claims and published numbers that come with dumbbell are taken in if they are about these runs.
+    """It needs no network. Claims and published numbers that come with dumbbell are taken in if they are about these
+    runs.
     """
     from dumbbell import report as reporting
     from dumbbell.errors import Missing

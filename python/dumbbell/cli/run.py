@@ -1,25 +1,24 @@
 """`dumbbell run`."""
 
+from __future__ import annotations
+
 import contextlib
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dumbbell import engines
 from dumbbell.cli.status import FAILED, INTERRUPTED
-from dumbbell.engines import estimate, sweep
-from dumbbell.engines.base import Engine
-from dumbbell.engines.sim import Simulator
-from dumbbell.errors import Conflict, count, one_line
-from dumbbell.experiment import ecn
-from dumbbell.experiment.cell import Cell
-from dumbbell.experiment.file import Experiment, load
-from dumbbell.experiment.plugins import trust as trusting
-from dumbbell.results.store import Alike
-from dumbbell.results.versions import describe_difference, kind
+from dumbbell.errors import Conflict, one_line
+from dumbbell.words import count
+
+if TYPE_CHECKING:
+    from dumbbell.engines.base import Engine
+    from dumbbell.experiment.cell import Cell
+    from dumbbell.experiment.file import Experiment
+    from dumbbell.results.store import Alike
 
 _LARGE = 10e9  # bytes of results of which a user is told before they are made
 
@@ -57,7 +56,9 @@ def run(
         typer.Option("--show-commands", help="With --engine linux: print what each cell tells the kernel, and leave."),
     ] = False,
 ) -> None:
-    """Run experiments; what the results file has already is not run again."""
+    from dumbbell import engines
+    from dumbbell.engines.sim import Simulator
+
     if jobs is not None and cluster is not None:
         raise Conflict("run", "", "--jobs and --cluster", "one of them")
     if show_commands:
@@ -73,6 +74,9 @@ def run(
 
 
 def _load_experiments(files: list[str], settings: list[str] | None, *, trust: bool) -> list[Experiment]:
+    from dumbbell.experiment.file import load
+    from dumbbell.experiment.plugins import trust as trusting
+
     if trust:
         for file in files:
             trusting.trust(Path(file).absolute().parent)
@@ -83,8 +87,9 @@ def _show_commands(
     files: list[str], settings: list[str] | None, engine: str, others: dict[str, object], *, trust: bool
 ) -> None:
     """Print what every cell tells the kernel. No kernel and no tc are needed for that; raises InputError."""
-    from dumbbell.engines.linux import commands, kernels, reach  # only here, since a sweep would wait for them
+    from dumbbell.engines.linux import commands, kernels, reach
     from dumbbell.engines.linux.engine import Engine as LinuxEngine
+    from dumbbell.results.versions import describe_difference
 
     for name, given in others.items():
         if given:
@@ -116,6 +121,10 @@ def carry_out(
     dry_run: bool = False,
 ) -> None:
     """Run experiments, or say what that would take, with what there is to say; leaves if runs fail."""
+    from dumbbell.engines import estimate, sweep
+    from dumbbell.engines.sim import Simulator
+    from dumbbell.experiment import ecn
+
     engine = engine or Simulator()
     _prepare(engine, experiments)
     for note in filter(None, map(ecn.marks_nothing, experiments)):
@@ -144,6 +153,8 @@ def carry_out(
 
 def _prepare(engine: Engine, experiments: list[Experiment]) -> None:
     """Let an engine check every cell, and say what it does only nearly as the simulator."""
+    from dumbbell.results.versions import describe_difference, kind
+
     for note in engine.prepare(experiments):
         print(describe_difference(kind(engine.version), note), file=sys.stderr)
 

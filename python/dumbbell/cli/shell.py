@@ -4,8 +4,6 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.shell import session
-
 
 def shell(
     file: Annotated[
@@ -30,10 +28,9 @@ def shell(
         bool, typer.Option("--alone", help="Nothing but the far end can be reached: no host, no Internet.")
     ] = False,
 ) -> None:
-    """Run a shell or a command behind the bottleneck of an experiment file, both directions through it.
+    """The exit status is that of the command; 2 if there is no network to work in."""
+    from dumbbell.shell import session
 
-    The exit status is that of the command; 2 if there is no network to work in.
-    """
     status = session.start(
         file, command or [], settings=settings or [], up=up or [], servers=server or [], output=output, alone=alone
     )

@@ -8,17 +8,11 @@ from typing import Annotated
 
 import typer
 
+from dumbbell.cli.commands import Group
 from dumbbell.experiment.plugins import built
 
-stack = typer.Typer(rich_markup_mode=None)
+stack = typer.Typer(cls=Group, rich_markup_mode=None)
 Option = typer.Option
-
-
-@stack.callback(invoke_without_command=True)
-def _stack(context: typer.Context) -> None:
-    """Build, list and remove QUIC stacks that run in virtual time."""
-    if context.invoked_subcommand is None:
-        print(context.get_help())
 
 
 @stack.command()

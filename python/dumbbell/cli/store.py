@@ -4,15 +4,17 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.errors import count
-from dumbbell.results import salvage
+from dumbbell.cli.commands import Group
+from dumbbell.words import count
 
-store = typer.Typer(no_args_is_help=True, add_completion=False, help="Check a results file, and save what is readable.")
+store = typer.Typer(cls=Group, rich_markup_mode=None)
 
 
 @store.command("check")
 def check_(results: Annotated[str, typer.Argument(metavar="FILE", help="Results file.")]) -> None:
     """Read everything in a results file, and say which runs are whole; status 1 if something is damaged."""
+    from dumbbell.results import salvage
+
     found = salvage.check(results)
     print(found.text())
     if not found.is_whole:
@@ -25,6 +27,8 @@ def save_(
     output: Annotated[str, typer.Option("-o", "--output", help="New results file.")],
 ) -> None:
     """Write every run that can be read whole to a new results file."""
+    from dumbbell.results import salvage
+
     found = salvage.save(results, output)
     lost = found.tables["runs"].rows - len(found.whole)
     print(f"{count(len(found.whole), 'run')} saved, {lost} lost: {output}")

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from dumbbell.cli.commands import Group
 from dumbbell.errors import Conflict, UnknownName, Unwritable
-from dumbbell.pages.values import PageError
 
-study = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Studies: experiments, a page and figures.")
+study = typer.Typer(cls=Group, rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A study of dumbbell study list, or your own: ./FOLDER.")]
 
@@ -86,6 +86,7 @@ def page(
     """
     from dumbbell.experiment import shipped
     from dumbbell.pages import study as studies
+    from dumbbell.pages.values import PageError
 
     found = studies.find(name, None if output is None else Path(output))
     if check and (results or output):
@@ -140,6 +141,7 @@ def figure(
 ) -> None:
     """Draw a study's figures, from its evidence (no run is needed) or from results."""
     from dumbbell.pages import study as studies
+    from dumbbell.pages.values import PageError
 
     endings = [f".{one.strip().removeprefix('.')}" for one in formats.split(",")]
     for ending in endings:

@@ -8,26 +8,26 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.cli import one_run
-from dumbbell.errors import count
+from dumbbell.cli import run_options
 from dumbbell.experiment import units
+from dumbbell.words import count
 
 Option = typer.Option
 
 
 def trace(
-    file: one_run.File,
+    file: run_options.File,
     output: Annotated[
         str, Option("-o", "--output", metavar="FILE", help="File: .pcapng, .parquet, .qlog or .sqlog.")
     ] = "run.pcapng",
-    settings: one_run.Settings = None,
-    cell: one_run.Number = None,
-    where: one_run.Where = None,
+    settings: run_options.Settings = None,
+    cell: run_options.Number = None,
+    where: run_options.Where = None,
     at: Annotated[
         list[str] | None,
         Option(metavar="POINT", help="sender, receiver, a hop or HOP:out, all; several are allowed."),
     ] = None,
-    flow: one_run.Flows = None,
+    flow: run_options.Flows = None,
     time: Annotated[str | None, Option(metavar="FROM..TO", help="Part of the time, such as 1s..2s.")] = None,
     snap: Annotated[
         int | None, Option(metavar="BYTES", help="Bytes kept of each frame, 0: all; by default headers.")
@@ -36,12 +36,9 @@ def trace(
         str,
         Option("--engine", metavar="ENGINE", help="What runs it: sim, live, linux or linux:NAME, as of dumbbell run."),
     ] = "sim",
-    trust: one_run.Trust = False,
+    trust: run_options.Trust = False,
 ) -> None:
-    """Run one cell of an experiment and write its packets, as tcpdump would have seen them.
-
-    By default those that the senders' hosts send and receive; what queues did with them stands in their comments.
-    """
+    """By default those that the senders' hosts send and receive; what queues did with them stands in their comments."""
     from dumbbell.errors import Conflict, WrongValue, shown
     from dumbbell.experiment.file import load
     from dumbbell.experiment.plugins import trust as trusting

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.cli import one_run
+from dumbbell.cli import run_options
 from dumbbell.errors import Conflict, InputError, OutOfRange, WrongValue, shown
 from dumbbell.experiment import units
 
@@ -23,24 +23,22 @@ def watch(
             "shell: its process, or its results file while it runs.",
         ),
     ] = "",
-    key: one_run.Key = "",
-    where: one_run.Where = None,
-    cell: one_run.Number = None,
-    settings: one_run.Settings = None,
-    engine: one_run.Engine = None,
+    key: run_options.Key = "",
+    where: run_options.Where = None,
+    cell: run_options.Number = None,
+    settings: run_options.Settings = None,
+    engine: run_options.Engine = None,
     speed: Annotated[
         float | None, typer.Option(metavar="X", help="Seconds of the run per second; 1, or for lines no limit.")
     ] = None,
     interval: Annotated[
         str, typer.Option(metavar="TIME", help="Between two updates, in time of the run; of a session 250ms, or 1s.")
     ] = "",
-    stored_only: one_run.StoredOnly = False,
-    trust: one_run.Trust = False,
+    stored_only: run_options.StoredOnly = False,
+    trust: run_options.Trust = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="One row per link or flow and interval, as CSV.")] = False,
 ) -> None:
-    """Show a run as it goes, a stored run again, or a running dumbbell shell in another terminal.
-
-    Keys: space pauses, . and , step, + and - change the speed, [ and ] seek, q quits. Without a terminal there is a
+    """Keys: space pauses, . and , step, + and - change the speed, [ and ] seek, q quits. Without a terminal there is a
     line for each interval; of a session, one for each direction. A session is shown until it ends.
     """
     from dumbbell.explain import observed

@@ -15,6 +15,7 @@ import polars as pl
 from dumbbell.errors import Nothing, Unreadable, shown
 from dumbbell.exchange import measured, setup
 from dumbbell.exchange.measured import Fact, Flow, Measured, assumed, derived
+from dumbbell.words import count
 
 ALLOWED = "what iperf3 --json writes"
 _ALIGNED = 0.1  # of an interval
@@ -306,7 +307,7 @@ class _File:
             flows,
             max(flow.end_s for flow in flows),
             max(step, 1e-3),
-            title=f"iperf3, {len(flows)} stream{'s' * (len(flows) > 1)}",
+            title=f"iperf3, {count(len(flows), 'stream')}",
             source={key: text for key, text in source.items() if text},
             notes=self.notes,
         )

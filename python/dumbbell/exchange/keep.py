@@ -12,13 +12,14 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import InputError, Unfit, count, listed
+from dumbbell.errors import InputError, Unfit, listed
 from dumbbell.exchange import setup, tables
 from dumbbell.exchange.measured import Fact, Measured
 from dumbbell.experiment import matrix
 from dumbbell.experiment.cell import Cell
 from dumbbell.results import dimensions
 from dumbbell.results.store import Store
+from dumbbell.words import count
 
 _NAMED = 8  # keys that a note names
 

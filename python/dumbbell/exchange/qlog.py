@@ -19,6 +19,7 @@ from dumbbell.errors import Nothing
 from dumbbell.exchange import infer, measured, setup
 from dumbbell.exchange.measured import Fact, Flow, Measured
 from dumbbell.experiment.registry import registry
+from dumbbell.words import count
 
 _METRICS = ("recovery_metrics_updated", "metrics_updated", "metric_update", "congestion_metric_update")
 _SENT, _RECEIVED, _LOST = "packet_sent", "packet_received", "packet_lost"
@@ -58,7 +59,7 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
         flows,
         max(length, step),
         step,
-        title=" ".join(title.split())[:200] or f"qlog, {len(flows)} connection{'s' * (len(flows) > 1)}",
+        title=" ".join(title.split())[:200] or f"qlog, {count(len(flows), 'connection')}",
         source={"format": "qlog"},
         notes=list(dict.fromkeys(notes)),
     )

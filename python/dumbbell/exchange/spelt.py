@@ -6,14 +6,9 @@ import math
 
 from dumbbell.exchange.measured import Fact
 from dumbbell.experiment import units
+from dumbbell.words import trim_zeros
 
 _EXACT = 1e-9  # of a value: what arithmetic may be off
-
-
-def number(value: float, digits: int) -> str:
-    """Return a number without an exponent, with at most so many digits after the point."""
-    text = f"{value:.{digits}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def _three(value: float) -> float:
@@ -23,7 +18,7 @@ def _three(value: float) -> float:
 
 def seconds(value: float) -> str:
     """Return a time in seconds as an experiment file has it, to the millisecond."""
-    return f"{number(value, 3)}s"
+    return f"{trim_zeros(value, 3)}s"
 
 
 def size(value: float) -> str:
@@ -36,7 +31,7 @@ def milliseconds(value: float) -> str:
     """Return a time in ms as an experiment file has it, to three digits, which is not more than `value`."""
     value = max(value, 0.001)
     step = 10.0 ** (math.floor(math.log10(value)) - 2)
-    return f"{number(math.floor(value / step * (1 + _EXACT) + _EXACT) * step, 6)}ms"
+    return f"{trim_zeros(math.floor(value / step * (1 + _EXACT) + _EXACT) * step, 6)}ms"
 
 
 def rate(value: float, least: float = 0.0) -> str:
@@ -47,7 +42,7 @@ def rate(value: float, least: float = 0.0) -> str:
         value = math.ceil(least / step * (1 - _EXACT)) * step
     for unit, scale in (("Gbit", 1e9), ("Mbit", 1e6), ("kbit", 1e3)):
         if value >= scale:
-            return f"{number(value / scale, 4)}{unit}"
+            return f"{trim_zeros(value / scale, 4)}{unit}"
     return f"{math.ceil(value - _EXACT):.0f}bit"
 
 

@@ -20,6 +20,7 @@ import polars as pl
 from dumbbell.errors import Missing, Nothing, Unreadable, shown
 from dumbbell.exchange import infer, measured, setup
 from dumbbell.exchange.measured import Fact, Flow, Measured
+from dumbbell.words import count
 
 ALLOWED = "the output of ss -ti, with times"
 _STATES = (
@@ -105,7 +106,7 @@ def read(path: Path, text: str, interval_s: float | None = None) -> Measured:
         flows,
         max(flow.end_s for flow in flows),
         max(step, 1e-3),
-        title=f"ss -ti, {len(flows)} connection{'s' * (len(flows) > 1)}",
+        title=f"ss -ti, {count(len(flows), 'connection')}",
         source={"format": "ss"},
     )
     if left > 0:

@@ -12,6 +12,7 @@ from typing import Any
 from dumbbell import _native
 from dumbbell.errors import Conflict, Missing, Unreadable, WrongValue, one_line, shown
 from dumbbell.experiment.files import Files
+from dumbbell.writing import reason_of
 
 MAX_FILE_BYTES = 32 * 2**20
 ALLOWED = "the name of a file in mahimahi's format: a time in whole milliseconds per line"
@@ -30,8 +31,7 @@ def _read(path: Path) -> dict[str, str]:
         with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise Unreadable("", "", f"{reason.lower()} ({path})", ALLOWED) from None
+        raise Unreadable("", "", f"{reason_of(error)} ({path})", ALLOWED) from None
     if len(content) > MAX_FILE_BYTES:
         most = f"at most {MAX_FILE_BYTES >> 20} MiB"
         raise Unreadable("", "", f"it has more than {MAX_FILE_BYTES >> 20} MiB ({path})", f"{ALLOWED}, {most}")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[1]
 REPOSITORY = PACKAGE.parents[1]
-EXPERIMENTS, REFERENCES, CLAIMS = "experiments", "references", "claims.toml"  # in the folder of a study
+# in the folder of a study
+EXPERIMENTS, REFERENCES, CLAIMS, PROGRAM, PAPER = "experiments", "references", "claims.toml", "study.py", "paper.py"
 
 
 def place() -> Path:
@@ -26,6 +27,16 @@ def is_installed() -> bool:
 def study_name(folder: Path) -> str:
     """Return the name of the study in a folder."""
     return folder.name.replace("_", "-")  # Python has no packages with a hyphen
+
+
+def studies() -> dict[str, Path]:
+    """Return the folders of the studies by their names, such as `sce`."""
+    return {study_name(path.parent): path.parent for path in sorted(place().glob(f"*/{PROGRAM}"))}
+
+
+def papers() -> dict[str, Path]:
+    """Return the programs that show a paper whole, `dumbbell paper`, by the names of their studies."""
+    return {study_name(path.parent): path for path in sorted(place().glob(f"*/{PAPER}"))}
 
 
 def experiments() -> dict[str, Path]:

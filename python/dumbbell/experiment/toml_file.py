@@ -10,6 +10,7 @@ from typing import Any
 from dumbbell import file_kinds
 from dumbbell.errors import InputError, Unreadable, nearest, one_line
 from dumbbell.experiment import places, shipped
+from dumbbell.writing import reason_of
 
 MAX_FILE_BYTES = 16 * 2**20
 
@@ -23,10 +24,9 @@ def read_toml(file: str | Path, kind: str = "an experiment file (TOML)", known: 
     except IsADirectoryError:
         raise Unreadable(name, "", "this is a directory", kind) from None
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         names = list(known) if isinstance(error, FileNotFoundError) else []
         close = shipped.find_alike(name, names) or nearest(name, names)
-        raise Unreadable(name, "", reason.lower(), f"{kind} that can be read", close) from None
+        raise Unreadable(name, "", reason_of(error), f"{kind} that can be read", close) from None
     if len(content) > MAX_FILE_BYTES:
         raise Unreadable(
             name, "", f"it has more than {MAX_FILE_BYTES >> 20} MiB", f"at most {MAX_FILE_BYTES >> 20} MiB"

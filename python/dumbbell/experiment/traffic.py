@@ -12,6 +12,7 @@ from typing import Any
 from dumbbell.errors import InputError, OutOfRange, TooMany, Unreadable, WrongValue, nearest, shown
 from dumbbell.experiment import units
 from dumbbell.experiment.files import Files
+from dumbbell.writing import reason_of
 
 # bounds of the engine (crates/dumbbell-core/src/traffic.rs)
 MAX_ARRIVALS = 1_000_000
@@ -72,8 +73,7 @@ def _read(path: Path) -> dict[str, Any]:
         # what is too long is cut, and told below
         rows = list(csv.reader(content.decode("utf-8-sig").splitlines())) if len(content) <= MAX_FILE_BYTES else []
     except (OSError, ValueError, csv.Error) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise Unreadable("", "", f"{reason.lower()} ({path})", allowed) from None
+        raise Unreadable("", "", f"{reason_of(error)} ({path})", allowed) from None
     if len(content) > MAX_FILE_BYTES:
         raise Unreadable(
             "", "", f"there are more than {MAX_FILE_BYTES >> 20} MiB in {path}", f"{allowed}, at most 16 MiB"

@@ -7,6 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from dumbbell.words import join_words, places_of, trim_zeros
+
 _NAMES = {
     "cubic": "CUBIC",
     "reno": "Reno",
@@ -64,14 +66,14 @@ def number(value: float, digits: int = 3) -> str:
         return "an unknown number of"
     if value == 0:
         return "0"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}")))))
+    places = places_of(value, digits)
     text = f"{value:,.{places}f}".replace(",", " ")
     return text.rstrip("0").rstrip(".") if places else text
 
 
 def seconds(value: float) -> str:
     """Return a time of the run: to ms up to 10 s, then to hundredths of a second."""
-    return f"{_plain(value, 3 if value < 10 else 2)} s"
+    return f"{trim_zeros(value, 3 if value < 10 else 2)} s"
 
 
 def span(start: float, end: float) -> str:
@@ -82,11 +84,6 @@ def span(start: float, end: float) -> str:
 def clock(value: float) -> str:
     """Return the same with all its digits, for a column."""
     return f"{value:.3f} s"
-
-
-def _plain(value: float, places: int) -> str:
-    text = f"{value:.{places}f}"
-    return text.rstrip("0").rstrip(".")
 
 
 def lasting(value: float) -> str:
@@ -131,5 +128,4 @@ def times(value: int) -> str:
 
 def listed(texts: Sequence[Any]) -> str:
     """Return `a, b and c`."""
-    words = list(map(str, texts))
-    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+    return join_words(texts)

@@ -33,6 +33,7 @@ from dumbbell.errors import InputError, TooMany, Unfit, UnknownName, Unwritable
 from dumbbell.figures import style
 from dumbbell.figures.frames import Groups, Names, listed, ordered
 from dumbbell.scratch import replace_whole
+from dumbbell.writing import make_folder, reason_of
 
 MOST_PANELS, MOST_ACROSS = 36, 6
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -61,12 +62,19 @@ class _Around:
     bar_label: str = ""
 
 
+# of the arguments of a figure, the labels of its axes and the keys that sliders choose from: a specification of
+# Vega-Lite
+Page = Callable[[Mapping[str, Any], Mapping[str, Any], Sequence[str]], dict[str, Any]]
+PAGES: dict[str, Page] = {}  # of the functions that draw, by their names
+
+
 @dataclass(frozen=True)
 class Source:
-    """What a figure is drawn from: the function of this package, and all its arguments by their names."""
+    """What a figure is drawn from: the function, all its arguments by their names, and what makes a page of them."""
 
     kind: str
     options: Mapping[str, Any]
+    page: Page | None
 
 
 class Picture(Figure):
@@ -193,8 +201,7 @@ def save(fig: Picture, path: str | Path) -> Path:
         with replace_whole(path) as draft:
             fig.savefig(draft, dpi=_SAVED_DPI, metadata=metadata)
     except (OSError, ValueError) as error:
-        found = getattr(error, "strerror", None) or str(error)
-        raise Unwritable(str(path), "", found, "a file that can be written") from None
+        raise Unwritable(str(path), "", reason_of(error), "a file that can be written") from None
     return path
 
 
@@ -207,10 +214,7 @@ def save_all(
     """Write figures, or one of them, to a folder as NAME.png and so on; raises InputError if that is not possible."""
     if only is not None and only not in made:
         raise UnknownName("", "--only", only, list(made) or "there are runs for none of this paper", what="figure")
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Unwritable(str(folder), "", error.strerror or str(error), "a folder that can be written to") from None
+    make_folder(folder)
     paths = []
     for name, make in made.items():
         if only in (None, name):
@@ -235,27 +239,33 @@ def unarranged() -> Iterator[None]:
         _UNARRANGED.reset(token)
 
 
-def drawing(draw: Callable[P, Picture]) -> Callable[P, Picture]:
+def drawing(page: Page | None = None) -> Callable[[Callable[P, Picture]], Callable[P, Picture]]:
     """Let a function draw in this package's look and make room for all texts afterwards.
 
-    The figure keeps what it was drawn from, so that a page can show the same.
+    The figure keeps what it was drawn from, so that `page` can show the same.
     """
-    known = signature(draw)
 
-    @wraps(draw)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> Picture:
-        with style.look():
-            picture = draw(*args, **kwargs)
-            if _UNARRANGED.get():
-                picture._waits = True
-            else:
-                picture.arrange()
-        given = known.bind(*args, **kwargs)
-        given.apply_defaults()
-        picture.source = Source(draw.__name__, given.arguments)
-        return picture
+    def decorate(draw: Callable[P, Picture]) -> Callable[P, Picture]:
+        known = signature(draw)
+        if page is not None:
+            PAGES[draw.__name__] = page
 
-    return drawn
+        @wraps(draw)
+        def drawn(*args: P.args, **kwargs: P.kwargs) -> Picture:
+            with style.look():
+                picture = draw(*args, **kwargs)
+                if _UNARRANGED.get():
+                    picture._waits = True
+                else:
+                    picture.arrange()
+            given = known.bind(*args, **kwargs)
+            given.apply_defaults()
+            picture.source = Source(draw.__name__, given.arguments, page)
+            return picture
+
+        return drawn
+
+    return decorate
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ _LEFT = -8  # points, from the vertical axis to the words for the keys
 _Place = tuple[Any, ...]
 
 
-@drawing
+@drawing()
 def nested(
     frame: Any,
     x: Sequence[str],

@@ -9,8 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import Nothing, count
+from dumbbell.errors import Nothing
 from dumbbell.results.tables import aligned
+from dumbbell.words import count, trim_zeros
 
 AROUND = 5  # packets that are shown before the first difference, and after it on either side
 MOST_STREAMS = 12  # flows and directions that the table names
@@ -163,7 +164,7 @@ def _seconds(ns: int) -> str:
 
 
 def _micro(ns: float) -> str:
-    return f"{ns / 1e3:.3f}".rstrip("0").rstrip(".")
+    return trim_zeros(ns / 1e3, 3)
 
 
 def find(a: Side, b: Side, point: str, *, within_ns: int | None = None, around: int = AROUND) -> Parting:

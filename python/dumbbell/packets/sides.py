@@ -8,11 +8,12 @@ from pathlib import Path
 import polars as pl
 
 from dumbbell import file_kinds
-from dumbbell.errors import InputError, Nothing, Unfit, UnknownName, Unreadable
+from dumbbell.errors import InputError, Nothing, Unfit, UnknownName
 from dumbbell.experiment.file import Experiment
 from dumbbell.packets import wanted, write
 from dumbbell.packets.parting import Side
 from dumbbell.results.one_cell import choose_cell
+from dumbbell.writing import reading_from
 
 SENDER = "sender"
 _COLUMNS = ("flow", "direction", "protocol", "length", "payload", "seq", "ack", "flags", "window", "ecn", "sack")
@@ -33,7 +34,7 @@ def of_file(path: str, point: str | None, flows: Sequence[int]) -> Side:
     """Return the packets of a capture or a Parquet file of `dumbbell trace`; raises InputError."""
     file = Path(path)
     of_run = True
-    try:
+    with reading_from(path, "a file with packets"):
         if file.suffix == write.PARQUET:
             rows = _of_parquet(file, point)
         else:
@@ -41,8 +42,6 @@ def of_file(path: str, point: str | None, flows: Sequence[int]) -> Side:
 
             rows, of_run = captured.read(file, file.read_bytes(), point)
             rows = rows.with_columns(fate=pl.lit(None, dtype=pl.String))
-    except OSError as error:
-        raise Unreadable(path, "", (error.strerror or str(error)).lower(), "a file with packets") from None
     rows = rows.filter(pl.col("flow").is_in(list(flows))) if flows else rows
     if rows.is_empty():
         raise Nothing(path, "--flow", "no packet of these flows", "flows that the file has")

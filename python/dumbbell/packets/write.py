@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from dumbbell import _native, engines
 from dumbbell.engines.base import Captures, of_engine
-from dumbbell.errors import Conflict, Failed, Unwritable, one_line
+from dumbbell.errors import Conflict, Failed, one_line
 from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
@@ -18,6 +18,7 @@ from dumbbell.packets.wanted import Wanted, points_of
 from dumbbell.results.versions import kind
 from dumbbell.scratch import Scratch, whole
 from dumbbell.waiting import hear_ctrl_c
+from dumbbell.writing import writing_to
 
 if TYPE_CHECKING:
     import polars as pl
@@ -50,7 +51,7 @@ def write(cell: Cell, output: Path, wanted: Wanted, engine: Captures | None = No
     It is simulated unless there is an `engine`. Parquet has one row per packet and point, at all points unless some are
     wanted; the columns are those of `frame`.
     """
-    try:
+    with writing_to(output, "a file to write to", command="trace", option="--output"):
         if output.suffix == PARQUET:
             if wanted.snap is not None:
                 raise Conflict("trace", "", f"--snap and {output.name}", "--snap with a .pcapng file")
@@ -63,9 +64,6 @@ def write(cell: Cell, output: Path, wanted: Wanted, engine: Captures | None = No
                 result, count, _ = _captured(cell, wanted, output, engine)
                 return Written(output, count, result.hash)
             count, digest = _run(cell, wanted, output, described(cell))
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Unwritable("trace", "--output", f"{output}: {reason}", "a file to write to") from None
     return Written(output, count, digest)
 
 

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 from dumbbell.errors import Unwritable
+from dumbbell.writing import writing_to
 
 EXAMPLE = Path(__file__).with_name("example")
 
@@ -12,9 +13,6 @@ def make(folder: Path) -> list[Path]:
     """Make a folder with a study and return its files; raises InputError if it exists or cannot be made."""
     if folder.exists():
         raise Unwritable(str(folder), "", "it exists", "a folder that is not there yet")
-    try:
+    with writing_to(folder, "a folder that can be made"):
         shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns("__pycache__", "evidence", "*.duckdb"))
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Unwritable(str(folder), "", reason, "a folder that can be made") from None
     return sorted(path for path in folder.rglob("*") if path.is_file())

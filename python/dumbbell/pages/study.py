@@ -38,8 +38,9 @@ from typing import NoReturn
 import polars as pl
 
 from dumbbell import Results, programs
-from dumbbell.errors import UnknownName, Unreadable, WrongValue, count
+from dumbbell.errors import UnknownName, Unreadable, WrongValue
 from dumbbell.experiment import shipped
+from dumbbell.experiment.shipped import PROGRAM as PROGRAM
 from dumbbell.figures import Picture, save
 from dumbbell.pages import evidence as kept
 from dumbbell.pages import prose
@@ -50,9 +51,9 @@ from dumbbell.pages.sweeps import names as names_of
 from dumbbell.pages.template import render
 from dumbbell.pages.values import PageError
 from dumbbell.published.variants import require_alike
+from dumbbell.words import count
 
-TEMPLATE, PROGRAM, EVIDENCE, PAGE, PICTURES = "page.md", "study.py", "evidence", "README.md", "figures"
-PAPER = "paper.py"
+TEMPLATE, EVIDENCE, PAGE, PICTURES = "page.md", "evidence", "README.md", "figures"
 FORMATS = (".png", ".pdf", ".svg")
 
 
@@ -232,12 +233,7 @@ def validation(*names: str) -> str:
 
 def names() -> list[str]:
     """Return the names of the studies that come with dumbbell."""
-    return [shipped.study_name(path.parent) for path in sorted(shipped.place().glob(f"*/{PROGRAM}"))]
-
-
-def papers() -> list[str]:
-    """Return the studies that come with dumbbell whose papers can be shown whole: `dumbbell paper`."""
-    return [shipped.study_name(path.parent) for path in sorted(shipped.place().glob(f"*/{PAPER}"))]
+    return [*shipped.studies()]
 
 
 def folder(name: str) -> Path:

@@ -14,10 +14,10 @@ from jinja2 import Environment, StrictUndefined, Template, TemplateError, nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 
-from dumbbell.errors import count
 from dumbbell.pages import words
 from dumbbell.pages.evidence import Evidence
 from dumbbell.pages.values import Answers, Between, Other, PageError, Values, highest, lowest, most_of, pairs
+from dumbbell.words import count
 
 
 class ContradictedError(PageError):

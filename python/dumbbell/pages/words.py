@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dumbbell.pages.values import PageError, Values
+from dumbbell.words import join_words, places_of
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
@@ -14,7 +15,7 @@ def number(value: float, digits: int = 2) -> str:
     _finite(value)
     if value == 0:
         return "0"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}")))))
+    places = places_of(value, digits)
     return f"{value:,.{places}f}".replace(",", " ") if abs(value) >= 10_000 else f"{value:.{places}f}"
 
 
@@ -110,8 +111,7 @@ def times(value: float, digits: int = 2) -> str:
 
 def listed(values: Any) -> str:
     """Return `a, b and c`."""
-    words = [str(value) for value in values]
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+    return join_words(values)
 
 
 def capital(text: str) -> str:

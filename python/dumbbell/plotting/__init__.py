@@ -1,8 +1,15 @@
 """From results to figures: what is drawn against what, in which lines and panels. `dumbbell.figures` draws it.
 
-`draw.py` chooses the kind of figure. The kind's file reads the results and hands a frame to `dumbbell.figures`.
+`draw.py` chooses the kind of figure, `kinds.py` lists the kinds. The kind's file reads the results and hands a frame to
+`dumbbell.figures`.
 """
 
-from dumbbell.plotting.draw import KINDS, plot
+from typing import TYPE_CHECKING
 
-__all__ = ["KINDS", "plot"]
+from dumbbell.lazy import names_of
+
+if TYPE_CHECKING:
+    from dumbbell.plotting.draw import plot as plot
+    from dumbbell.plotting.kinds import KINDS as KINDS
+else:
+    __getattr__ = names_of(__name__, {"KINDS": "kinds", "plot": "draw"})

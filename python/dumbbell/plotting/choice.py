@@ -16,6 +16,7 @@ from dumbbell.plotting.placing import is_numeric
 from dumbbell.results import felt
 from dumbbell.results.dimensions import Dimension
 from dumbbell.results.results import Results
+from dumbbell.words import count, join_words
 
 VERSIONS = ("version", "engine_version", "kernel")  # last words of keys whose values are versions of one thing
 _MOST_ELLIPSES = 8  # in a panel, beyond which they cover each other
@@ -89,7 +90,7 @@ class _Shape:
     @property
     def said(self) -> str:
         """The names of the keys."""
-        return _listed([one.name for one in self.keys])
+        return join_words([one.name for one in self.keys])
 
     @property
     def values(self) -> tuple[str, str]:
@@ -171,14 +172,14 @@ def _by_shape(results: Results, shape: _Shape) -> Iterator[Choice]:
             first, *rest = versions[0].ordered
             differences = f"--kind differences --baseline {quoted(f'{versions[0].name}={first}')}"
             options = (Other(differences, "the change of each measure"), Other("--kind bars --value goodput"))
-            yield Choice("series", f"one run by {first} and by {_listed(rest)}, side by side", options)
+            yield Choice("series", f"one run by {first} and by {join_words(rest)}, side by side", options)
         yield _versions(versions[0], shape)
     if (short or many) and shape.cells <= FEW_PANELS:
         yield _distributions(shape, f" over {shape.said}", short=short, web=shape.web)
     if aqms and shape.waits:
         yield Choice(
             "felt",
-            f"{_times(len(aqms[0].ordered), 'queue discipline')}, by what the traffic feels that waits for others",
+            f"{count(len(aqms[0].ordered), 'queue discipline')}, by what the traffic feels that waits for others",
             (Other("--kind ellipses", "time in queue of all packets"), Other("--kind bars --value goodput")),
         )
     if _is_of_queues(shape, aqms):
@@ -220,7 +221,7 @@ def _is_of_queues(shape: _Shape, aqms: Sequence[Dimension]) -> bool:
 
 def _sessions(results: Results) -> Choice:
     others = (Other("--kind cdf", needs="packets"),)
-    return Choice("series", f"{_times(len(results), 'run')} of dumbbell shell", others)
+    return Choice("series", f"{count(len(results), 'run')} of dumbbell shell", others)
 
 
 def _of_one_cell(shape: _Shape, *, short: bool, many: bool) -> Iterator[Choice]:
@@ -244,13 +245,13 @@ def _distributions(shape: _Shape, keys: str, *, short: bool, web: bool) -> Choic
     value = ("flows.goodput_mbit", shape.values[1])
     others = [Other("--kind bars --value goodput")] if keys else [Other("--kind series")] * shape.has_series
     others += [Other("--value slowdown")] * (web and bool(keys))
-    why = f"{_times(shape.flows[1], 'flow')} per run{keys}, too many for one line each"
+    why = f"{count(shape.flows[1], 'flow')} per run{keys}, too many for one line each"
     return Choice("cdf", why, tuple(others), value=value)
 
 
 def _versions(key: Dimension, shape: _Shape) -> Choice:
     first, *rest = key.ordered
-    over = f" over {_listed([one.name for one in shape.keys if one is not key])}" if len(shape.keys) > 1 else ""
+    over = f" over {join_words([one.name for one in shape.keys if one is not key])}" if len(shape.keys) > 1 else ""
     said = rest[0] if len(rest) == 1 else f"{len(rest)} others"
     why = f"versions in {key.name}{over}: what changes from {first} to {said}"
     return Choice("differences", why, (Other("--kind bars --value goodput"),), baseline=f"{key.name}={first}")
@@ -270,7 +271,7 @@ def _along_keys(shape: _Shape) -> Iterator[Choice]:
         if shape.cells / len(longest.ordered) > FEW_LINES * FEW_PANELS and sum(size > 2 for size in sizes) > 1:
             return
         others = [one.name for one in shape.keys if one is not longest]
-        why = f"{longest.name} is a number" + f", with lines and panels for {_listed(others)}" * bool(others)
+        why = f"{longest.name} is a number" + f", with lines and panels for {join_words(others)}" * bool(others)
         options = (Other("--kind heat" if others else "--kind bars"), Other("--value throughput"))
         yield Choice("lines", why, options, value=shape.values)
         return
@@ -303,12 +304,12 @@ def _by_request(results: Results, asked: Asked) -> Iterator[Choice]:
         elif asked.against is not None:
             yield Choice("bars", f"{asked.against} has names, which no line joins", (box,))
         elif numbers:
-            why = f"{_listed(asked.keys)} as asked for, lines along {_listed(numbers)}"
+            why = f"{join_words(asked.keys)} as asked for, lines along {join_words(numbers)}"
             yield Choice("lines", why, (Other("--kind bars"), box))
         else:
-            yield Choice("bars", f"{_listed(asked.keys)} as asked for, and no other key is a number", (box,))
+            yield Choice("bars", f"{join_words(asked.keys)} as asked for, and no other key is a number", (box,))
         return
-    said = _listed([one.name for one in several])
+    said = join_words([one.name for one in several])
     if results.sessions and not asked.of and not asked.value and len(results) <= MOST_BESIDE:
         yield _sessions(results)
         return
@@ -332,13 +333,5 @@ def _by_request(results: Results, asked: Asked) -> Iterator[Choice]:
         choose = Other("--where KEY=VALUE and --kind lines")
         yield Choice("heat", f"{math.prod(sizes)} combinations of {said}", (choose,))
     else:
-        why = f"{_listed([one.name for one in numeric])} {'is a number' if len(numeric) == 1 else 'are numbers'}"
+        why = f"{join_words([one.name for one in numeric])} {'is a number' if len(numeric) == 1 else 'are numbers'}"
         yield Choice("lines", why, (Other("--kind bars"), Other("--kind heat", needs="two keys")))
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def _times(count: int, what: str) -> str:
-    return f"{count} {what}{'s' * (count != 1)}"

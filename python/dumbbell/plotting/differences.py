@@ -5,15 +5,17 @@ from collections.abc import Sequence
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.errors import Missing, Nothing, Unfit, UnknownName, count, flag
+from dumbbell.errors import Missing, Nothing, Unfit, UnknownName, flag
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import FEW_PANELS, Asked
 from dumbbell.plotting.choice import VERSIONS
+from dumbbell.plotting.kinds import Kind
 from dumbbell.results import aggregate, selecting
 from dumbbell.results import diff as differing
 from dumbbell.results.columns import COLUMNS, is_of_hop
 from dumbbell.results.diff import Diff
 from dumbbell.results.results import Results
+from dumbbell.words import count
 
 _MEASURES = (
     *("flows.goodput_mbit", "flows.rtt_mean_ms", "flows.retransmissions"),
@@ -151,3 +153,14 @@ def _is_known(results: Results, name: str) -> bool:
     except UnknownName:
         return False
     return True
+
+
+DIFFERENCES = Kind(
+    "differences",
+    differences,
+    baseline=True,
+    against=False,
+    keys=False,
+    says_rest=True,
+    shows=lambda _: "cells, or the mean over all of them",
+)

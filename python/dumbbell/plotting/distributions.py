@@ -7,9 +7,10 @@ from dataclasses import replace
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.errors import Conflict
+from dumbbell.errors import Conflict, flag
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked
+from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.measured import late_said, measured, require_values, seeds_said, y_label
 from dumbbell.plotting.placing import common, joined, placed
 from dumbbell.results import aggregate, censored
@@ -19,7 +20,7 @@ from dumbbell.results.results import Results
 
 _AT_ONCE_MS = 0.05  # where a logarithmic axis has packets that waited less: they met an empty queue
 _COUNT = "count"
-BINS = {
+_BINS = {
     "sojourn": ("sojourn", "from_ms", "packets"),
     "rtt": ("rtt", "from_ms", "samples"),
     "pings": ("rtt", "from_ms", "samples"),
@@ -29,12 +30,15 @@ BINS = {
 def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Picture:
     """Draw the share of packets, round trips, short flows or runs up to each value; above it if `complementary`."""
     values = asked.value or ("sojourn",)
-    of_bins = [value for value in values if value in BINS]
+    of_bins = [value for value in values if value in _BINS]
     if 0 < len(of_bins) < len(values):
         found_values = (
             f"{', '.join(values)}, of which {', '.join(of_bins)} are counts of packets and the others values,"
         )
-        raise Conflict("--value", "", found_values, f"either of {', '.join(BINS)}, or others")
+        raise Conflict("--value", "", found_values, f"either of {', '.join(_BINS)}, or others")
+    if asked.of is not None and of_bins:
+        kind = CCDF if complementary else CDF
+        raise Conflict("--of", "", f"{asked.of} and kind {kind.name}", f"{flag('value')}, which names what is drawn")
     found = [_values(results, asked, value, asked.keys) for value in values]
     unnamed = len(of_bins) > 1 and not {"class", "which"} & set(asked.keys)
     if unnamed and any(axis.name == "class" for one, _ in found for axis in one.axes):
@@ -57,7 +61,7 @@ def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Pictu
         together = f"{aggregate.times(seeds)} run{'s' * (seeds.max() != 1)} together, over {', '.join(over)}"
     left_out = dict.fromkeys(text for one, _ in found for text in one.left_out)
     said = [*([] if len(results) == 1 else [together]), *missing, *left_out]
-    counted = BINS[values[0]][2] if of_bins else "values"
+    counted = _BINS[values[0]][2] if of_bins else "values"
     return figures.cdf(
         frame,
         "from_ms" if of_bins else "value",
@@ -76,8 +80,8 @@ def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Pictu
 
 def _values(results: Results, asked: Asked, value: str, keys: Sequence[str]) -> tuple[Samples, str]:
     """Return what one distribution is of, as `value`, or as bins with `from_ms` and a count; and what it is called."""
-    if value in BINS:
-        table, column, weight = BINS[value]
+    if value in _BINS:
+        table, column, weight = _BINS[value]
         label = axis_label(column, table)
         if value == "pings":
             results, label = results.where("kind=udp"), label.replace("RTT", "RTT of pings")
@@ -102,3 +106,7 @@ def _values(results: Results, asked: Asked, value: str, keys: Sequence[str]) -> 
 def ccdf(results: Results, asked: Asked) -> Picture:
     """Draw the share above each value."""
     return cdf(results, asked, complementary=True)
+
+
+CDF = Kind("cdf", cdf, against=False)
+CCDF = Kind("ccdf", ccdf, against=False)

@@ -1,27 +1,20 @@
 """From results to a figure: what suits their shape, or what is asked for."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dumbbell import figures
-from dumbbell.errors import Conflict, InputError, TooMany, Unfit, UnknownName, flag
+from dumbbell.errors import Conflict, InputError, TooMany, Unfit, flag
 from dumbbell.experiment import units
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked
 from dumbbell.plotting.choice import choices
-from dumbbell.plotting.differences import differences, differences_of_two
-from dumbbell.plotting.distributions import BINS, ccdf, cdf
-from dumbbell.plotting.ellipses import ellipses
-from dumbbell.plotting.felt import felt
-from dumbbell.plotting.means import bars, box, heat, lines, ratio
-from dumbbell.plotting.over_time import series
+from dumbbell.plotting.differences import differences_of_two
+from dumbbell.plotting.kinds import Kind, all_kinds, find_kind
 from dumbbell.plotting.reference import beside_reference
-from dumbbell.plotting.shares import shares
 from dumbbell.results import aggregate
 from dumbbell.results.results import Results
-
-KINDS = ("lines", "bars", "box", "cdf", "ccdf", "heat", "ratio", "ellipses", "differences", "series", "shares", "felt")
-_NEEDS_ONE = ("heat", "ratio", "shares")
+from dumbbell.words import join_words
 
 
 def plot(
@@ -129,57 +122,44 @@ def _drawn(
     other: Results | str | Path | None = None,
 ) -> Picture:
     """Draw a figure without its subject."""
-    if kind is not None and kind not in KINDS:
-        raise UnknownName("--kind", "", kind, list(KINDS), what="kind")
+    one = None if kind is None else find_kind(kind)
     if reference is not None:
         return beside_reference(results, reference, kind, asked)
     if other is not None:
         return _of_two(results, other if isinstance(other, Results) else Results(other), kind, asked)
-    if kind is None:
+    if one is None:
         return _suitable(results, asked)
-    _check_keys(results, asked, kind)
-    if kind in _NEEDS_ONE and len(asked.value) > 1:
-        raise TooMany(
-            "--value",
-            "",
-            ", ".join(asked.value),
-            f"one for {kind}; several for lines, bars, box, cdf, ccdf and series",
-        )
-    if asked.time is not None and kind not in ("series", "shares"):
-        raise Unfit("--time", "", f"{kind} has no time", "kind series or shares")
-    if asked.baseline is not None and kind not in ("lines", "bars", "box", "heat", "ratio", "differences"):
-        raise Unfit("--baseline", "", f"{kind} has no baseline", "kind lines, bars, box, heat, ratio or differences")
-    over_time = kind == "series" or (kind == "shares" and asked.against is None)
-    if asked.of is not None and (
-        over_time
-        or kind == "differences"
-        or (kind in ("cdf", "ccdf") and {*(asked.value or ("sojourn",))} & BINS.keys())
-    ):
-        raise Conflict("--of", "", f"{asked.of} and kind {kind}", f"{flag('value')}, which names what is drawn")
-    if asked.mean_over and (over_time or kind == "differences"):
-        shows = "runs one by one" if over_time else "cells, or the mean over all of them"
-        found = f"{', '.join(asked.mean_over)} and kind {kind}, which shows {shows},"
-        raise Conflict("--mean-over", "", found, f"{flag('where')} for some of the runs")
-    draw = {
-        "lines": lines,
-        "bars": bars,
-        "box": box,
-        "cdf": cdf,
-        "ccdf": ccdf,
-        "heat": heat,
-        "ratio": ratio,
-        "ellipses": ellipses,
-        "differences": differences,
-        "series": series,
-        "shares": shares,
-        "felt": felt,
-    }[kind]
-    picture = draw(results, asked)
-    if kind != "differences":  # which says it of the pairs that it compares
+    _check_keys(results, asked, one)
+    _check_options(asked, one)
+    picture = one.draw(results, asked)
+    if not one.says_rest:
         line = aggregate.differ_as_well(results, asked.keys, asked.mean_over)
         line = line[:1].lower() + line[1:]
         picture.around.title = "; ".join(filter(None, [picture.around.title, line])) or None
     return picture
+
+
+def _check_options(asked: Asked, kind: Kind) -> None:
+    """Refuse options that this kind of figure does not take, and name the kinds that do."""
+    if kind.values == "one" and len(asked.value) > 1:
+        several = _listed_kinds(lambda one: one.values == "several", "and")
+        raise TooMany("--value", "", ", ".join(asked.value), f"one for {kind.name}; several for {several}")
+    if asked.time is not None and not kind.time:
+        takers = _listed_kinds(lambda one: one.time, "or")
+        raise Unfit("--time", "", f"{kind.name} has no time", f"kind {takers}")
+    if asked.baseline is not None and not kind.baseline:
+        takers = _listed_kinds(lambda one: one.baseline, "or")
+        raise Unfit("--baseline", "", f"{kind.name} has no baseline", f"kind {takers}")
+    shows = kind.shows(asked)
+    if asked.of is not None and shows:
+        raise Conflict("--of", "", f"{asked.of} and kind {kind.name}", f"{flag('value')}, which names what is drawn")
+    if asked.mean_over and shows:
+        found = f"{', '.join(asked.mean_over)} and kind {kind.name}, which shows {shows},"
+        raise Conflict("--mean-over", "", found, f"{flag('where')} for some of the runs")
+
+
+def _listed_kinds(takes: Callable[[Kind], bool], word: str) -> str:
+    return join_words((one.name for one in all_kinds() if takes(one)), word)
 
 
 def _of_two(results: Results, other: Results, kind: str | None, asked: Asked) -> Picture:
@@ -215,7 +195,7 @@ def _suitable(results: Results, asked: Asked) -> Picture:
     raise failed
 
 
-def _check_keys(results: Results, asked: Asked, kind: str) -> None:
+def _check_keys(results: Results, asked: Asked, kind: Kind) -> None:
     """Refuse keys that this kind of figure has no place for, and a choice that would have to be guessed."""
     for name in asked.keys:
         if asked.keys.count(name) > 1:
@@ -225,22 +205,22 @@ def _check_keys(results: Results, asked: Asked, kind: str) -> None:
                 f"{name} twice among {flag('against')}, {flag('by')}, {flag('facet')} and {flag('slider')}",
                 "each key in one place",
             )
-    if asked.against is not None and kind in ("cdf", "ccdf", "ellipses", "differences", "series"):
+    if asked.against is not None and not kind.against:
         raise Conflict(
             "--against",
             "",
-            f"{asked.against} and kind {kind}",
+            f"{asked.against} and kind {kind.name}",
             f"{flag('by')} or {flag('facet')}, or kind lines or bars",
         )
-    if asked.keys and kind == "differences":
+    if asked.keys and not kind.keys:
         raise Conflict(
             asked.options[asked.keys[0]],
             "",
-            f"{', '.join(asked.keys)} and kind {kind}",
+            f"{', '.join(asked.keys)} and kind {kind.name}",
             f"{flag('baseline')} KEY=VALUE",
         )
     experiments = results.unlike_experiments
-    if experiments and not (asked.keys or asked.mean_over) and kind != "series":
+    if experiments and not (asked.keys or asked.mean_over) and not kind.experiments:
         found = "; ".join(f"{name} ({', '.join(keys) or 'one cell'})" for name, keys in experiments.items())
         allowed = (
             f"{flag('where')} experiment=NAME for a figure of one, or {flag('against')}, {flag('by')}, {flag('facet')}"

@@ -8,6 +8,7 @@ from dumbbell import figures
 from dumbbell.errors import Conflict, InputError, WrongValue, flag
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked
+from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.measured import require_values, seeds_said
 from dumbbell.plotting.placing import in_order, placed
 from dumbbell.results import aggregate
@@ -94,3 +95,6 @@ def _measure(results: Results, name: str, table: str) -> Measure | None:
         return results.measure(name, table)
     except InputError:
         return None
+
+
+ELLIPSES = Kind("ellipses", ellipses, values="pair", against=False)

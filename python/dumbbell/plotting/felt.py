@@ -6,6 +6,7 @@ from dumbbell import figures
 from dumbbell.errors import Conflict, Nothing, TooMany, flag
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import FEW_PANELS, MOST_PANELS, Asked
+from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.measured import seeds_said
 from dumbbell.plotting.placing import MEASURE
 from dumbbell.results import aggregate
@@ -96,3 +97,6 @@ def _means(one: Comparison, labels: list[str]) -> pl.DataFrame:
         high=pl.when(is_range).then("most").when(pl.col("n") > 2).then(pl.col("mean") + pl.col("half")),
         n=pl.col("n").cast(pl.Int64),
     )
+
+
+FELT = Kind("felt", felt, values="none")

@@ -10,6 +10,7 @@ from dumbbell import figures
 from dumbbell.errors import Missing, Unfit
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import MOST_LINES, Asked, with_facets
+from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.measured import late_said, measured, note, notes, seeds_said, y_label
 from dumbbell.plotting.placing import common, first_key, in_order, joined, names_at, numbered, placed, with_numbers
 from dumbbell.results import censored
@@ -185,3 +186,10 @@ def _share_of(results: Results, label: str) -> str:
 def ratio(results: Results, asked: Asked) -> Picture:
     """Draw ratios to the baseline as a map."""
     return heat(results, asked, ratio=True)
+
+
+LINES = Kind("lines", lines, baseline=True)
+BARS = Kind("bars", bars, baseline=True)
+BOX = Kind("box", box, baseline=True)
+HEAT = Kind("heat", heat, values="one", baseline=True)
+RATIO = Kind("ratio", ratio, values="one", baseline=True)

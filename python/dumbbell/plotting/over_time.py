@@ -14,6 +14,7 @@ from dumbbell.figures import Picture
 from dumbbell.plotting.asked import FEW_LINES, MOST_BESIDE, MOST_LINES, Asked
 from dumbbell.plotting.inside import control_states, of_hops, queue_states
 from dumbbell.plotting.interval import SAWTOOTH, hint
+from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.placing import in_order
 from dumbbell.results import aggregate, parts
 from dumbbell.results.aggregate import Axis, Samples
@@ -300,3 +301,6 @@ def _above_the_rate(flows: Samples, results: Results) -> bool:
     most = max((config["bottleneck"]["rate"] for config in results.configurations.values()), default=0) / 1e6
     top = flows.frame["goodput_mbit"].max() if "goodput_mbit" in flows.frame.columns else None
     return isinstance(top, float) and top > 1.02 * most > 0
+
+
+SERIES = Kind("series", series, time=True, against=False, experiments=True, shows=lambda _: "runs one by one")

@@ -6,6 +6,7 @@ from dumbbell import figures
 from dumbbell.errors import Nothing, Unfit, flag
 from dumbbell.figures import Picture
 from dumbbell.plotting.asked import Asked, with_facets
+from dumbbell.plotting.kinds import Kind
 from dumbbell.plotting.measured import measured, note
 from dumbbell.plotting.over_time import WHICH, no_series, of_alike, one_seed, seed_said
 from dumbbell.plotting.placing import first_key, in_order, numbered, placed, with_numbers
@@ -58,3 +59,10 @@ def shares(results: Results, asked: Asked) -> Picture:
         y_label="share of goodput",
         title=said,
     )
+
+
+def _show_runs(asked: Asked) -> str:
+    return "runs one by one" if asked.against is None else ""
+
+
+SHARES = Kind("shares", shares, values="one", time=True, shows=_show_runs)

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell.errors import Nothing, Unfit, count, flag
+from dumbbell.errors import Nothing, Unfit, flag
 from dumbbell.experiment.matrix import get_path, parse_path
 from dumbbell.results.store import Store
 from dumbbell.results.tables import aligned, number
 from dumbbell.results.versions import KINDS, Names, chosen, kind, texts
+from dumbbell.words import count
 
 
 @dataclass(frozen=True)

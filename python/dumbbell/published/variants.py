@@ -14,11 +14,12 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import InputError, Unfit, count, flag
+from dumbbell.errors import InputError, Unfit, flag
 from dumbbell.experiment import matrix, shipped
 from dumbbell.experiment.file import load
 from dumbbell.results import dimensions as dims
 from dumbbell.results.results import Results
+from dumbbell.words import count
 
 _MOST_CELLS = 20_000  # of a file that is resolved
 _MOST_LISTED = 4  # queue disciplines

@@ -6,10 +6,10 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from dumbbell.errors import Unwritable
 from dumbbell.experiment.cell import Cell
 from dumbbell.qlog import write as writing
 from dumbbell.scratch import Scratch
+from dumbbell.writing import writing_to
 
 
 def run(cell: Cell, output: Path, flows: Sequence[int] = ()) -> None:
@@ -22,11 +22,8 @@ def run(cell: Cell, output: Path, flows: Sequence[int] = ()) -> None:
         return
     with Scratch() as folder:
         sequences = writing.write(cell, folder, flows).files
-        try:
+        with writing_to(output, "a file to write to", command="trace", option="--output"):
             write(sequences, output)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise Unwritable("trace", "--output", f"{output}: {reason}", "a file to write to") from None
 
 
 def write(sequences: Sequence[Path], output: Path) -> None:

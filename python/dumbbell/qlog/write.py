@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell import _native
-from dumbbell.errors import Conflict, Failed, Nothing, OutOfRange, Unfit, Unwritable, one_line
+from dumbbell.errors import Conflict, Failed, Nothing, OutOfRange, Unfit, one_line
 from dumbbell.experiment import plugins, units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import label
 from dumbbell.experiment.plugins import built, process
 from dumbbell.scratch import whole
 from dumbbell.waiting import hear_ctrl_c
+from dumbbell.writing import writing_to
 
 ENDING = ".sqlog"
 NETWORK = f"network{ENDING}"
@@ -65,16 +66,13 @@ def write(cell: Cell, output: Path, flows: Sequence[int] = (), *, old: bool = Fa
     if stacks and not any(plugins.of_digest(digest).kind == "stack" for digest in digests):
         raise Unfit("qlog", "--stacks", "no flow of this run has a stack", "a run with one, or no --stacks")
     folder = output.parent if alone else output
-    try:
+    with writing_to(output, "a folder or file to write to", command="qlog", option="--output"):
         folder.mkdir(parents=True, exist_ok=True)
         paths = {n: output if alone else folder / f"flow-{n}{ENDING}" for n in wanted}
         senders = {n: (path, _header(cell, f"flow {n}", listed[n], "client", old=old)) for n, path in paths.items()}
         network = None if alone else (folder / NETWORK, _header(cell, "network", "queues", "network", old=old))
         with whole([*paths.values(), *([network[0]] if network else [])]):
             records, digest = _run(cell, senders, network, old=old, own=folder if stacks else None)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Unwritable("qlog", "--output", f"{output}: {reason}", "a folder or file to write to") from None
     files = [*paths.values(), *([folder / NETWORK] if network else [])]
     if stacks:
         files += sorted(one for one in folder.glob(OF_STACKS))

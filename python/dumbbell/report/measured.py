@@ -12,8 +12,7 @@ from dumbbell.errors import InputError
 from dumbbell.report.sources import Runs
 from dumbbell.results import aggregate
 from dumbbell.results.aggregate import SEED, Axis
-from dumbbell.results.columns import COLUMNS, axis_label, is_of_hop
-from dumbbell.results.results import PARTS
+from dumbbell.results.columns import COLUMNS, PARTS, axis_label, is_of_hop
 
 _TABLES = ("runs", "flows", "classes", "slowdowns", "hops")
 _DIGITS = 6  # significant, of values in the page

@@ -9,7 +9,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from dumbbell.errors import Unwritable
 from dumbbell.figures import html
 from dumbbell.report import findings, measured, references, repeat, shares, text, verdict
 from dumbbell.report.findings import Compared, Side
@@ -20,6 +19,7 @@ from dumbbell.results.columns import TABLES
 from dumbbell.results.results import Results
 from dumbbell.results.student import quantile
 from dumbbell.scratch import replace_whole
+from dumbbell.writing import writing_to
 
 BYTES_OF_1000_RUNS = 3_000_000  # a page may have so many, or as many as its share if it has more runs
 _FEWEST_POINTS = 10
@@ -69,11 +69,8 @@ def write(
     made = _Report(runs, claims, references, run_program=run_program, title=title)
     path = Path(output)
     is_file = path.suffix.lower() in (".html", ".htm")
-    try:
+    with writing_to(output, "a file in a folder that can be written to"):
         return made.to_file(path) if is_file else made.to_folder(path)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Unwritable(str(output), "", reason, "a file in a folder that can be written to") from None
 
 
 class _Report:

@@ -9,11 +9,12 @@ from types import MappingProxyType
 
 import polars as pl
 
-from dumbbell.errors import Conflict, Nothing, Unfit, UnknownName, count, flag, nearest
+from dumbbell.errors import Conflict, Nothing, Unfit, UnknownName, flag, nearest
 from dumbbell.results import crossing, parts, selecting, varying
 from dumbbell.results.dimensions import NOTHING, Dimension
 from dumbbell.results.results import OF_TRAFFIC, Measure, Results
 from dumbbell.results.student import quantile
+from dumbbell.words import count
 
 LEVEL = 0.95
 FEW = 2  # values whose range, from the least to the greatest, stands in place of an interval

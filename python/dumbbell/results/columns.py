@@ -17,6 +17,14 @@ BINS: int = _DESCRIBED["bins"]
 LEAST_BIN: float = _DESCRIBED["least_bin_ms"]
 # everything that measures
 ENGINES = ("sim", "linux", "live", "shell")
+# tables whose rows are parts of a run: what one is called, and the columns that distinguish the parts of a run
+PARTS = {
+    "flows": ("flow", ("flow", "cc", "direction", "base_rtt_ms")),
+    "classes": ("class", ("class", "kind", "cc", "direction", "base_rtt_ms")),
+    "slowdowns": ("class and range of sizes", ("class", "from_bytes")),
+    "short_flows": ("short flow", ("class",)),
+    "hops": ("hop", ("hop",)),
+}
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from dumbbell.errors import Unfit, count, flag
+from dumbbell.errors import Unfit, flag
 from dumbbell.results.dimensions import Dimension
+from dumbbell.words import count
 
 _MOST_LISTED = 4  # combinations of keys that means leave out
 

@@ -15,13 +15,14 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import Conflict, Missing, Nothing, Unfit, UnknownName, count
+from dumbbell.errors import Conflict, Missing, Nothing, Unfit, UnknownName
 from dumbbell.results import pairing
 from dumbbell.results.aggregate import students, times
-from dumbbell.results.columns import COLUMNS, axis_label, is_of_hop
-from dumbbell.results.results import PARTS, Results
+from dumbbell.results.columns import COLUMNS, PARTS, axis_label, is_of_hop
+from dumbbell.results.results import Results
 from dumbbell.results.student import tails
 from dumbbell.results.tables import NARROW, aligned, bins_note, number
+from dumbbell.words import count
 
 _FAMILY = 0.05  # the chance that a comparison of equals says "different"
 # of a value: what a sum of 9 million doubles may be off, 2^-53 for each (Higham, Accuracy and Stability, 2002, 4.2)

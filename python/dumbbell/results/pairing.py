@@ -8,12 +8,13 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import Nothing, Unfit, count, flag
+from dumbbell.errors import Nothing, Unfit, flag
 from dumbbell.experiment import matrix
 from dumbbell.results import dimensions as dims
 from dumbbell.results import selecting, varying
 from dumbbell.results.aggregate import ONLY_PARTS
 from dumbbell.results.results import Results
+from dumbbell.words import count
 
 _MOST_SETTINGS, _LONGEST = 6, 40  # settings that are listed, and characters of one
 

@@ -9,14 +9,15 @@ from typing import Any, Literal
 
 import polars as pl
 
-from dumbbell.errors import Needs, UnknownName, WrongValue, count, nearest
+from dumbbell.errors import Needs, UnknownName, WrongValue, nearest
 from dumbbell.experiment import other_names
 from dumbbell.results import parts
-from dumbbell.results.columns import axis_label, is_of_hop
+from dumbbell.results.columns import PARTS, axis_label, is_of_hop
 from dumbbell.results.frames import Tables
 from dumbbell.results.runs import Runs
 from dumbbell.results.store import TABLES, Store
 from dumbbell.results.versions import kernel_texts
+from dumbbell.words import count
 
 SHORT = {
     "goodput": "goodput_mbit",
@@ -31,15 +32,6 @@ SHORT = {
     "completion": "completion_mean_s",
     "marks": "ce_marks",
     "convergence": "convergence_s",
-}
-# what other tools call measures
-# tables whose rows are parts of a run: what one is called, and the columns that distinguish the parts of a run
-PARTS = {
-    "flows": ("flow", ("flow", "cc", "direction", "base_rtt_ms")),
-    "classes": ("class", ("class", "kind", "cc", "direction", "base_rtt_ms")),
-    "slowdowns": ("class and range of sizes", ("class", "from_bytes")),
-    "short_flows": ("short flow", ("class",)),
-    "hops": ("hop", ("hop",)),
 }
 OF_TRAFFIC = tuple(name for name in PARTS if name != "hops")  # of which conditions on flows and classes keep some
 _DESCRIPTIVE = (

@@ -23,6 +23,7 @@ from dumbbell.results.columns import TABLES as DECLARED
 from dumbbell.results.measured import Finished
 from dumbbell.results.reading import ALONE, Attached, attached, quiet
 from dumbbell.scratch import Scratch, appear
+from dumbbell.writing import reason_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -524,7 +525,7 @@ def clear_errors(path: Path) -> Iterator[None]:
         found = f"it is damaged ({text}); dumbbell store check {path} says what can be read"
         raise Unreadable(str(path), "", found) from None
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = reason_of(error)
         if error.errno in _FULL:
             raise Unwritable(str(path), "", f"no room for more ({reason})", "a disk with free space") from None
         raise Unreadable(str(path), "", reason, ALLOWED) from None

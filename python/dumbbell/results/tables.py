@@ -14,8 +14,8 @@ import polars as pl
 from dumbbell.errors import UnknownName
 from dumbbell.results import censored, latex
 from dumbbell.results.aggregate import FEW, Axis, Means, means_of, samples, times
-from dumbbell.results.columns import BINS, COLUMNS
-from dumbbell.results.results import PARTS, Results
+from dumbbell.results.columns import BINS, COLUMNS, PARTS
+from dumbbell.results.results import Results
 
 MOST_COLUMNS = 16  # that a table takes from a key which nobody chose
 _MOST_DIGITS = 6  # significant, of a mean that is rounded to its interval

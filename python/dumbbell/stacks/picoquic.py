@@ -13,11 +13,12 @@ from pathlib import Path
 
 from dumbbell import _native
 from dumbbell.engines.progress import StepProgress
-from dumbbell.errors import Unfit, Unreadable, WrongValue, count, one_line
+from dumbbell.errors import Unfit, Unreadable, WrongValue, one_line
 from dumbbell.experiment.plugins import built
 from dumbbell.experiment.plugins.built import Built
 from dumbbell.stacks import needs, tree
 from dumbbell.stacks.work import Step, Work, keep
+from dumbbell.words import count
 
 STACK = "picoquic"
 _KIND = "a tree of picoquic, with CMakeLists.txt and the folder picoquic"

@@ -17,6 +17,7 @@ from dumbbell.errors import Failed, InUse, Unwritable, one_line
 from dumbbell.experiment.plugins import built
 from dumbbell.experiment.plugins.built import Built
 from dumbbell.processes import lock_file, start_group
+from dumbbell.writing import reason_of, writing_to
 
 WORK = ".work"  # below home(): projects, what was compiled, logs; no stack's name begins with a dot
 DESCRIBE_S = 20.0  # for a library to say what it declares
@@ -46,11 +47,9 @@ class Work:
         self._log = self.place / "log"
 
     def __enter__(self) -> Self:
-        try:
+        with writing_to(self.place):
             self.place.mkdir(parents=True, exist_ok=True)
             self._lock = (self.place / "lock").open("a+b")
-        except OSError as error:
-            raise Unwritable(str(self.place), "", (error.strerror or str(error)).lower()) from None
         try:
             waiting = f"another build is at work; waiting for its end (log: {self._log})"
             lock_file(self._lock.fileno(), LOCK_WAIT_S, lambda: self.told.say(waiting))
@@ -101,7 +100,7 @@ def keep(name: str, content: bytes, described: dict[str, object], logging: bytes
         draft.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
         draft.replace(place / built.DESCRIPTION)
     except OSError as error:
-        raise Unwritable(str(place), "", (error.strerror or str(error)).lower()) from None
+        raise Unwritable(str(place), "", reason_of(error)) from None
     finally:
         place.joinpath(f".{os.getpid()}.new").unlink(missing_ok=True)
     return built.find(name)

@@ -11,13 +11,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from dumbbell.errors import count
 from dumbbell.explain import words
 from dumbbell.watch.keys import Keyboard
 from dumbbell.watch.player import Player
 from dumbbell.watch.replay import Array, Replay
 from dumbbell.watch.source import Source
 from dumbbell.watch.sparks import bar, sparks
+from dumbbell.words import count
 
 _REFRESH_S = 0.05
 _EVENTS = 6  # lines

@@ -15,6 +15,7 @@ from dumbbell.check import ci
 from dumbbell.check.stack.measured import Flow
 from dumbbell.check.stack.suite import STACK, Report, Result, Subject
 from dumbbell.results import diff
+from dumbbell.words import count
 
 # columns of table flows, and where a flow of ours has them
 _MEASURES: dict[str, Callable[[Flow], float]] = {
@@ -146,7 +147,7 @@ class Changed:
         """Return in how many verdicts it is worse and better, in words."""
         if not self.worse and not self.better:
             return f"{name} is in no verdict worse or better than {other}."
-        verdicts = f"{len(self.worse)} verdict{'s' * (len(self.worse) != 1)}"
+        verdicts = count(len(self.worse), "verdict")
         return f"{name} is worse than {other} in {verdicts}, better in {len(self.better)}."
 
     def lines(self) -> list[str]:

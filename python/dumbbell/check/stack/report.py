@@ -14,7 +14,7 @@ from dumbbell.check.stack.cases import CASES, GROUPS
 from dumbbell.check.stack.measured import Flow
 from dumbbell.check.stack.model import CLOSED, CRASHED, DIFFERS, HUNG, MEANING
 from dumbbell.check.stack.suite import STACK, Report, Result
-from dumbbell.errors import count
+from dumbbell.words import count
 
 _WIDTH = 120
 _SPACE = "\0"  # where no line may end

@@ -20,8 +20,9 @@ from dumbbell.engines.linux import changes, configuration, kernels, needs, sourc
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.work import Work
 from dumbbell.engines.progress import StepProgress
-from dumbbell.errors import Conflict, Failed, InputError, Needs, Unreadable, one_line
+from dumbbell.errors import Conflict, Failed, InputError, Needs, one_line
 from dumbbell.processes import count_cores, lock_file
+from dumbbell.writing import reading_from
 
 # Files that make compiles for Linux 6.12 with our configuration, and the seconds of a core that it takes, as measured;
 # for the bar and --dry-run only
@@ -122,10 +123,8 @@ class Inputs:
 
 
 def _read(path: Path, option: str) -> bytes:
-    try:
+    with reading_from(path, "a file", command="linux build", option=option):
         return path.read_bytes()
-    except OSError as error:
-        raise Unreadable("linux build", option, f"{path}: {(error.strerror or str(error)).lower()}", "a file") from None
 
 
 def _hash(value: Any) -> str:

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from dumbbell.engines.linux import kernels, needs, sources, trial
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.needs import Check
-from dumbbell.errors import InputError, count, one_line
+from dumbbell.errors import InputError, one_line
 from dumbbell.scratch import SHARED_MEMORY, Scratch
+from dumbbell.words import count
 
 CELL_BYTES = 400_000_000  # of shared memory for each run at a time: a guest's memory is a file there
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from dumbbell.errors import InputError, UnknownName, Unreadable, Unwritable, WrongValue, nearest, one_line, shown
 from dumbbell.scratch import kernels_folder
+from dumbbell.writing import make_folder
 
 DEFAULT = "default"
 
@@ -43,10 +44,7 @@ def home() -> Path:
 def runs() -> Path:
     """Return the folder of what runs need while they last; raises InputError if it cannot be made."""
     place = home() / "runs"
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Unwritable(str(place), "", error.strerror or str(error), "a folder to write to") from None
+    make_folder(place, "a folder to write to")
     return place
 
 

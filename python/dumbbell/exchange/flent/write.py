@@ -25,6 +25,7 @@ from dumbbell.experiment import spelling
 from dumbbell.experiment.registry import registry
 from dumbbell.results.results import Results
 from dumbbell.scratch import Scratch
+from dumbbell.writing import writing_to
 
 ENDINGS = (".flent.gz", ".flent.bz2", ".flent", ".flnt")
 _DATE = datetime(2000, 1, 1, tzinfo=UTC)  # of simulations, which have none: equal runs are equal files
@@ -432,7 +433,8 @@ def _write(files: dict[Path, bytes], *, is_folder: bool) -> None:
         if path.exists():
             raise Unwritable(str(path), "", "this file exists", "a name that is free")
     folder = next(iter(files)).parent
-    try:
+    allowed = "a folder that can be written to, with space, or NAME.flent.gz" if is_folder else "another place"
+    with writing_to(folder, allowed):
         if is_folder:
             folder.mkdir(parents=True, exist_ok=True)
         with Scratch(folder) as draft:
@@ -440,7 +442,3 @@ def _write(files: dict[Path, bytes], *, is_folder: bool) -> None:
                 (draft / path.name).write_bytes(content)
             for path in files:
                 (draft / path.name).rename(path)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        allowed = "a folder that can be written to, with space, or NAME.flent.gz" * is_folder or "another place"
-        raise Unwritable(str(folder), "", reason, allowed) from None

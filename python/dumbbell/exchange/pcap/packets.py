@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from dumbbell.errors import count, listed
+from dumbbell.errors import listed
 from dumbbell.exchange.pcap import layers
 from dumbbell.exchange.pcap.bytes import Bytes
 from dumbbell.exchange.pcap.layers import IPV4, IPV6
 from dumbbell.exchange.pcap.records import Int64s, Records
+from dumbbell.words import count
 
 TCP, UDP, ICMP, ICMPV6 = 6, 17, 1, 58
 SYN, FIN, RST, ACK, ECE, CWR, AE = 0x02, 0x01, 0x04, 0x10, 0x40, 0x80, 0x100

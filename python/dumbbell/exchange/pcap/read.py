@@ -17,6 +17,7 @@ from dumbbell.exchange.pcap import pings, records
 from dumbbell.exchange.pcap.connection import Connection, Waits, of_packets
 from dumbbell.exchange.pcap.packets import CE, TCP, UDP, Packets
 from dumbbell.exchange.pcap.records import Int64s
+from dumbbell.words import count
 
 MOST_FLOWS = 100  # that are listed
 _LEAST_SHARE = 0.01  # of the payload of the largest flow, of one that is listed
@@ -71,7 +72,7 @@ class _Capture:
                 hosts.append((self._host(flow.ends, 0), self._host(flow.ends, 1)))
         if left:
             share = f"{100 * left_bytes / total:.2g} %"
-            self.notes.append(f"left out: {left} flow{'s' * (left > 1)} with the least payload, {share} of it")
+            self.notes.append(f"left out: {count(left, 'flow')} with the least payload, {share} of it")
         _directions(flows, hosts)
         flows += self._pings()
         self._count_waiting(flows)
@@ -88,7 +89,7 @@ class _Capture:
             flows,
             self.length_s,
             self.step,
-            title=f"capture of {len(flows)} flow{'s' * (len(flows) > 1)}",
+            title=f"capture of {count(len(flows), 'flow')}",
             source={
                 "format": "capture",
                 "started": datetime.fromtimestamp(min(self.start_ns / 1e9, 4e9), UTC).isoformat(),

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dumbbell import file_kinds
-from dumbbell.errors import Nothing, Unreadable, count, one_line
+from dumbbell.errors import Nothing, Unreadable, one_line
+from dumbbell.words import count
 
 ALLOWED = "a capture: pcap or pcapng"
 # magic number → order of bytes, fractions of a second

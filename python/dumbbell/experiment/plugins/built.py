@@ -10,6 +10,7 @@ from typing import Any
 
 from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, nearest, one_line, shown
 from dumbbell.scratch import cache_folder
+from dumbbell.writing import reason_of
 
 STACKS = ("quinn", "noq", "quiche", "picoquic")
 LIBRARY, DESCRIPTION = "stack.so", "stack.json"
@@ -52,7 +53,7 @@ class Built:
         try:
             content = self.library.read_bytes()
         except OSError as error:
-            raise _damaged(self.library, (error.strerror or str(error)).lower()) from None
+            raise _damaged(self.library, reason_of(error)) from None
         if hashlib.sha256(content).hexdigest() != self.described.get("sha256"):
             raise _damaged(self.library, "it is not what was built")
         return content

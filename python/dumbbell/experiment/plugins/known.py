@@ -14,6 +14,7 @@ from dumbbell.errors import Unreadable, Unsupported, one_line, shown
 from dumbbell.experiment.plugins import process, trust
 from dumbbell.experiment.registry import Algorithm, algorithm
 from dumbbell.scratch import appear, cache_folder
+from dumbbell.writing import reason_of
 
 ALLOWED = "the file of a plugin: a shared library, or a program in Python"
 MAX_BYTES = 64 * 2**20
@@ -39,8 +40,7 @@ def _content(path: Path) -> bytes:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise Unreadable("", ".plugin", f"{reason.lower()} ({one_line(str(path))})", ALLOWED) from None
+        raise Unreadable("", ".plugin", f"{reason_of(error)} ({one_line(str(path))})", ALLOWED) from None
     if not content or len(content) > MAX_BYTES:
         found = "there is nothing in it" if not content else f"it has more than {MAX_BYTES >> 20} MiB"
         raise Unreadable("", ".plugin", f"{found} ({one_line(str(path))})", ALLOWED)
@@ -59,7 +59,7 @@ def keep(content: bytes, ending: str) -> str:
     except FileExistsError:
         pass  # another process was faster
     except OSError as error:
-        found = f"no copy of it can be kept: {(error.strerror or str(error)).lower()} ({path.parent})"
+        found = f"no copy of it can be kept: {reason_of(error)} ({path.parent})"
         raise Unreadable("", ".plugin", found, "a folder for caches that can be written, XDG_CACHE_HOME") from None
     return digest
 

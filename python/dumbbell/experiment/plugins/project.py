@@ -5,8 +5,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from dumbbell import _native
-from dumbbell.errors import InUse, UnknownName, Unwritable, WrongValue, shown
+from dumbbell.errors import InUse, UnknownName, WrongValue, shown
 from dumbbell.experiment.registry import registry
+from dumbbell.writing import writing_to
 
 KINDS = ("queue", "control")  # in each language
 STACK = "stack"
@@ -109,10 +110,8 @@ def make(kind: str, name: str, language: str, folder: Path) -> tuple[str, str]:
     made, file, build = contents(kind, name, language)
     if there := [path for path in made if (folder / path).exists()]:
         raise InUse(str(folder / there[0]), "", "it is there already", "another folder, or remove it")
-    try:
+    with writing_to(folder):
         for path, text in made.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Unwritable(str(folder), "", (error.strerror or str(error)).lower()) from None
     return file, build

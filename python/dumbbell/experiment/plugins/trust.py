@@ -3,7 +3,8 @@
 import os
 from pathlib import Path
 
-from dumbbell.errors import Needs, Unwritable, listed, one_line
+from dumbbell.errors import Needs, listed, one_line
+from dumbbell.writing import writing_to
 
 VARIABLE = "DUMBBELL_TRUST"  # folders, separated as in PATH
 
@@ -51,12 +52,10 @@ def trust(folder: str | Path) -> None:
 def for_good(folder: Path) -> Path:
     """Trust the plugins in a folder, and in those below, for good; return the file that says so. Raises InputError."""
     file, place = _file(), folder.resolve()
-    try:
+    with writing_to(file):
         known = file.read_text(encoding="utf-8", errors="surrogateescape").splitlines() if file.exists() else []
         if str(place) not in known:
             file.parent.mkdir(parents=True, exist_ok=True)
             with file.open("a", encoding="utf-8", errors="surrogateescape") as out:
                 out.write(f"{place}\n")
-    except OSError as error:
-        raise Unwritable(str(file), "", (error.strerror or str(error)).lower()) from None
     return file

@@ -4,6 +4,6 @@
 each kind of figure makes the marks. `page.py` makes the specification, the page and the file.
 """
 
-from dumbbell.figures.interactive.page import KINDS, Interactive, page, spec, write
+from dumbbell.figures.interactive.page import Interactive, page, spec, write
 
-__all__ = ["KINDS", "Interactive", "page", "spec", "write"]
+__all__ = ["Interactive", "page", "spec", "write"]

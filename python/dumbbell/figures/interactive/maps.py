@@ -42,6 +42,7 @@ def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[
     x, y, value, kind = options["x"], options["y"], options["value"], options["kind"]
     across, down = ([category(one) for one in ordered(of.rows[name])] for name in (x, y))
     every = finite(numbers(of.rows[value]))
+    bar_label = axis_label(value) if options["label"] is None else options["label"]
     limit = options["limit"]
     norm = norm_of(every if limit is None else np.array([limit]), kind)
     colours = mpl.colormaps[MAPS[kind]]
@@ -53,7 +54,7 @@ def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[
     )
     of = type(of)(rows, of.lines, of.panels, of.controls, of.each)
     low, high = float(norm.vmin or 0.0), float(norm.vmax or 1.0)
-    hue: Spec = {"field": "value", "type": "quantitative", "legend": _legend(words["bar"], kind, norm)}
+    hue: Spec = {"field": "value", "type": "quantitative", "legend": _legend(bar_label, kind, norm)}
     places = [float(place) for place in np.linspace(0, 1, _STEPS)]
     ends = [low, *(float(norm.inverse(place)) for place in places[1:-1]), high]
     hue["scale"] = {
@@ -69,7 +70,7 @@ def heat(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequence[
     def unit(_rows: pl.DataFrame, _measure: str | None, _number: int) -> Spec:
         base = {name: names(name, words[name], texts) for name, texts in named.items()}
         base["y"]["sort"] = down[::-1]
-        shown = [*tips(of, ("value", words["bar"])), *(text_tip(name, words[name]) for name in named)]
+        shown = [*tips(of, ("value", bar_label)), *(text_tip(name, words[name]) for name in named)]
         layers: list[Spec] = [{"mark": {"type": "rect"}, "encoding": {**base, "color": hue, "tooltip": shown}}]
         if len(across) * len(down) <= MOST_WRITTEN:
             ink = {"condition": {"test": "datum.dark", "value": "white"}, "value": "black"}
@@ -209,9 +210,3 @@ def forest(options: Mapping[str, Any], words: Mapping[str, Any], chosen: Sequenc
         return {"layer": layers, "height": max(180, 24 * len(texts)), "left": wide}
 
     return compose(of, unit, columns)
-
-
-def bar_label(options: Mapping[str, Any]) -> str:
-    """Return what the colours of a map mean."""
-    label = options.get("label")
-    return str(label) if label is not None else axis_label(options["value"])

@@ -188,7 +188,7 @@ def stacked_series(options: Mapping[str, Any], words: Mapping[str, Any], chosen:
         most=_FEW_POINTS if many else MOST_POINTS,
     )
     panels = [
-        _panel(number, one, rows, words["y"][number], whole)
+        _panel(number, one, rows, words["each y"][number], whole)
         for number, (one, (rows, _)) in enumerate(zip(given, frames, strict=True))
     ]
     panels[-1]["layer"][0]["encoding"]["x"]["title"] = words["x"]

@@ -1,31 +1,18 @@
 """The specification, the page and the file of an interactive figure, and what a notebook shows of it."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from dumbbell.errors import Unfit, Unwritable
 from dumbbell.figures import html
-from dumbbell.figures.canvas import SUFFIXES, Picture, save
-from dumbbell.figures.interactive import maps, over_time, points
+from dumbbell.figures.canvas import PAGES, SUFFIXES, Picture, save
 from dumbbell.figures.interactive.sheet import COLOUR
 from dumbbell.figures.style import COLOURS
-from dumbbell.scratch import replace_whole
+from dumbbell.writing import write_text
 
 Spec = dict[str, Any]
-KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, Any], Sequence[str]], Spec]] = {
-    "lines": points.lines,
-    "bars": points.bars,
-    "box": points.box,
-    "cdf": over_time.cdf,
-    "heat": maps.heat,
-    "ellipses": maps.ellipses,
-    "forest": maps.forest,
-    "shares": over_time.shares,
-    "stacked_series": over_time.stacked_series,
-}
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"
 _MIME = ("application/vnd.vegalite.v5+json", "application/vnd.vegalite.v6+json")
 _PAGE = ".html"
@@ -43,10 +30,12 @@ def spec(picture: Picture) -> Spec:
     Raises InputError if the figure is of a kind that has no interactive form, or lacks the panels of its `sliders`.
     """
     source = picture.source
-    if source is None or source.kind not in KINDS:
+    if source is None or source.page is None:
         kind = source.kind if source else "a figure that was not drawn by dumbbell.figures"
-        raise Unfit("", "figure", f"{kind} has no interactive form", ", ".join(KINDS))
-    made = KINDS[source.kind](source.options, _words(picture), picture.sliders)
+        raise Unfit("", "figure", f"{kind} has no interactive form", ", ".join(PAGES))
+    labels = picture.around.y_labels
+    words = {"x": picture.around.x_label, "y": (labels or [""])[0], "each y": labels}
+    made = source.page(source.options, words, picture.sliders)
     subject, _, note = (picture.around.title or "").partition("\n")
     _quiet(made)
     about = made.pop("usermeta", {}) | {"title": subject, "note": note, "why": picture.why or ""}
@@ -63,19 +52,6 @@ def _quiet(part: Any) -> None:
             part["mark"]["tooltip"] = None
         for name in ("layer", "spec", "concat", "vconcat"):
             _quiet(part.get(name))
-
-
-def _words(picture: Picture) -> dict[str, Any]:
-    """Return the labels of a figure's axes: what it says itself."""
-    around = picture.around
-    source = picture.source
-    assert source is not None
-    labels = around.y_labels
-    return {
-        "x": around.x_label,
-        "y": labels if source.kind == "stacked_series" else (labels or [""])[0],
-        "bar": maps.bar_label(source.options) if source.kind == "heat" else "",
-    }
 
 
 def page(picture: Picture, title: str = "Figure") -> str:
@@ -115,11 +91,7 @@ def write(picture: Picture, path: str | Path) -> Path:
     if not path.parent.is_dir():
         raise Unwritable(str(path), "", f"no folder {path.parent}", "a folder that exists")
     text = page(picture, path.stem)
-    try:
-        with replace_whole(path) as draft:
-            draft.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Unwritable(str(path), "", error.strerror or str(error), "a file that can be written") from None
+    write_text(path, text, "a file that can be written")
     return path
 
 

@@ -12,13 +12,14 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import Unwritable, WrongValue, shown
+from dumbbell.errors import WrongValue, shown
 from dumbbell.processes import count_cores
 from dumbbell.published import pictures as beside
 from dumbbell.published.compare import Cell, Comparison, Figure, Pair, compare
 from dumbbell.published.drafts.model import Table
 from dumbbell.results.tables import aligned
 from dumbbell.waiting import hear_ctrl_c
+from dumbbell.writing import make_folder
 
 # metric of a difference → what is subtracted, and whether the rate divides it
 DIFFERENCES = {"throughput_difference": ("throughput_mbit", True), "rtt_difference_ms": ("rtt_ms", False)}
@@ -150,10 +151,7 @@ def heat_maps(filled: Sequence[Filled], folder: str | Path) -> list[Path]:
         pairs = [pair for cell in one.cells.values() for pair in cell if not math.isnan(pair.error)]
         groups.setdefault(one.table.group, []).extend(pairs)
     drawn = {Path(folder) / f"{group}.png": pairs for group, pairs in groups.items() if pairs}
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Unwritable(str(folder), "", error.strerror or str(error), "a folder that can be written to") from None
+    make_folder(folder)
     largest_first = sorted(drawn.items(), key=lambda one: -len(one[1]))
     if (processes := min(count_cores(), len(drawn))) < _PROCESSES:
         for path, pairs in largest_first:

@@ -12,6 +12,7 @@ from dumbbell.engines.linux import kernels
 from dumbbell.errors import Failed, Needs, Unwritable, one_line
 from dumbbell.processes import end_with_parent, group_command
 from dumbbell.scratch import Scratch
+from dumbbell.writing import reason_of
 
 SOURCE = Path(__file__).with_name("guest.c")
 TRACER = Path(__file__).with_name("trace.c")  # of runs whose packets are wanted
@@ -62,7 +63,7 @@ def program(source: Path = SOURCE) -> Path:
             )
             draft.replace(binary)
     except OSError as error:
-        raise Unwritable(str(folder), "", error.strerror or str(error), "a folder to write to") from None
+        raise Unwritable(str(folder), "", reason_of(error), "a folder to write to") from None
     except subprocess.CalledProcessError as error:
         first = next((line for line in error.stderr.splitlines() if "error" in line), error.stderr)
         raise Failed(

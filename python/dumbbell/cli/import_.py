@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dumbbell.errors import Conflict, InputError, Unfit, Unwritable, WrongValue, count, one_line, several
+from dumbbell.errors import Conflict, InputError, Unfit, Unwritable, WrongValue, one_line, several
 from dumbbell.experiment import units
-from dumbbell.scratch import replace_whole
+from dumbbell.words import count
+from dumbbell.writing import make_folder, write_text
 
 if TYPE_CHECKING:
     from dumbbell.exchange.keep import Imported
@@ -56,7 +57,6 @@ def import_(
         Option("--interval", metavar="TIME", help="Between points of series of packets and events; rounds of ss."),
     ] = None,
 ) -> None:
-    """Read what other tools measured into results, next to simulations of the same set-up."""
     from dumbbell.exchange import keep
 
     if experiment is not None and (propose is not None or simulate or name is not None):
@@ -73,7 +73,7 @@ def import_(
             raise Unwritable(str(path), "", "this file exists and was changed, or is not of dumbbell import", other)
     added = keep.keep(output, found)
     for path, text in drafts.items():
-        _write(path, text)
+        write_text(path, text, "a place that can be written to")
     for one in found:
         _say(one)
     kept = f", {len(found) - len(added)} kept from before" if len(added) < len(found) else ""
@@ -199,11 +199,7 @@ def _drafts(found: list[Imported], propose: str | None, *, simulate: bool) -> di
     if single and len(names) > 1:
         raise Conflict("import", "", f"--propose {propose} and {len(names)} set-ups", "a folder, or --name")
     folder = where.parent if single else where
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Unwritable(str(folder), "", reason, "a folder, which is made, or a file ending in .toml") from None
+    make_folder(folder, "a folder, which is made, or a file ending in .toml")
     for one in found:
         path = where if single else where / f"{one.name}.toml"
         drafts.setdefault(path, one.text)
@@ -220,16 +216,6 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def _write(path: Path, text: str) -> None:
-    try:
-        with replace_whole(path) as draft:
-            draft.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise Unwritable(
-            str(path), "", (error.strerror or str(error)).lower(), "a place that can be written to"
-        ) from None
-
-
 def _in_words(flow: Flow) -> str:
     words = [flow.name]
     if "goodput_mbit" in flow.figures:
@@ -241,7 +227,7 @@ def _in_words(flow: Flow) -> str:
 
 def _say(one: Imported) -> None:
     flows = len(one.measured.flows)
-    about = f"{one.measured.source.get('format')}, {flows} flow{'s' * (flows > 1)}, {one.measured.duration_s:.3g} s"
+    about = f"{one.measured.source.get('format')}, {count(flows, 'flow')}, {one.measured.duration_s:.3g} s"
     if taken := one.measured.source.get("taken"):
         about += f", taken {taken}"
     lines = [f"{one.path}: {about}"]

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from dumbbell.errors import Conflict, Unwritable
-from dumbbell.scratch import replace_whole
+from dumbbell.writing import write_text
 
 _LINE_EVERY = 10.0  # seconds between two lines of progress where stderr is not a terminal
 
@@ -31,18 +31,18 @@ class Progress:
             print(f"{done} of {of} {self._what} after {now - self._began:.0f} s", file=sys.stderr, flush=True)
 
 
-def one_of(*pairs: tuple[tuple[str, object], tuple[str, object]]) -> None:
+def refuse_together(*pairs: tuple[tuple[str, object], tuple[str, object]]) -> None:
     """Raise Conflict if both options of a pair, each with its value, are given."""
     for one, other in pairs:
         if one[1] and other[1]:
             raise Conflict("check", "", f"{one[0]} and {other[0]}", "one of them")
 
 
-def ways_out(
+def check_report_options(
     *, as_json: bool, as_markdown: bool, known: str | None, baseline: str | None, junit: str | None, github: bool
 ) -> None:
     """Check the options for reports, before anything runs for minutes. Raises InputError."""
-    one_of(
+    refuse_together(
         (("--json", as_json), ("--markdown", as_markdown)),
         (("--known", known), ("--baseline", baseline)),
         (("--github", github), ("--json", as_json)),
@@ -51,16 +51,11 @@ def ways_out(
         raise Unwritable("check", "--junit", f"no folder {Path(junit).parent}", "a file in a folder that exists")
 
 
-def write(name: str, text: str) -> None:
+def write_junit(name: str, text: str) -> None:
     """Write JUnit's file. Raises Unwritable."""
-    try:
-        with replace_whole(Path(name)) as draft:
-            draft.write_text(text, encoding="utf-8")
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise Unwritable("check", "--junit", f"{name}: {reason}", "a file to write to") from None
+    write_text(Path(name), text, "a file to write to", command="check", option="--junit")
 
 
-def told(lines: Iterable[str]) -> str:
+def join_lines(lines: Iterable[str]) -> str:
     """Return lines without an empty end."""
     return "\n".join(lines).rstrip("\n")

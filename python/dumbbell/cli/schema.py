@@ -1,0 +1,9 @@
+"""`dumbbell schema`."""
+
+import json
+
+
+def schema() -> None:
+    from dumbbell.experiment import json_schema
+
+    print(json.dumps(json_schema.file_schema(), indent=2))

@@ -1,0 +1,50 @@
+"""Files and folders: what the system refuses becomes an error that speaks to the user."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dumbbell.errors import Unreadable, Unwritable
+from dumbbell.scratch import replace_whole
+
+
+def reason_of(error: Exception) -> str:
+    """Return what the system says, without the name of the file: `no space left on device`."""
+    return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+@contextmanager
+def writing_to(path: str | Path, allowed: str = "", *, command: str = "", option: str = "") -> Iterator[None]:
+    """Let failures to write be Unwritable, of the path, or of an option of a command that names it."""
+    try:
+        yield
+    except OSError as error:
+        if command:
+            raise Unwritable(command, option, f"{path}: {reason_of(error)}", allowed) from None
+        raise Unwritable(str(path), "", reason_of(error), allowed) from None
+
+
+@contextmanager
+def reading_from(path: str | Path, allowed: str, *, command: str = "", option: str = "") -> Iterator[None]:
+    """Let failures to read be Unreadable, of the path, or of an option of a command that names it."""
+    try:
+        yield
+    except OSError as error:
+        if command:
+            raise Unreadable(command, option, f"{path}: {reason_of(error)}", allowed) from None
+        raise Unreadable(str(path), "", reason_of(error), allowed) from None
+
+
+def write_text(path: Path, text: str, allowed: str, *, command: str = "", option: str = "") -> None:
+    """Write a text file whole, or leave what is there; raises Unwritable."""
+    with writing_to(path, allowed, command=command, option=option), replace_whole(path) as draft:
+        draft.write_text(text, encoding="utf-8")
+
+
+def make_folder(
+    path: str | Path, allowed: str = "a folder that can be written to", *, command: str = "", option: str = ""
+) -> Path:
+    """Make a folder and those above, if it is not there, and return it; raises Unwritable."""
+    with writing_to(path, allowed, command=command, option=option):
+        Path(path).mkdir(parents=True, exist_ok=True)
+    return Path(path)

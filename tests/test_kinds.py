@@ -1,0 +1,90 @@
+"""A kind of figure is a file and a line in the table of kinds."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import polars as pl
+import pytest
+
+from dumbbell import figures, parse, plotting
+from dumbbell.cli import completion
+from dumbbell.cli.commands import carry_out
+from dumbbell.engines.sweep import run
+from dumbbell.errors import InputError
+from dumbbell.figures import Picture, canvas
+from dumbbell.plotting.asked import Asked
+from dumbbell.plotting.kinds import KINDS, Kind, all_kinds
+from dumbbell.results.results import Results
+
+
+def _page(options: Mapping[str, Any], labels: Mapping[str, Any], _: Sequence[str]) -> dict[str, Any]:
+    values = options["frame"].select("mean").to_dicts()
+    return {"data": {"values": values}, "mark": {"type": "point"}, "encoding": {"x": {"title": labels["x"]}}}
+
+
+@pytest.fixture
+def scratch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Add a kind: its file, and its line."""
+    monkeypatch.setattr(canvas, "PAGES", {**canvas.PAGES})
+
+    @canvas.drawing(page=_page)
+    def dots(frame: pl.DataFrame) -> Picture:
+        picture, [panel] = canvas.spread(frame, None, None)
+        panel.axes.plot(frame["mean"], [0] * frame.height, "o")
+        picture.around.x_label = "goodput"
+        return picture
+
+    def draw(results: Results, _: Asked) -> Picture:
+        return dots(results.flows.select(mean="goodput_mbit"))
+
+    file = ModuleType("dumbbell.plotting.scratch")
+    file.DOTS = Kind("dots", draw, values="one", time=True, against=False)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, file.__name__, file)
+    monkeypatch.setitem(KINDS, "dots", "scratch")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    table = {
+        "duration": "1s",
+        "bottleneck": {"rate": "10Mbit", "aqm": "pie"},
+        "flows": [{"cc": "cubic", "base_rtt": "20ms"}],
+        "matrix": {"bottleneck.rate": ["5Mbit", "10Mbit"]},
+    }
+    path = tmp_path_factory.mktemp("kinds") / "results.duckdb"
+    run([parse(table, "x.toml")], path)
+    return Results(path)
+
+
+@pytest.mark.usefixtures("scratch")
+def test_a_file_and_a_line_make_a_kind(results: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    picture = plotting.plot(results, "dots", time=(0.0, 1.0))
+    assert picture.source is not None and picture.source.kind == "dots"
+    assert figures.write(picture, tmp_path / "dots.png").stat().st_size > 1000
+    assert '"mark":{"type":"point"' in figures.page(picture).replace(" ", "")
+    # refusals follow from the object, those of other kinds name the new one
+    for wanted, message in (
+        (
+            {"value": ["goodput", "rtt"]},
+            "goodput, rtt are too many; there may be one for dots; several for lines, bars",
+        ),
+        ({"baseline": "rate=5Mbit"}, "dots has no baseline; use kind lines, bars, box, heat, ratio or differences"),
+        ({"against": "rate"}, "rate and kind dots do not go together"),
+        ({"kind": "lines", "time": (0.0, 1.0)}, "lines has no time; use kind series, shares or dots"),
+        ({"kind": "dost"}, "unknown kind dost; did you mean dots"),
+    ):
+        given: dict[str, Any] = {"kind": "dots", **wanted}
+        with pytest.raises(InputError) as error:
+            plotting.plot(results, **given)
+        assert message in str(error.value)
+    # help and completion name it
+    carry_out(["plot", "--help"])
+    assert "felt, dots." in " ".join(capsys.readouterr().out.split())
+    assert completion.known()["plot"].values["--kind"] == [*KINDS]
+
+
+def test_every_kind_is_called_as_its_line() -> None:
+    assert [kind.name for kind in all_kinds()] == [*KINDS] == [*plotting.KINDS]
