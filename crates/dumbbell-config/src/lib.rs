@@ -16,8 +16,8 @@ use self::read::{object, read_all, read_flow, read_states, read_udp, read_web, w
 use self::route::{read_hop, read_hops};
 pub use self::route::{HopConfig, RateChange, Route, BOTTLENECK, MAX_HOPS, REVERSE};
 pub use self::sections::{BottleneckParams, EcnEcho, FlowParams, RecordParams, RunParams, Shaper, UdpParams, WebParams};
-use crate::additions::{Additions, MakeProtocol};
-use dumbbell_core::cc::Chosen;
+use crate::additions::{Extensions, MakeProtocol};
+use dumbbell_core::cc::CcSpec;
 use dumbbell_core::link::{self, AnyLink, LinkContext};
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::param::{check_keys, ParamError};
@@ -53,14 +53,14 @@ pub fn registry() -> Value {
 
 /// Earliest and latest start of a flow; drawn uniformly.
 #[derive(Clone, Copy, Debug)]
-pub struct Start {
+pub struct StartRange {
     /// Earliest.
     pub min: Time,
     /// Latest.
     pub max: Time,
 }
 
-impl Start {
+impl StartRange {
     /// A start drawn from the stream `name` of `seed`, number `index`.
     pub fn draw(&self, seed: u64, name: &str, index: usize) -> Time {
         self.min + Time(Rng::stream(seed, name, index as u64).below((self.max - self.min).0 + 1))
@@ -73,7 +73,7 @@ pub struct FlowConfig {
     /// Congestion control: `name` and parameters; one map for flows in a row that have the same.
     pub cc: Arc<Map<String, Value>>,
     /// When it starts.
-    pub start: Start,
+    pub start: StartRange,
     /// What it passes by itself.
     pub stages: Arc<StageConfig>,
     /// What it passes with others.
@@ -105,9 +105,9 @@ pub struct WebConfig {
     /// Name of the congestion control.
     pub cc_name: String,
     /// Congestion control of every flow.
-    pub cc: Chosen,
+    pub cc: CcSpec,
     /// When the process of arrivals begins.
-    pub start: Start,
+    pub start: StartRange,
     /// What each flow passes by itself.
     pub stages: StageConfig,
     /// What they pass with others.
@@ -120,7 +120,7 @@ pub struct WebConfig {
 #[derive(Clone, Debug)]
 pub struct UdpConfig {
     /// When it starts.
-    pub start: Start,
+    pub start: StartRange,
     /// What it passes by itself.
     pub stages: StageConfig,
     /// What it passes with others.
@@ -157,7 +157,7 @@ pub struct RunConfig {
     /// The bottleneck.
     pub bottleneck: BottleneckParams,
     /// Its link, if the configuration names one.
-    pub link: Option<link::Chosen>,
+    pub link: Option<link::LinkSpec>,
     /// Queue discipline: `name` and parameters.
     pub aqm: Map<String, Value>,
     /// Changes of rate, in order of time.
@@ -196,14 +196,14 @@ impl RunConfig {
     /// # Errors
     /// The first key that cannot be used: which, what was found, what is allowed.
     pub fn from_json(config: &Value) -> Result<RunConfig, ParamError> {
-        RunConfig::read(config, &Additions::default())
+        RunConfig::read(config, &Extensions::default())
     }
 
     /// The same, with algorithms that are not registered.
     ///
     /// # Errors
     /// The first key that cannot be used.
-    pub fn read(config: &Value, additions: &Additions) -> Result<RunConfig, ParamError> {
+    pub fn read(config: &Value, additions: &Extensions) -> Result<RunConfig, ParamError> {
         let root = object(config, "run")?;
         check_keys(root, &RunParams::specs(), &SECTIONS)?;
         let hosts = match root.get("hosts") {
@@ -288,7 +288,7 @@ impl RunConfig {
     }
 
     /// The keys of hop `hop`, 0 is the bottleneck, and the link that it names.
-    fn hop(&self, hop: usize) -> (&BottleneckParams, Option<&link::Chosen>) {
+    fn hop(&self, hop: usize) -> (&BottleneckParams, Option<&link::LinkSpec>) {
         let other = hop.checked_sub(1).map(|other| &self.hops[other]);
         other.map_or((&self.bottleneck, self.link.as_ref()), |other| (&other.params, other.link.as_ref()))
     }
@@ -321,7 +321,7 @@ impl RunConfig {
     /// Whether packets that leave the link of hop `hop` take longer at some times than at others.
     pub fn link_delays(&self, hop: usize) -> bool {
         let (params, chosen) = self.hop(hop);
-        chosen.map_or_else(|| params.trace.as_ref().is_some_and(LinkTrace::has_delays), link::Chosen::delays)
+        chosen.map_or_else(|| params.trace.as_ref().is_some_and(LinkTrace::has_delays), link::LinkSpec::delays)
     }
 
     /// The same of hop `hop`: 0 is the bottleneck.

@@ -1,10 +1,10 @@
 //! Reading the parts of a configuration.
 
-use crate::additions::Additions;
+use crate::additions::Extensions;
 use crate::classes::cc_name;
 use crate::route::{read_route, OF_ROUTE};
 use crate::sections::{FlowParams, UdpParams, WebParams};
-use crate::{FlowConfig, StageConfig, Start, UdpConfig, WebConfig};
+use crate::{FlowConfig, StageConfig, StartRange, UdpConfig, WebConfig};
 use dumbbell_core::aqm;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
@@ -108,7 +108,7 @@ pub(crate) fn read_web(
     value: &Value,
     of_profile: &Map<String, Value>,
     hops: &[&str],
-    additions: &Additions,
+    additions: &Extensions,
 ) -> Result<WebConfig, ParamError> {
     let map = object(value, "web")?;
     let params = WebParams::from_json(&without(&without(map, &OF_ROUTE), &["cc", "start", "path", "ack_path"]))?;
@@ -125,7 +125,7 @@ pub(crate) fn read_web(
     })
 }
 
-pub(crate) fn read_udp(value: &Value, hops: &[&str], additions: &Additions) -> Result<(UdpConfig, usize), ParamError> {
+pub(crate) fn read_udp(value: &Value, hops: &[&str], additions: &Extensions) -> Result<(UdpConfig, usize), ParamError> {
     let map = object(value, "udp")?;
     let params = UdpParams::from_json(&without(&without(map, &OF_ROUTE), &["start", "count", "path", "ack_path", "protocol"]))?;
     let protocol = match map.get("protocol") {
@@ -178,14 +178,14 @@ pub(crate) fn read_count(map: &Map<String, Value>) -> Result<usize, ParamError> 
     }
 }
 
-pub(crate) fn read_start(map: &Map<String, Value>) -> Result<Start, ParamError> {
+pub(crate) fn read_start(map: &Map<String, Value>) -> Result<StartRange, ParamError> {
     match map.get("start") {
-        None => Ok(Start { min: Time::ZERO, max: Time::ZERO }),
+        None => Ok(StartRange { min: Time::ZERO, max: Time::ZERO }),
         Some(Value::Object(range)) => {
             check_keys(range, &[], &["min", "max"]).map_err(|e| e.within("start"))?;
             let end = |key: &str| range.get(key).and_then(Value::as_u64).map(Time);
             match (end("min"), end("max")) {
-                (Some(min), Some(max)) if min <= max && max <= Time::from_secs(86_400) => Ok(Start { min, max }),
+                (Some(min), Some(max)) if min <= max && max <= Time::from_secs(86_400) => Ok(StartRange { min, max }),
                 _ => Err(ParamError::new("start", Value::Object(range.clone()), "min <= max, within a day")),
             }
         }

@@ -3,7 +3,7 @@
 use crate::read::{field, list, object, read_path, without};
 use crate::sections::{BottleneckParams, Shaper};
 use crate::RunConfig;
-use dumbbell_core::link::Chosen;
+use dumbbell_core::link::LinkSpec;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
 use dumbbell_core::units::{Rate, Time};
@@ -36,7 +36,7 @@ pub struct HopConfig {
     /// Its rate and the like.
     pub params: BottleneckParams,
     /// Its link, if the configuration names one.
-    pub link: Option<Chosen>,
+    pub link: Option<LinkSpec>,
     /// Queue discipline: `name` and parameters.
     pub aqm: Map<String, Value>,
     /// Stages that all packets pass right ahead of the queue.
@@ -126,7 +126,7 @@ impl RunConfig {
 }
 
 /// The link that a hop names. That of a trace is left to the key `trace`, which says the same.
-fn read_link(section: &Map<String, Value>, params: &mut BottleneckParams) -> Result<Option<Chosen>, ParamError> {
+fn read_link(section: &Map<String, Value>, params: &mut BottleneckParams) -> Result<Option<LinkSpec>, ParamError> {
     let default = BottleneckParams::default();
     let Some(given) = section.get("link").filter(|value| !value.is_null()) else {
         if params.burst != default.burst && params.shaper == Shaper::Link {
@@ -134,7 +134,7 @@ fn read_link(section: &Map<String, Value>, params: &mut BottleneckParams) -> Res
         }
         return Ok(None);
     };
-    let chosen = Chosen::from_json(object(given, "link")?).map_err(|e| e.within("link"))?;
+    let chosen = LinkSpec::from_json(object(given, "link")?).map_err(|e| e.within("link"))?;
     let twice = [
         ("trace", params.trace.is_some()),
         ("shaper", params.shaper != default.shaper),
@@ -144,7 +144,7 @@ fn read_link(section: &Map<String, Value>, params: &mut BottleneckParams) -> Res
         return Err(ParamError::new("link", format!("link and {key}"), "one of the two: each says how packets leave the queue"));
     }
     match chosen {
-        Chosen::Trace(own) => {
+        LinkSpec::Trace(own) => {
             let file = own.file.ok_or_else(|| ParamError::new("link.file", "none", "the file of a trace"))?;
             params.trace = Some(file);
             Ok(None)

@@ -16,7 +16,7 @@
 
 use crate::packet::MTU_FRAME;
 #[cfg(feature = "config")]
-use crate::param::{Kind, ParamType};
+use crate::param::{ParamKind, ParamType};
 use crate::units::{Rate, Time};
 #[cfg(feature = "config")]
 use serde_json::{json, Value};
@@ -50,14 +50,14 @@ fn bad<T>(found: impl Into<String>, allowed: impl Into<String>) -> Result<T, Bad
 
 /// All opportunities of one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Moment {
+struct OpportunityGroup {
     /// Since the start of the trace.
     at_ms: u32,
     /// Opportunities up to this instant, its own included.
     through: u32,
 }
 
-impl Moment {
+impl OpportunityGroup {
     fn time(self) -> Time {
         Time::from_millis(u64::from(self.at_ms))
     }
@@ -69,7 +69,7 @@ pub struct LinkTrace {
     /// What it is called: its file without folder and ending.
     pub name: Arc<str>,
     /// By time, all different. Not empty, and the last is after 0.
-    moments: Arc<[Moment]>,
+    moments: Arc<[OpportunityGroup]>,
     /// One-way delay from each moment on, us; empty if the trace has none.
     delays: Arc<[u32]>,
 }
@@ -82,7 +82,7 @@ impl LinkTrace {
     /// [`MAX_LINES`]; none after 0; a mean rate that no bottleneck may have; delays in some lines only, or two at one time.
     pub fn parse(name: &str, text: &[u8]) -> Result<LinkTrace, BadTrace> {
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
-        let mut moments: Vec<Moment> = Vec::new();
+        let mut moments: Vec<OpportunityGroup> = Vec::new();
         let mut delays: Vec<u32> = Vec::new();
         let mut lines = 0;
         let mut empty = None;
@@ -114,7 +114,7 @@ impl LinkTrace {
                     return bad(format!("{at_ms} in line {number}, after {}", last.at_ms), "times that do not decrease");
                 }
                 _ => {
-                    moments.push(Moment { at_ms, through: lines });
+                    moments.push(OpportunityGroup { at_ms, through: lines });
                     delays.extend(delay);
                 }
             }
@@ -124,10 +124,14 @@ impl LinkTrace {
 
     /// A trace with an opportunity each millisecond.
     pub fn every_millisecond() -> LinkTrace {
-        LinkTrace { name: "every-millisecond".into(), moments: [Moment { at_ms: 1, through: 1 }].into(), delays: Arc::default() }
+        LinkTrace {
+            name: "every-millisecond".into(),
+            moments: [OpportunityGroup { at_ms: 1, through: 1 }].into(),
+            delays: Arc::default(),
+        }
     }
 
-    fn checked(name: &str, moments: Vec<Moment>, delays: Vec<u32>) -> Result<LinkTrace, BadTrace> {
+    fn checked(name: &str, moments: Vec<OpportunityGroup>, delays: Vec<u32>) -> Result<LinkTrace, BadTrace> {
         let Some(last) = moments.last() else { return bad("no line with a time", "one line or more, the last after 0") };
         if last.at_ms == 0 {
             return bad("nothing but the time 0", "a last line after 0: there the trace begins anew");
@@ -140,7 +144,7 @@ impl LinkTrace {
         Ok(trace)
     }
 
-    fn last(&self) -> Moment {
+    fn last(&self) -> OpportunityGroup {
         self.moments[self.moments.len() - 1]
     }
 
@@ -200,7 +204,7 @@ impl LinkTrace {
         if self.has_delays() {
             text.push(WITH_DELAYS);
         }
-        let mut before = Moment { at_ms: 0, through: 0 };
+        let mut before = OpportunityGroup { at_ms: 0, through: 0 };
         for (index, &moment) in self.moments.iter().enumerate() {
             write_number(&mut text, moment.at_ms - before.at_ms);
             write_number(&mut text, moment.through - before.through);
@@ -220,7 +224,7 @@ impl LinkTrace {
         let allowed = "what LinkTrace::schedule writes";
         let with_delays = schedule.strip_prefix(WITH_DELAYS);
         let mut numbers = Numbers(with_delays.unwrap_or(schedule).bytes());
-        let (mut moments, mut delays): (Vec<Moment>, Vec<u32>) = (Vec::new(), Vec::new());
+        let (mut moments, mut delays): (Vec<OpportunityGroup>, Vec<u32>) = (Vec::new(), Vec::new());
         let (mut at_ms, mut through) = (0_u32, 0_u32);
         while let Some(first) = numbers.next() {
             // half a pair is as wrong as a count of 0
@@ -232,7 +236,7 @@ impl LinkTrace {
             let (Some(delay), false) = (delay, count == 0 || same || at_ms > MAX_MS || through > MAX_LINES) else {
                 return bad(format!("something else at time {}", moments.len() + 1), allowed);
             };
-            moments.push(Moment { at_ms, through });
+            moments.push(OpportunityGroup { at_ms, through });
             delays.extend(with_delays.map(|_| delay));
         }
         LinkTrace::checked(name, moments, delays)
@@ -338,7 +342,7 @@ fn delay(text: &[u8], line: &[u8], number: u64) -> Result<Option<u32>, BadTrace>
 
 #[cfg(feature = "config")]
 impl ParamType for LinkTrace {
-    const KIND: Kind = Kind::LinkTrace;
+    const KIND: ParamKind = ParamKind::LinkTrace;
 
     fn from_json(value: &Value) -> Result<Self, String> {
         let text = |key: &str| value.get(key).and_then(Value::as_str);

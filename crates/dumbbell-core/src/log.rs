@@ -40,7 +40,7 @@ impl DropReason {
 
 /// Where a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum DropSite {
     /// On arrival at the queue: no [`Log::enqueued`] came before.
     Arrival,
     /// In the queue: it had been enqueued.
@@ -51,24 +51,24 @@ pub enum Place {
     Behind,
 }
 
-impl Place {
+impl DropSite {
     /// Its name, as qlog has it.
     pub const fn name(self) -> &'static str {
         match self {
-            Place::Arrival => "arrival",
-            Place::Queue => "queue",
-            Place::Ahead => "ahead",
-            Place::Behind => "behind",
+            DropSite::Arrival => "arrival",
+            DropSite::Queue => "queue",
+            DropSite::Ahead => "ahead",
+            DropSite::Behind => "behind",
         }
     }
 
     /// The same in a sentence, and in columns.
     pub const fn phrase(self) -> &'static str {
         match self {
-            Place::Arrival => "on arrival",
-            Place::Queue => "in the queue",
-            Place::Ahead => "ahead of the queue",
-            Place::Behind => "behind the link",
+            DropSite::Arrival => "on arrival",
+            DropSite::Queue => "in the queue",
+            DropSite::Ahead => "ahead of the queue",
+            DropSite::Behind => "behind the link",
         }
     }
 }
@@ -144,7 +144,7 @@ impl At {
 
 /// What a listener wants to hear in addition to what happens to packets. Each wants what is before it, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hears {
+pub enum ListenLevel {
     /// Nothing.
     Packets,
     /// Flows that begin, and every frame at both ends: what is sent and what arrives, with what it says.
@@ -154,12 +154,12 @@ pub enum Hears {
     /// Rate samples.
     RateSamples,
     /// What a sender believes after an acknowledgement or a timer.
-    Beliefs,
+    Snapshots,
 }
 
 /// A flow that begins: who it is, and what its ends are like.
 #[derive(Clone, Copy, Debug)]
-pub struct Beginning {
+pub struct FlowStart {
     /// Its number in the run.
     pub number: u32,
     /// By how much the clock of the engine is ahead of its sender's.
@@ -173,12 +173,12 @@ pub struct Beginning {
     /// Codepoints of what its receiver sends.
     pub back_ecn: BackEcn,
     /// What its ends speak.
-    pub speaks: Speech,
+    pub protocol: ProtocolKind,
 }
 
 /// What the two ends of a flow speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speech {
+pub enum ProtocolKind {
     /// TCP: whether its sender asks for ECN, and whether it asks for counts of CE (RFC 9768).
     Tcp {
         /// It asks for ECN.
@@ -194,7 +194,7 @@ pub enum Speech {
 
 /// What a sender believes; what it does not tell is `None`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Belief<'a> {
+pub struct SenderSnapshot<'a> {
     /// Congestion window, bytes.
     pub cwnd: Option<u64>,
     /// Slow-start threshold, bytes.
@@ -249,7 +249,7 @@ pub trait Log {
 
     /// The packet was dropped.
     #[inline]
-    fn dropped(&mut self, _packet: &Packet, _reason: DropReason, _place: Place, _at: At) {}
+    fn dropped(&mut self, _packet: &Packet, _reason: DropReason, _place: DropSite, _at: At) {}
 
     /// A router on the path, and not the queue, is about to clear the codepoint of the packet.
     #[inline]
@@ -257,8 +257,8 @@ pub trait Log {
 
     /// What it wants to hear. The same throughout a run: senders are asked what is new only for listeners that want it.
     #[inline]
-    fn hears(&self) -> Hears {
-        Hears::Packets
+    fn hears(&self) -> ListenLevel {
+        ListenLevel::Packets
     }
 
     /// The sender of `flow`, numbered as [`Packet::flow`], tells something, at `now` on the clock of its host.
@@ -267,7 +267,7 @@ pub trait Log {
 
     /// The slot `flow`, as [`Packet::flow`] has it, belongs to another flow from now on.
     #[inline]
-    fn begins(&mut self, _flow: u32, _beginning: &Beginning) {}
+    fn begins(&mut self, _flow: u32, _beginning: &FlowStart) {}
 
     /// A sender sends the packet into the net, at `now` on the clock of the engine. [`Log::believes`] follows.
     #[inline]
@@ -296,7 +296,7 @@ pub trait Log {
     /// What the sender of `flow` believes after an acknowledgement or a timer, at `now` on the clock of its host: the time of all that was posted and
     /// acknowledged since the last call.
     #[inline]
-    fn believes(&mut self, _flow: u32, _belief: &Belief<'_>, _now: Time) {}
+    fn believes(&mut self, _flow: u32, _belief: &SenderSnapshot<'_>, _now: Time) {}
 
     /// What an acknowledgement that waits in a queue as a packet says, for filters: itself, and its SACK blocks. `None` of all other packets,
     /// and of a listener that does not know.
@@ -360,7 +360,7 @@ macro_rules! log_to {
             &mut $self,
             packet: &$crate::packet::Packet,
             reason: $crate::log::DropReason,
-            place: $crate::log::Place,
+            place: $crate::log::DropSite,
             at: $crate::log::At,
         ) {
             $($log.dropped(packet, reason, place, at);)+
@@ -370,8 +370,8 @@ macro_rules! log_to {
             $($log.erased(packet, now);)+
         }
         #[inline(always)]
-        fn hears(&$self) -> $crate::log::Hears {
-            $crate::log::Hears::Packets$(.max($log.hears()))+
+        fn hears(&$self) -> $crate::log::ListenLevel {
+            $crate::log::ListenLevel::Packets$(.max($log.hears()))+
         }
         #[inline(always)]
         fn control(&mut $self, flow: u32, event: &$crate::cc::exit::ControlEvent, now: $crate::units::Time) {
@@ -382,7 +382,7 @@ macro_rules! log_to {
             $($log.posted(packet, now);)+
         }
         #[inline(always)]
-        fn begins(&mut $self, flow: u32, beginning: &$crate::log::Beginning) {
+        fn begins(&mut $self, flow: u32, beginning: &$crate::log::FlowStart) {
             $($log.begins(flow, beginning);)+
         }
         #[inline(always)]
@@ -406,7 +406,7 @@ macro_rules! log_to {
             $($log.payload(flow, number, is_answer, bytes);)+
         }
         #[inline(always)]
-        fn believes(&mut $self, flow: u32, belief: &$crate::log::Belief<'_>, now: $crate::units::Time) {
+        fn believes(&mut $self, flow: u32, belief: &$crate::log::SenderSnapshot<'_>, now: $crate::units::Time) {
             $($log.believes(flow, belief, now);)+
         }
         #[inline]

@@ -178,7 +178,7 @@ macro_rules! choice {
         pub enum $name { $( $(#[$inner])* $variant ),* }
 
         impl $crate::param::ParamType for $name {
-            const KIND: $crate::param::Kind = $crate::param::Kind::Choice(&[$($word),*]);
+            const KIND: $crate::param::ParamKind = $crate::param::ParamKind::Choice(&[$($word),*]);
             fn from_json(value: &::serde_json::Value) -> Result<Self, String> {
                 match value.as_str() {
                     $( Some($word) => Ok($name::$variant), )*

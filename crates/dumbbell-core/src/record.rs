@@ -2,7 +2,7 @@
 
 use crate::hint::seldom;
 use crate::histogram::Histogram;
-use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use crate::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use crate::log_to;
 use crate::packet::{Ecn, Packet};
 use crate::prefetch::{prefetch, prefetch_part};
@@ -239,12 +239,12 @@ impl Log for FlowLog {
     }
 
     #[inline]
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, _at: At) {
+    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: DropSite, _at: At) {
         let flow = self.signals.entry(packet.flow);
         match place {
-            Place::Ahead => return flow.lost_ahead += 1,
-            Place::Behind => return flow.lost_behind += 1,
-            Place::Arrival | Place::Queue => {}
+            DropSite::Ahead => return flow.lost_ahead += 1,
+            DropSite::Behind => return flow.lost_behind += 1,
+            DropSite::Arrival | DropSite::Queue => {}
         }
         flow.loses_mark(packet);
         match reason {
@@ -322,9 +322,9 @@ impl Log for QueueCounters {
     }
 
     #[inline]
-    fn dropped(&mut self, _packet: &Packet, reason: DropReason, place: Place, _at: At) {
+    fn dropped(&mut self, _packet: &Packet, reason: DropReason, place: DropSite, _at: At) {
         match (place, reason) {
-            (Place::Ahead | Place::Behind, _) => {}
+            (DropSite::Ahead | DropSite::Behind, _) => {}
             (_, DropReason::Overflow) => self.drops_overflow += 1,
             _ => self.drops_aqm += 1,
         }
@@ -395,8 +395,8 @@ impl Log for InternalLog {
     }
 
     #[inline]
-    fn dropped(&mut self, _packet: &Packet, _reason: DropReason, place: Place, at: At) {
-        if matches!(place, Place::Arrival | Place::Queue) {
+    fn dropped(&mut self, _packet: &Packet, _reason: DropReason, place: DropSite, at: At) {
+        if matches!(place, DropSite::Arrival | DropSite::Queue) {
             self.count(at, |queue| queue.drops += 1);
         }
     }
@@ -430,7 +430,7 @@ mod tests {
         // Flow 0 sends ECT(0) and is marked once; flow 1 sends ECT(1).
         log.marked(&of_flow(0, Ecn::Ect1), Ecn::Ect0, Mark::Sce, MarkReason::Ramp, at);
         for (flow, ecn) in [(0, Ecn::Ect0), (0, Ecn::Ect1), (0, Ecn::Ce), (0, Ecn::NotEct), (1, Ecn::Ect1)] {
-            log.dropped(&of_flow(flow, ecn), DropReason::Aqm, Place::Queue, at);
+            log.dropped(&of_flow(flow, ecn), DropReason::Aqm, DropSite::Queue, at);
         }
         assert_eq!((log.of(0).sce, log.of(0).sce_dropped, log.of(0).ce_dropped), (1, 1, 1));
         assert_eq!((log.of(1).sce, log.of(1).sce_dropped), (0, 0));
@@ -442,7 +442,7 @@ mod tests {
         assert_eq!(log.of(7), FlowCounters::default());
         let packet = Packet { flow: 7, ..packet(0, Ecn::Ect0) };
         log.arrived(&packet, Time::ZERO);
-        log.dropped(&packet, DropReason::Aqm, Place::Queue, At::time(Time::ZERO));
+        log.dropped(&packet, DropReason::Aqm, DropSite::Queue, At::time(Time::ZERO));
         assert_eq!((log.of(7).arrived, log.of(7).dropped_aqm, log.of(8).arrived), (1, 1, 0));
         log.forget(7);
         assert_eq!(log.of(7), FlowCounters::default());
@@ -458,7 +458,7 @@ mod tests {
         log.flows.flow_starts(5, 1);
         let packet = Packet { flow: 5, ..packet(0, Ecn::Ect1) };
         log.sent(&packet, At { now: Time(3_000), queue: 1 });
-        log.dropped(&packet, DropReason::Loss, Place::Ahead, At::time(Time::ZERO));
+        log.dropped(&packet, DropReason::Loss, DropSite::Ahead, At::time(Time::ZERO));
         let one = InternalCounters { packets: 1, sojourn_ns: 3_000, ..InternalCounters::default() };
         assert_eq!(log.internal.iter().collect::<Vec<_>>(), [("classic", &InternalCounters::default()), ("l4s", &one)]);
         assert_eq!([0, 1].map(|class: usize| log.flows.sojourn[class].total()), [0, 1]);

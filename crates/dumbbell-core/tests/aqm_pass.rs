@@ -4,7 +4,7 @@
 #![allow(clippy::disallowed_methods)] // examples need not be the same on every system
 
 use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, FlowKey, QueueContext};
-use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::with_aqm;
@@ -30,7 +30,7 @@ impl Log for Told {
         self.0.push(format!("marked {packet:?} {before:?} {mark:?} {reason:?} {at:?}"));
     }
 
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
+    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
         self.0.push(format!("dropped {packet:?} {reason:?} {place:?} {at:?}"));
     }
 }

@@ -6,9 +6,9 @@
 #![allow(clippy::disallowed_methods)] // examples need not be the same on every system
 
 use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, FlowKey, QueueContext};
-use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet};
-use dumbbell_core::param::{AlgorithmSpec, Kind, ParamError, ParamSpec};
+use dumbbell_core::param::{AlgorithmSpec, ParamError, ParamKind, ParamSpec};
 use dumbbell_core::record::{Counters, FlowCounters, InternalCounters, InternalLog};
 use dumbbell_core::rng::mix;
 use dumbbell_core::units::{Rate, Time};
@@ -58,15 +58,15 @@ fn value(spec: &ParamSpec, draw: u64) -> Value {
     match (&spec.kind, spec.optional, pick) {
         (_, _, 0) => spec.default.clone(),
         (_, true, 1) => Value::Null,
-        (Kind::Bool, ..) => json!(pick % 2 == 0),
-        (Kind::Choice(words), ..) => json!(words[(draw / 8) as usize % words.len()]),
+        (ParamKind::Bool, ..) => json!(pick % 2 == 0),
+        (ParamKind::Choice(words), ..) => json!(words[(draw / 8) as usize % words.len()]),
         (_, _, 2) if !spec.min.is_null() => spec.min.clone(),
         (_, _, 3) if !spec.max.is_null() => spec.max.clone(),
         (kind, ..) => match (spec.min.as_f64(), spec.max.as_f64()) {
             (Some(low), Some(high)) => {
                 let real = scaled(draw, low, high).clamp(low, high);
                 match kind {
-                    Kind::Float => json!(real),
+                    ParamKind::Float => json!(real),
                     // Large integers are not exact as f64: the clamp is repeated on them.
                     _ => json!((real as u64).clamp(spec.min.as_u64().unwrap_or(0), spec.max.as_u64().unwrap_or(u64::MAX))),
                 }
@@ -169,16 +169,16 @@ impl Log for Tally {
         }
     }
 
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
+    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
         assert_eq!(at.now, self.now);
         assert!(matches!(reason, DropReason::Overflow | DropReason::Aqm));
         match place {
-            Place::Arrival => {
+            DropSite::Arrival => {
                 let inside = self.queues.values().any(|queue| queue.back() == Some(&(packet.flow, packet.seq)));
                 assert!(!inside, "a packet that was enqueued is not dropped on arrival");
             }
-            Place::Queue => self.leaves(packet, at.queue, false),
-            Place::Ahead | Place::Behind => panic!("a queue drops nothing on the path"),
+            DropSite::Queue => self.leaves(packet, at.queue, false),
+            DropSite::Ahead | DropSite::Behind => panic!("a queue drops nothing on the path"),
         }
         self.dropped_ce += u64::from(self.ends(packet));
         self.dropped += 1;
@@ -499,7 +499,7 @@ fn dualpi2_keeps_its_promises_in_every_version_with_every_scheduler() {
     let all = specs();
     let spec = all.iter().find(|spec| spec.name == "dualpi2").expect("it is registered");
     let words = |key: &str| match spec.params.iter().find(|param| param.name == key).map(|param| &param.kind) {
-        Some(Kind::Choice(words)) => words.to_vec(),
+        Some(ParamKind::Choice(words)) => words.to_vec(),
         _ => panic!("{key} is a choice"),
     };
     let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::deterministic_rng(RngAlgorithm::ChaCha));
@@ -604,7 +604,7 @@ fn every_queue_is_described() {
                 spec.name,
                 param.name
             );
-            assert!(param.kind != Kind::Int || !param.unit.is_empty(), "{}: {} has no unit", spec.name, param.name);
+            assert!(param.kind != ParamKind::Int || !param.unit.is_empty(), "{}: {} has no unit", spec.name, param.name);
             assert_eq!(param.min.is_null(), param.max.is_null(), "{}: {} has half a range", spec.name, param.name);
         }
     }

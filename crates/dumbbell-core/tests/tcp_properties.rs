@@ -11,7 +11,7 @@ use dumbbell_core::tcp::host::{EcnReduction, HostParams, Offload, Pacing, Prr};
 use dumbbell_core::tcp::receiver::{Echo, Receiver};
 use dumbbell_core::tcp::sender::{Application, Phase, Sender};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
-use dumbbell_core::tcp::{ack_flag, Ack, Block, FlowOptions, Network};
+use dumbbell_core::tcp::{ack_flag, Ack, Block, FlowOptions, Outlet};
 use dumbbell_core::units::Time;
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
@@ -31,7 +31,7 @@ fn cases() -> ProptestConfig {
 #[derive(Default)]
 struct Wire(Vec<Packet>);
 
-impl Network for Wire {
+impl Outlet for Wire {
     fn send(&mut self, packet: Packet) {
         self.0.push(packet);
     }

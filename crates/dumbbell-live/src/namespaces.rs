@@ -144,7 +144,7 @@ pub const DNS: Ipv4Addr = Ipv4Addr::new(10, 200, 1, 2);
 const PREFIX: u8 = 24;
 
 /// Two ends that see each other only through what moves frames between the two interfaces in the middle.
-pub struct Wire {
+pub struct HostPair {
     /// Where [`LEFT`] is.
     pub left: Namespace,
     /// Where [`RIGHT`] and [`RIGHT_ECN`] are.
@@ -153,14 +153,14 @@ pub struct Wire {
     pub middle: Namespace,
 }
 
-impl Wire {
+impl HostPair {
     /// Makes everything.
     ///
     /// # Errors
     /// What could not be made.
-    pub fn new() -> Result<Wire, SetupError> {
+    pub fn new() -> Result<HostPair, SetupError> {
         let made = || Namespace::new().doing("a network namespace");
-        let wire = Wire { left: made()?, middle: made()?, right: made()? };
+        let wire = HostPair { left: made()?, middle: made()?, right: made()? };
         for (place, end) in (0..).zip([&wire.left, &wire.right]) {
             wire.middle.within(|| cable(INTERFACE + place, end)).doing("a pair of veth interfaces")?;
             wire.middle.within(|| prepare(INTERFACE + place)).doing("an interface of the bottleneck")?;

@@ -7,7 +7,7 @@
 
 use crate::frame::{TCP, UDP};
 use crate::namespaces::{DNS, HOST, LEFT, RIGHT, RIGHT_ECN};
-use crate::port::Port;
+use crate::port::FramePort;
 use crate::priority;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::collections::{HashMap, HashSet};
@@ -196,7 +196,7 @@ pub struct Gate<P> {
     known: HashSet<(u8, SocketAddrV4)>,
 }
 
-impl<P: Port> Gate<P> {
+impl<P: FramePort> Gate<P> {
     /// The thread that sends through it must be in the far namespace.
     pub fn new(port: P, outside: Option<Outside>) -> Gate<P> {
         Gate { port, outside, known: HashSet::new() }
@@ -213,7 +213,7 @@ impl<P: Port> Gate<P> {
     }
 }
 
-impl<P: Port> Port for Gate<P> {
+impl<P: FramePort> FramePort for Gate<P> {
     fn receive(&mut self, most: usize, take: &mut dyn FnMut(&[u8], u64)) -> io::Result<usize> {
         self.port.receive(most, take)
     }

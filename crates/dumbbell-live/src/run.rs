@@ -1,15 +1,15 @@
 //! A run of an experiment on the real clock: kernel TCP between two namespaces, through the bottleneck of the simulator.
 
-use crate::clock::Clock;
-use crate::direction::{needs_values, Direction, Dropped, Treatment};
-use crate::flows::{Plan, Plans, Receivers, MOST_FLOWS};
-use crate::forwarder::{Effort, Forwarder, Watch};
+use crate::clock::MonotonicClock;
+use crate::direction::{needs_values, Direction, FrameLog, Treatment};
+use crate::flows::{FlowPlan, Plans, Receivers, MOST_FLOWS};
+use crate::forwarder::{Effort, Forwarder, RunWatcher};
 use crate::lateness::{allowed, Lateness};
-use crate::namespaces::{Doing, SetupError, Wire};
+use crate::namespaces::{Doing, HostPair, SetupError};
 use crate::packet_socket::PacketSocket;
-use crate::port::Port;
+use crate::port::FramePort;
 use crate::priority;
-use crate::trace::Trace;
+use crate::trace::TraceWriter;
 use dumbbell_config::{cc_name, Classes, EcnEcho, FlowConfig, Route, RunConfig, REVERSE};
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::param::ParamError;
@@ -17,7 +17,7 @@ use dumbbell_core::units::Time;
 use dumbbell_core::with_aqm;
 use dumbbell_measure::capacity;
 use dumbbell_measure::columns::Timing;
-use dumbbell_measure::from_live::{Counted, Flow, Hop, Recorder};
+use dumbbell_measure::from_live::{FlowCounts, LiveFlow, LiveHop, LiveRecorder};
 use dumbbell_measure::together::LOOK;
 use dumbbell_sim::bottleneck::{Bottleneck, Listeners};
 use dumbbell_sim::Outcome;
@@ -177,7 +177,7 @@ fn readable_hops(config: &RunConfig) -> Result<(), ParamError> {
 /// Steers a run: when counting begins and ends, points of the series, looks at what flows get together, changes of rate.
 struct Director {
     config: Arc<RunConfig>,
-    recorder: Recorder,
+    recorder: LiveRecorder,
     /// What is to come, the next at the end.
     agenda: Vec<(Time, Act)>,
     over: Arc<AtomicBool>,
@@ -208,37 +208,37 @@ impl Director {
         }
         agenda.extend((1..=duration.0 / LOOK.0).map(|look| (Time(look * LOOK.0), Act::Look)));
         agenda.sort_unstable_by(|one, other| other.cmp(one));
-        let recorder = Recorder::new(Arc::clone(config));
+        let recorder = LiveRecorder::new(Arc::clone(config));
         Director { config: Arc::clone(config), recorder, agenda, over: Arc::clone(over), progress: Arc::clone(progress) }
     }
 }
 
 /// What was counted of each flow: of its data in the direction in which they go, and of its acknowledgements in the other one.
-fn counted<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Vec<Counted> {
+fn counted<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Vec<FlowCounts> {
     let of = |slot: u32| {
         let up = usize::from(config.flows[slot as usize].route.up);
         let (data, acks) = (&directions[up], &directions[1 - up]);
         let mut received = data.received(slot);
         received.acks = acks.arrived(slot);
         received.data = received.arrived;
-        Counted { counters: data.queue().map_or_else(Default::default, |queue| queue.log.counters.flows.of(slot)), received }
+        FlowCounts { counters: data.queue().map_or_else(Default::default, |queue| queue.log.counters.flows.of(slot)), received }
     };
     (0..config.flows.len() as u32).map(of).collect()
 }
 
 /// What there is at each hop at `now`; `at_end` with the counters of the queue discipline itself.
-fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], now: Time, at_end: bool) -> Vec<Hop<'_>> {
+fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], now: Time, at_end: bool) -> Vec<LiveHop<'_>> {
     let queues = directions.iter_mut().filter_map(Direction::queue_mut);
     let found = queues.map(|queue| {
         queue.settle(now);
         let Bottleneck { log: Listeners { counters, listener }, aqm, .. } = queue;
         let of_discipline = if at_end { Aqm::counters(aqm) } else { Vec::new() };
-        Hop { packets: aqm.packets() as u64, bytes: aqm.bytes(), counters, acks: &listener.acks, of_discipline }
+        LiveHop { packets: aqm.packets() as u64, bytes: aqm.bytes(), counters, acks: &listener.acks, of_discipline }
     });
     found.collect()
 }
 
-impl<A: Aqm> Watch<A> for Director {
+impl<A: Aqm> RunWatcher<A> for Director {
     fn next(&self) -> Time {
         self.agenda.last().map_or(Time::NEVER, |&(at, _)| at)
     }
@@ -270,7 +270,7 @@ impl<A: Aqm> Watch<A> for Director {
 }
 
 /// Runs one experiment in real time. `config` is canonical JSON; `cancel` stops it early; `progress` holds the nanoseconds so far. The process
-/// must be allowed to make network namespaces: [`gain_permission`](crate::namespaces::gain_permission). `trace` is a folder for the headers of all frames: see [`Trace`].
+/// must be allowed to make network namespaces: [`gain_permission`](crate::namespaces::gain_permission). `trace` is a folder for the headers of all frames: see [`TraceWriter`].
 ///
 /// # Errors
 /// A configuration that cannot be used, no network to work in, a broken invariant, or cancellation.
@@ -292,7 +292,7 @@ pub fn run(
 
 /// The flows of a run, as the kernel is to carry them out.
 fn plans(config: &RunConfig) -> Plans {
-    let plan = |(number, flow): (usize, &FlowConfig)| Plan {
+    let plan = |(number, flow): (usize, &FlowConfig)| FlowPlan {
         cc: kernel_name(cc_name(&flow.cc)).to_owned(),
         start: flow.start.draw(config.run.seed, "start", number),
         stop: flow.params.stop,
@@ -311,7 +311,7 @@ fn directions<A: Aqm>(config: &RunConfig, plans: &Plans, classes: &Classes, aqms
     let mut links = links.into_iter();
     let mut directions = aqms.map(|aqm| {
         let built = aqm.zip(links.next().flatten());
-        let queue = built.map(|(own, link)| Bottleneck::new(own, classes.list.len(), link, Dropped::default()));
+        let queue = built.map(|(own, link)| Bottleneck::new(own, classes.list.len(), link, FrameLog::default()));
         Direction::new(queue, Treatment::default(), MOST_FRAMES)
     });
     for ((number, tuple), flow) in (0..).zip(plans.tuples()).zip(&config.flows) {
@@ -342,11 +342,11 @@ fn carry_out<A: Aqm + Send>(
     let mut directions = directions(config, &plans, director.recorder.classes(), aqms);
     if let Some(folder) = trace {
         let [down, up] = directions;
-        let open = |number| Trace::new(folder, number).doing("files of a trace");
+        let open = |number| TraceWriter::new(folder, number).doing("files of a trace");
         directions = [down.traced(open(0)?), up.traced(open(1)?)];
     }
     let _awake = priority::Awake::keep();
-    let wire = Wire::new()?;
+    let wire = HostPair::new()?;
     let mut ports = Vec::new();
     for index in wire.interfaces() {
         ports.push(wire.middle.within(|| PacketSocket::open(index)).doing("a packet socket")?);
@@ -365,7 +365,7 @@ fn carry_out<A: Aqm + Send>(
         receivers.push(end(up).within(|| plans.listen()).doing("sockets that receive")?);
     }
     let mut forwarder = Forwarder::new([left, right], directions);
-    let clock = Clock::start();
+    let clock = MonotonicClock::start();
     let (duration, series) = (config.run.duration, config.series_interval());
     // ends all threads: when the run is over, one of them has failed, or the caller wants it
     let stop = AtomicBool::new(false);
@@ -420,7 +420,7 @@ fn carry_out<A: Aqm + Send>(
     for one in received {
         waited = waited.max(one.unwrap_or_else(|_| Err(panicked())).doing("to receive")?);
     }
-    let mut flows = vec![Flow::default(); config.flows.len()];
+    let mut flows = vec![LiveFlow::default(); config.flows.len()];
     for (one, &up) in sent.into_iter().zip(&ways) {
         let (of_ours, delayed) = one.unwrap_or_else(|_| Err(panicked())).doing("to send")?;
         let ours = flows.iter_mut().zip(of_ours).zip(&config.flows).filter(|(_, flow)| flow.route.up == up);
@@ -434,11 +434,11 @@ fn carry_out<A: Aqm + Send>(
 }
 
 /// Checks what must hold, and makes the tables. `waited` is the mean time that senders or receivers waited for a core.
-fn finish<A: Aqm, P: Port>(
+fn finish<A: Aqm, P: FramePort>(
     config: &RunConfig,
-    recorder: Recorder,
+    recorder: LiveRecorder,
     forwarder: &mut Forwarder<A, P>,
-    flows: &[Flow],
+    flows: &[LiveFlow],
     waited: Option<Time>,
 ) -> Result<Outcome, LiveError> {
     for direction in &forwarder.directions {
@@ -461,7 +461,7 @@ fn finish<A: Aqm, P: Port>(
 
 /// Adds to a summary how late frames were, how many were lost outside the queue, and whether the run is valid:
 /// a P99 of `allowed` is. `waited` is the mean time that the ends waited for a core, if that is known.
-pub(crate) fn judge<A: Aqm, P: Port>(
+pub(crate) fn judge<A: Aqm, P: FramePort>(
     outcome: &mut Outcome,
     forwarder: &mut Forwarder<A, P>,
     allowed: Time,

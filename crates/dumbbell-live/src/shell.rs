@@ -1,14 +1,14 @@
 //! Programs behind a bottleneck: a command in the left namespace, servers and the way out in the right one, a queue in each direction.
 
-use crate::clock::Clock;
-use crate::direction::{needs_values, Direction, Dropped, Treatment};
-use crate::forwarder::{Forwarder, Watch};
+use crate::clock::MonotonicClock;
+use crate::direction::{needs_values, Direction, FrameLog, Treatment};
+use crate::forwarder::{Forwarder, RunWatcher};
 use crate::frame::{Tuple, TCP, UDP};
 use crate::lateness::{allowed, Lateness};
-use crate::namespaces::{Doing, Namespace, Wire};
+use crate::namespaces::{Doing, HostPair, Namespace};
 use crate::packet_socket::PacketSocket;
 use crate::priority;
-use crate::programs::{self, end_descendants, Files, News};
+use crate::programs::{self, end_descendants, HostFiles, News};
 use crate::relay::{Gate, Outside};
 use crate::run::{judge, LiveError, MOST_FRAMES};
 use dumbbell_config::RunConfig;
@@ -18,8 +18,8 @@ use dumbbell_core::record::QueueCounters;
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::with_aqm;
 use dumbbell_measure::capacity;
-use dumbbell_measure::from_frames::{self, Recorder};
-use dumbbell_measure::from_live::Counted;
+use dumbbell_measure::from_frames::{self, FrameRecorder};
+use dumbbell_measure::from_live::FlowCounts;
 use dumbbell_sim::bottleneck::Bottleneck;
 use dumbbell_sim::Outcome;
 use nix::sys::signal::{kill, Signal};
@@ -56,7 +56,7 @@ pub struct Job {
     /// Commands of the far end, lines for the shell.
     pub servers: Vec<OsString>,
     /// What the command finds in place of files of the host.
-    pub files: Files,
+    pub files: HostFiles,
     /// Whether there is a way out, to the host and its network.
     pub way_out: bool,
     /// What [`DNS`](crate::namespaces::DNS) stands for.
@@ -118,7 +118,7 @@ pub struct Ended {
 pub struct Shell {
     job: Job,
     configs: [RunConfig; 2],
-    wire: Wire,
+    wire: HostPair,
     outside: Option<Outside>,
     live: Mutex<Value>,
     /// The command shall end with this signal.
@@ -139,7 +139,7 @@ impl Shell {
         let Ok(configs) = <[RunConfig; 2]>::try_from(configs) else {
             return Err(LiveError::Invariant("two directions".to_owned()));
         };
-        let wire = Wire::new()?;
+        let wire = HostPair::new()?;
         wire.lead_everywhere(configs[0].hosts.ecn)?;
         programs::adopt();
         let outside = job.way_out.then(|| Outside::start(job.resolver));
@@ -188,7 +188,7 @@ impl Shell {
         }
         let mut directions = Vec::new();
         for (config, aqm) in self.configs.iter().zip(aqms) {
-            let queue = Bottleneck::new(aqm, from_frames::KINDS.len(), &config.bottleneck, Dropped::default());
+            let queue = Bottleneck::new(aqm, from_frames::KINDS.len(), &config.bottleneck, FrameLog::default());
             let others = Treatment { delay: Time(base_rtt(config).0 / 2), ..Treatment::default() };
             directions.push(Direction::new(Some(queue), others, MOST_FRAMES).classed(kind_of));
         }
@@ -198,7 +198,7 @@ impl Shell {
         let mut forwarder = Forwarder::new(ports, directions);
         let mut observing = Observing::new(&self.configs, &self.live);
         let _awake = priority::Awake::keep();
-        let clock = Clock::start();
+        let clock = MonotonicClock::start();
         let stop = AtomicBool::new(false);
         let (status, forwarded) = thread::scope(|scope| {
             let (forwarder, observing, clock, stop) = (&mut forwarder, &mut observing, &clock, &stop);
@@ -375,25 +375,25 @@ fn shown(address: u128, port: u16, protocol: u8) -> String {
     }
 }
 
-fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<from_frames::Flow> {
+fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<from_frames::FrameFlow> {
     let Some(queue) = direction.queue() else { return Vec::new() };
     (0..)
         .zip(direction.flows())
-        .map(|(slot, (tuple, [start, end]))| from_frames::Flow {
+        .map(|(slot, (tuple, [start, end]))| from_frames::FrameFlow {
             slot,
             kind: kind_of(&tuple),
             source: shown(tuple.src, tuple.src_port, tuple.protocol),
             destination: shown(tuple.dst, tuple.dst_port, tuple.protocol),
             start,
             end,
-            counted: Counted { counters: queue.log.counters.flows.of(slot), received: direction.received(slot) },
+            counted: FlowCounts { counters: queue.log.counters.flows.of(slot), received: direction.received(slot) },
         })
         .collect()
 }
 
 /// Takes down both directions: points of their series, changes of rate, and what [`Shell::look`] shows.
 struct Observing<'a> {
-    recorders: [Recorder; 2],
+    recorders: [FrameRecorder; 2],
     /// Of each direction: the interval of its series.
     intervals: [Option<Time>; 2],
     points: [Time; 2],
@@ -406,7 +406,7 @@ struct Observing<'a> {
 
 impl<'a> Observing<'a> {
     fn new(configs: &'a [RunConfig; 2], live: &'a Mutex<Value>) -> Observing<'a> {
-        let of = |config: &RunConfig, is_up| Recorder::new(config, base_rtt(config), is_up);
+        let of = |config: &RunConfig, is_up| FrameRecorder::new(config, base_rtt(config), is_up);
         let interval = |config: &RunConfig| config.record.series.then_some(config.record.interval);
         let changes = |config: &RunConfig| config.rate_changes.iter().rev().map(|change| (change.at, change.rate)).collect();
         let [up, down] = configs;
@@ -443,7 +443,7 @@ impl<'a> Observing<'a> {
     }
 }
 
-impl<A: Aqm> Watch<A> for Observing<'_> {
+impl<A: Aqm> RunWatcher<A> for Observing<'_> {
     fn next(&self) -> Time {
         let of = |number: usize| self.points[number].min(self.next_change(number));
         self.look.min(of(0)).min(of(1))

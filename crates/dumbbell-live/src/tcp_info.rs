@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // one getsockopt, for which there is no safe interface
 
 use dumbbell_core::units::Time;
-use dumbbell_measure::from_live::Sample;
+use dumbbell_measure::from_live::TcpSample;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -57,9 +57,9 @@ impl TcpInfo {
     }
 
     /// What the results keep of it, at `time`.
-    pub fn sample(&self, time: Time, is_regular: bool) -> Sample {
+    pub fn sample(&self, time: Time, is_regular: bool) -> TcpSample {
         let [unacked, sacked, lost, retrans] = [24, 28, 32, 36].map(|at| self.word(at));
-        Sample {
+        TcpSample {
             time,
             is_regular,
             srtt_us: self.word(68),

@@ -1,7 +1,7 @@
 //! What a run measured: the tables of a run that is over, figures, and a digest of both.
 
 use crate::classes::{self, Totals};
-use crate::columns::{self, Bin, ColumnSpec, Engine, FlowRow, Punctuality, Run, Runs, SeenFlows, Timing};
+use crate::columns::{self, ColumnSpec, EngineKind, FlowRow, Punctuality, RunRow, Runs, SeenFlows, SojournBin, Timing};
 use crate::hop_log::HopLog;
 use crate::measure::{jain, ms, FlowResult, Measures};
 use crate::table::{Column, Table};
@@ -131,7 +131,7 @@ impl Outcome {
     }
 
     /// Leaves out what `engine`, which carried the run out, does not measure.
-    pub fn keep_columns_of(&mut self, engine: Engine) {
+    pub fn keep_columns_of(&mut self, engine: EngineKind) {
         let specs = Tables::specs();
         let has =
             |columns: &[ColumnSpec], name: &str| columns.iter().all(|one| one.name != name || one.engines.contains(&engine));
@@ -189,8 +189,8 @@ impl Digest {
 }
 
 /// Histograms, one for each class in order, as rows of class and bin that is not empty.
-fn bins_by_class<B: Iterator<Item = (Time, u64)>>(of_classes: impl Iterator<Item = B>) -> Vec<Bin> {
-    let of_class = |(class, bins): (u64, B)| bins.map(move |(from, count)| Bin { class, from, count });
+fn bins_by_class<B: Iterator<Item = (Time, u64)>>(of_classes: impl Iterator<Item = B>) -> Vec<SojournBin> {
+    let of_class = |(class, bins): (u64, B)| bins.map(move |(from, count)| SojournBin { class, from, count });
     (0..).zip(of_classes).flat_map(of_class).collect()
 }
 
@@ -206,9 +206,9 @@ fn summary(
     measures.queue.sojourn.iter().for_each(|of_class| sojourn.merge(of_class));
     let mut delays = transit::Delays::default();
     measures.results.iter().filter_map(|flow| flow.transit.as_ref()).for_each(|transit| delays.merge(&transit.delays));
-    let mut fate = transit::Fate::default();
+    let mut fate = transit::UdpFate::default();
     measures.results.iter().for_each(|flow| fate.merge(flow.fate()));
-    let run = Run {
+    let run = RunRow {
         queue: &measures.queue.all,
         of_discipline: &measures.queue.counters,
         sojourn,

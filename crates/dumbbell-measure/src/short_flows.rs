@@ -37,7 +37,7 @@ const ONE: f64 = 1e6;
 
 /// Flows of one class and a range of sizes.
 #[derive(Clone, Debug, Default)]
-pub struct Bin {
+pub struct FlowBin {
     /// How many began.
     pub started: u64,
     /// Of those that finished, in units of [`ONE`].
@@ -49,7 +49,7 @@ pub struct Bin {
 }
 
 /// A bin with its class and range of sizes.
-pub struct Sizes<'a> {
+pub struct FlowBinRow<'a> {
     /// Number of the class.
     pub class: u16,
     /// The range begins there, bytes.
@@ -57,12 +57,12 @@ pub struct Sizes<'a> {
     /// It ends before this.
     pub to: u64,
     /// What is in it.
-    pub bin: &'a Bin,
+    pub bin: &'a FlowBin,
 }
 
-impl Sizes<'_> {
+impl FlowBinRow<'_> {
     /// A figure of those that finished; NaN if there are none.
-    pub fn of_finished(&self, of: impl Fn(&Bin) -> f64) -> f64 {
+    pub fn of_finished(&self, of: impl Fn(&FlowBin) -> f64) -> f64 {
         if self.bin.slowdown.total() > 0 {
             of(self.bin)
         } else {
@@ -91,7 +91,7 @@ pub struct ShortFlows {
     /// Flows in all.
     pub seen: u64,
     rng: Rng,
-    bins: BTreeMap<(u16, u64), Bin>,
+    bins: BTreeMap<(u16, u64), FlowBin>,
 }
 
 /// The range of sizes that `size` belongs to, 1 to 2, 2 to 5 and 5 to 10 times a power of ten: its lower end, bytes.
@@ -165,7 +165,7 @@ impl ShortFlows {
 
     /// One row per class and range of sizes.
     pub fn sizes_table(&self) -> Table {
-        let row = |(&(class, from), bin)| Sizes { class, from, to: bin_end(from), bin };
+        let row = |(&(class, from), bin)| FlowBinRow { class, from, to: bin_end(from), bin };
         Slowdowns::table(&self.bins.iter().map(row).collect::<Vec<_>>())
     }
 }

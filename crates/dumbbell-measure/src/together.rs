@@ -20,7 +20,7 @@ const FAIR: f64 = 0.95;
 
 /// What had arrived of a listed endpoint at some time, since its start.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Arrived {
+pub struct FlowProgress {
     /// Payload: acknowledged for TCP, received for UDP; bytes.
     pub payload: u64,
     /// Frames that reached the receiver, bytes.
@@ -61,9 +61,9 @@ pub struct Together {
     may_end: bool,
     /// When the last flow started.
     start: Option<Time>,
-    at_start: Vec<Arrived>,
+    at_start: Vec<FlowProgress>,
     /// The last look.
-    seen: Vec<Arrived>,
+    seen: Vec<FlowProgress>,
     seen_at: Time,
     /// Frames of the flows at the looks of the last window.
     looks: VecDeque<Vec<u64>>,
@@ -102,7 +102,7 @@ impl Together {
     }
 
     /// A flow of `[[flows]]` started at `now`; `listed` is what has arrived of the listed endpoints.
-    pub fn started(&mut self, now: Time, listed: impl Iterator<Item = Arrived>) {
+    pub fn started(&mut self, now: Time, listed: impl Iterator<Item = FlowProgress>) {
         self.waiting -= 1;
         if self.waiting > 0 {
             return;
@@ -131,7 +131,7 @@ impl Together {
     }
 
     /// Looks at what has arrived of the listed endpoints at `now`, which is [`Together::next`].
-    pub fn look(&mut self, now: Time, listed: impl Iterator<Item = Arrived>) {
+    pub fn look(&mut self, now: Time, listed: impl Iterator<Item = FlowProgress>) {
         let Some(start) = self.start else { return };
         let before = std::mem::take(&mut self.seen);
         self.seen = listed.collect();
@@ -234,8 +234,8 @@ mod tests {
         Together::new(&RunConfig::from_json(&config).expect("a configuration"))
     }
 
-    fn arrived(bytes: &[u64]) -> impl Iterator<Item = Arrived> + '_ {
-        bytes.iter().map(|&bytes| Arrived { payload: bytes, frames: bytes, finished: None })
+    fn arrived(bytes: &[u64]) -> impl Iterator<Item = FlowProgress> + '_ {
+        bytes.iter().map(|&bytes| FlowProgress { payload: bytes, frames: bytes, finished: None })
     }
 
     /// Two flows of which the second starts after 5 s, and what each gets per look from then on.
@@ -319,7 +319,7 @@ mod tests {
         // the first is done 50 ms after the last look, when the second had half of what it gets until the next one
         found.look(Time::from_millis(1100), arrived(&[40, 10]));
         let finished = Some(Time::from_millis(1150));
-        let last = [Arrived { payload: 50, frames: 50, finished }, Arrived { payload: 30, frames: 30, finished: None }];
+        let last = [FlowProgress { payload: 50, frames: 50, finished }, FlowProgress { payload: 30, frames: 30, finished: None }];
         found.look(Time::from_millis(1200), last.into_iter());
         assert_eq!(found.next(), Time::NEVER);
         let common = found.common(&[result(0, 2, 50), result(1, 9, 50)], &[]).expect("a common time");
@@ -330,8 +330,8 @@ mod tests {
     fn flows_that_never_meet_share_nothing() {
         let mut found = together(2, json!({"size": 50}));
         found.started(Time::ZERO, arrived(&[0, 0]));
-        let over = Arrived { payload: 50, frames: 50, finished: Some(Time::from_secs(2)) };
-        found.started(Time::from_secs(5), [over, Arrived::default()].into_iter());
+        let over = FlowProgress { payload: 50, frames: 50, finished: Some(Time::from_secs(2)) };
+        found.started(Time::from_secs(5), [over, FlowProgress::default()].into_iter());
         assert_eq!(found.next(), Time::NEVER);
         assert_eq!(found.common(&[result(0, 2, 50), result(5, 9, 50)], &[]), None);
         // one never started

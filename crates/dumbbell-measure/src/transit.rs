@@ -42,16 +42,16 @@ impl Delays {
 
 /// Packets of UDP that were lost, and all whose fate is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fate {
+pub struct UdpFate {
     /// Lost on the way; of packets that are answered, also those whose answer was.
     pub lost: u64,
     /// These and all that arrived, or whose answer did.
     pub known: u64,
 }
 
-impl Fate {
+impl UdpFate {
     /// Adds those of other packets.
-    pub fn merge(&mut self, other: Fate) {
+    pub fn merge(&mut self, other: UdpFate) {
         self.lost += other.lost;
         self.known += other.known;
     }

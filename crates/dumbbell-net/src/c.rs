@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "pointers of C, and names without a hash")]
 
 use crate::config::Config;
-use crate::frame::{Arrival, Counters, Frame};
+use crate::frame::{Arrival, Frame, NetCounters};
 use crate::net::Net;
 use dumbbell_core::packet::Ecn;
 use std::ffi::{c_char, c_int, c_void, CStr};
@@ -173,11 +173,11 @@ pub unsafe extern "C" fn dumbbell_net_next(net: *const CNet) -> u64 {
 /// # Safety
 /// `net` is null or a net; `counters` is null or can be written.
 #[no_mangle]
-pub unsafe extern "C" fn dumbbell_net_count(net: *const CNet, counters: *mut Counters) {
+pub unsafe extern "C" fn dumbbell_net_count(net: *const CNet, counters: *mut NetCounters) {
     // SAFETY: as in dumbbell_net_next.
     let net = unsafe { net.as_ref() };
     if !counters.is_null() {
-        let counted = net.map_or(Counters::default(), |CNet { net, .. }| net.counters());
+        let counted = net.map_or(NetCounters::default(), |CNet { net, .. }| net.counters());
         // SAFETY: it is not null, and the header asks for counters that can be written. What was there has nothing to drop.
         unsafe { counters.write(counted) };
     }

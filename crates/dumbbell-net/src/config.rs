@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::net::Net;
-use crate::text::{Files, Section};
+use crate::text::{FileReader, Section};
 use dumbbell_config::{RunConfig, BOTTLENECK};
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::param::ParamError;
@@ -51,7 +51,7 @@ impl Config {
     /// Those of [`Config::parse`], and what `files` says.
     pub fn parse_with(text: &str, mut files: impl FnMut(&str) -> Result<Vec<u8>, String>) -> Result<Config, Error> {
         let section = Section::read(text)?;
-        let files: &mut Files = &mut files;
+        let files: &mut FileReader = &mut files;
         let hop = section.canonical(files)?;
         // something must send in a whole run: a source that no packet comes from here
         let run = RunConfig::from_json(&json!({BOTTLENECK: hop, "udp": [{}]}));

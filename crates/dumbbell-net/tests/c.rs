@@ -1,7 +1,7 @@
 //! The C interface: the example, compiled against the header and run, and the types of the header against those of Rust.
 
 use dumbbell_net::c::{CArrival, CFrame};
-use dumbbell_net::{Config, Counters, Ecn, Frame, Net};
+use dumbbell_net::{Config, Ecn, Frame, Net, NetCounters};
 use std::mem::{offset_of, size_of};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,7 +61,7 @@ fn story() -> String {
             marked += u32::from(arrival.frame.ecn == Ecn::Ce);
         }
     }
-    let Counters { pushed, popped, ce_marks, .. } = net.counters();
+    let NetCounters { pushed, popped, ce_marks, .. } = net.counters();
     assert!(marked > 0);
     format!(
         "error: {error}\npopped {popped} of {pushed}, the last at {} ns\nCE marks: {ce_marks} counted, {marked} seen\n",
@@ -104,7 +104,7 @@ fn the_types_are_those_of_the_header() {
     let asserts = [
         fields!(dumbbell_net_frame = CFrame: flow, length, ecn, zero),
         fields!(dumbbell_net_arrival = CArrival: at, bytes, size, frame),
-        fields!(dumbbell_net_counters = Counters: pushed, popped, departed, departed_bytes, dropped_overflow, dropped_aqm, lost, ce_marks,
+        fields!(dumbbell_net_counters = NetCounters: pushed, popped, departed, departed_bytes, dropped_overflow, dropped_aqm, lost, ce_marks,
             sce_marks, sent, sojourn_ns, queued, queued_bytes, held),
     ];
     let codepoints = [("NOT_ECT", Ecn::NotEct), ("ECT1", Ecn::Ect1), ("ECT0", Ecn::Ect0), ("CE", Ecn::Ce)]

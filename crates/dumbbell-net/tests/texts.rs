@@ -1,6 +1,6 @@
 //! What a text may say, and what is said of one that is wrong.
 
-use dumbbell_net::{Config, Counters, Ecn, Error, FlowKey, Frame, Net};
+use dumbbell_net::{Config, Ecn, Error, FlowKey, Frame, Net, NetCounters};
 use std::time::Duration;
 
 const FULL: Frame = Frame { len: 1514, ecn: Ecn::NotEct, flow: 0 };
@@ -152,7 +152,7 @@ fn counters_and_flows_say_what_happened() {
     // one is on the wire, two wait, one is dropped
     let taken: Vec<bool> = (0..4).map(|_| net.push(Duration::ZERO, Frame::udp(1472).flow(7), ())).collect();
     assert_eq!(taken, [true, true, true, false]);
-    let Counters { pushed, dropped_overflow, queued, queued_bytes, held, .. } = net.counters();
+    let NetCounters { pushed, dropped_overflow, queued, queued_bytes, held, .. } = net.counters();
     assert_eq!((pushed, dropped_overflow, queued, queued_bytes, held), (4, 1, 2, 2 * 1514, 3));
     while net.pop(Duration::from_secs(1)).is_some() {}
     let counters = net.counters();

@@ -2,7 +2,7 @@
 
 use dumbbell_config::RunConfig;
 use dumbbell_core::units::Time;
-use dumbbell_packets::{points, Asked, Column, Columns, Recorder, Written};
+use dumbbell_packets::{points, Asked, ColumnValues, Columns, PacketRecorder, Written};
 use dumbbell_sim::{Outcome, Sim};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
@@ -30,8 +30,8 @@ fn all() -> Asked {
 
 fn run(config: &Value, asked: Asked, file: Option<Memory>) -> (Outcome, Written) {
     let read = RunConfig::from_json(config).unwrap();
-    let file = file.map(|memory| (Box::new(memory) as dumbbell_packets::Sink, "test", "why"));
-    let recorder = Recorder::new(&read, asked, file).unwrap();
+    let file = file.map(|memory| (Box::new(memory) as dumbbell_packets::CaptureWriter, "test", "why"));
+    let recorder = PacketRecorder::new(&read, asked, file).unwrap();
     let outcome = Sim::builder(config).listener(|hop| recorder.listener(hop)).build().unwrap().finish().unwrap();
     (outcome, recorder.finish().unwrap())
 }
@@ -56,13 +56,13 @@ impl Rows {
         let mut rows = Rows { height: columns.height(), whole: BTreeMap::new(), real: BTreeMap::new(), text: BTreeMap::new() };
         for (name, column) in columns.all() {
             match column {
-                Column::Whole(values) => {
+                ColumnValues::Whole(values) => {
                     rows.whole.insert(name, values.iter().map(|&value| (value != i64::MIN).then_some(value)).collect());
                 }
-                Column::Real(values) => {
+                ColumnValues::Real(values) => {
                     rows.real.insert(name, values.to_vec());
                 }
-                Column::Text(words) => {
+                ColumnValues::Text(words) => {
                     let word = |&code: &i32| usize::try_from(code).map_or(String::new(), |code| words.words[code].clone());
                     rows.text.insert(name, words.codes.iter().map(word).collect());
                 }
@@ -492,7 +492,7 @@ fn only_some_flows_and_some_time_but_always_handshakes() {
 fn unknown_points_are_refused() {
     let read = RunConfig::from_json(&config("cubic", "codel")).unwrap();
     let asked = Asked { points: vec!["nowhere".to_owned()], ..all() };
-    let error = Recorder::new(&read, asked, None).err().unwrap();
+    let error = PacketRecorder::new(&read, asked, None).err().unwrap();
     assert_eq!(error, "nowhere: no point, allowed: sender, bottleneck, bottleneck:out, receiver");
 }
 

@@ -7,22 +7,22 @@ use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey, QueueContext, STATES};
 use dumbbell_core::log::Log;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::units::{Rate, Time};
-use dumbbell_sim::additions::Fault;
+use dumbbell_sim::additions::PluginFault;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void, CStr};
 
 /// One instance. The functions that the interface requires are there: [`load`](crate::Plugin::load) has looked.
-pub struct Queue {
-    functions: &'static abi::Queue,
+pub struct PluginQueue {
+    functions: &'static abi::CQueue,
     this: *mut c_void,
     shelf: Shelf,
     /// What timer_at() said after the last call: the engine looks at it several times a packet.
     next: Time,
 }
 
-// SAFETY: `this` is used only through `&mut Queue` or `&Queue`, and `Queue` is not `Sync`: by one thread at a time, as the interface
+// SAFETY: `this` is used only through `&mut CQueue` or `&CQueue`, and `CQueue` is not `Sync`: by one thread at a time, as the interface
 // promises. What the library shares between instances is its own to guard, as the interface says.
-unsafe impl Send for Queue {}
+unsafe impl Send for PluginQueue {}
 
 /// What the library's calls back lead to, while it is called.
 struct Call<'a> {
@@ -30,21 +30,21 @@ struct Call<'a> {
     log: &'a mut dyn Log,
     now: Time,
     /// Where a packet is put that the library looks at.
-    shown: abi::Packet,
+    shown: abi::CPacket,
 }
 
 /// The call behind `host`.
 ///
 /// # Safety
-/// `host` is the pointer that the library was given by [`Queue::call`], and that call has not returned.
-unsafe fn of<'a>(host: *mut abi::Host) -> &'a mut Call<'a> {
-    // SAFETY: by the condition above, `call` points to the `Call` on the stack of `Queue::call`, which lent it to nobody else.
+/// `host` is the pointer that the library was given by [`CQueue::call`], and that call has not returned.
+unsafe fn of<'a>(host: *mut abi::CHost) -> &'a mut Call<'a> {
+    // SAFETY: by the condition above, `call` points to the `Call` on the stack of `CQueue::call`, which lent it to nobody else.
     unsafe { &mut *(*host).call.cast::<Call<'a>>() }
 }
 
 macro_rules! calls_back {
     ($($name:ident($call:ident $(, $arg:ident: $type:ty)*) $(-> $out:ty)? $body:block)*) => {$(
-        extern "C" fn $name(host: *mut abi::Host $(, $arg: $type)*) $(-> $out)? {
+        extern "C" fn $name(host: *mut abi::CHost $(, $arg: $type)*) $(-> $out)? {
             // SAFETY: the library calls with the host that it was given, before it returns: the interface asks for that
             let $call = unsafe { of(host) };
             $body
@@ -56,15 +56,15 @@ calls_back! {
     mark(call, id: u64) -> c_int { c_int::from(call.shelf.mark(id, call.now, call.log)) }
     drop_packet(call, id: u64) { call.shelf.drop(id, call.now, call.log) }
     push(call, list: u32, id: u64) { call.shelf.push(list, id) }
-    first(call, list: u32) -> *const abi::Packet { call.show(call.shelf.first(list)) }
-    last(call, list: u32) -> *const abi::Packet { call.show(call.shelf.last(list)) }
+    first(call, list: u32) -> *const abi::CPacket { call.show(call.shelf.first(list)) }
+    last(call, list: u32) -> *const abi::CPacket { call.show(call.shelf.last(list)) }
     packets(call, list: u32) -> u64 { call.shelf.in_list(list).0 }
     bytes(call, list: u32) -> u64 { call.shelf.in_list(list).1 }
     wait(call, time: u64) { call.shelf.wait(Time(time)) }
 }
 
 impl Call<'_> {
-    fn show(&mut self, id: Option<u64>) -> *const abi::Packet {
+    fn show(&mut self, id: Option<u64>) -> *const abi::CPacket {
         match id.and_then(|id| Some((id, self.shelf.packet(id)?))) {
             None => std::ptr::null(),
             Some((id, packet)) => {
@@ -75,8 +75,8 @@ impl Call<'_> {
     }
 }
 
-fn shown(id: u64, packet: &Packet) -> abi::Packet {
-    abi::Packet {
+fn shown(id: u64, packet: &Packet) -> abi::CPacket {
+    abi::CPacket {
         id,
         arrived: packet.enqueue_time.0,
         flow: packet.flow,
@@ -86,17 +86,23 @@ fn shown(id: u64, packet: &Packet) -> abi::Packet {
     }
 }
 
-impl Queue {
+impl PluginQueue {
     /// An instance with the values of its parameters.
-    pub fn new(functions: &'static abi::Queue, name: &str, values: &[f64], context: &QueueContext, fault: Fault) -> Queue {
-        let link = abi::Link { rate: context.rate.bits(), seed: context.seed };
+    pub fn new(
+        functions: &'static abi::CQueue,
+        name: &str,
+        values: &[f64],
+        context: &QueueContext,
+        fault: PluginFault,
+    ) -> PluginQueue {
+        let link = abi::CLink { rate: context.rate.bits(), seed: context.seed };
         // SAFETY: both pointers are valid for the call, and there are as many values as the library declared parameters
         let this = functions.create.map_or(std::ptr::null_mut(), |create| unsafe { create(&link, values.as_ptr()) });
         let shelf = Shelf::new(name, fault);
         if this.is_null() {
             shelf.wrong(|| "create() returned NULL".to_owned());
         }
-        let mut queue = Queue { functions, this, shelf, next: Time::NEVER };
+        let mut queue = PluginQueue { functions, this, shelf, next: Time::NEVER };
         queue.ask();
         queue
     }
@@ -110,21 +116,21 @@ impl Queue {
     }
 
     /// Lets the library do something; not if it could not be created.
-    fn call<T>(&mut self, now: Time, log: &mut dyn Log, none: T, act: impl FnOnce(*mut c_void, *mut abi::Host) -> T) -> T {
+    fn call<T>(&mut self, now: Time, log: &mut dyn Log, none: T, act: impl FnOnce(*mut c_void, *mut abi::CHost) -> T) -> T {
         if self.this.is_null() {
             return none;
         }
-        let nothing = abi::Packet { id: 0, arrived: 0, flow: 0, length: 0, ecn: 0, is_ack: 0 };
+        let nothing = abi::CPacket { id: 0, arrived: 0, flow: 0, length: 0, ecn: 0, is_ack: 0 };
         let mut call = Call { shelf: &mut self.shelf, log, now, shown: nothing };
         let mut host =
-            abi::Host { mark, drop: drop_packet, push, first, last, packets, bytes, wait, call: (&raw mut call).cast() };
+            abi::CHost { mark, drop: drop_packet, push, first, last, packets, bytes, wait, call: (&raw mut call).cast() };
         let answer = act(self.this, &raw mut host);
         self.ask();
         answer
     }
 }
 
-impl Drop for Queue {
+impl Drop for PluginQueue {
     fn drop(&mut self) {
         if let Some(destroy) = self.functions.destroy.filter(|_| !self.this.is_null()) {
             // SAFETY: `this` came from `create`, and nobody uses it any more
@@ -133,7 +139,7 @@ impl Drop for Queue {
     }
 }
 
-impl Aqm for Queue {
+impl Aqm for PluginQueue {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         if let Some(starts) = self.functions.flow_starts.filter(|_| !self.this.is_null()) {
             // SAFETY: `this` came from `create`

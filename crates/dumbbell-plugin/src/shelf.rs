@@ -1,10 +1,10 @@
 //! Keeps the packets of a queue discipline that handles numbers only, so that it can neither invent nor lose one.
 
 use dumbbell_core::aqm::Dequeue;
-use dumbbell_core::log::{At, DropReason, Log, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, MarkReason};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::units::Time;
-use dumbbell_sim::additions::Fault;
+use dumbbell_sim::additions::PluginFault;
 use std::collections::VecDeque;
 
 /// Lists have numbers below this.
@@ -20,7 +20,7 @@ struct Entry {
 
 /// What is in one list.
 #[derive(Default)]
-struct List {
+struct ShelfList {
     ids: VecDeque<u64>,
     bytes: u64,
 }
@@ -28,10 +28,10 @@ struct List {
 /// The packets of one queue discipline.
 pub struct Shelf {
     name: String,
-    fault: Fault,
+    fault: PluginFault,
     entries: Vec<Entry>,
     free: Vec<u32>,
-    lists: Vec<List>,
+    lists: Vec<ShelfList>,
     packets: usize,
     bytes: u64,
     /// Numbers so far: the upper half of each.
@@ -44,7 +44,7 @@ pub struct Shelf {
 
 impl Shelf {
     /// Nothing, for the discipline `name`, whose mistakes are reported to `fault`.
-    pub fn new(name: &str, fault: Fault) -> Shelf {
+    pub fn new(name: &str, fault: PluginFault) -> Shelf {
         Shelf {
             name: name.to_owned(),
             fault,
@@ -124,7 +124,8 @@ impl Shelf {
     pub fn drop(&mut self, id: u64, now: Time, log: &mut dyn Log) {
         let is_arriving = id == self.arriving;
         let Some(packet) = self.take(id, "dropped") else { return };
-        let (place, reason) = if is_arriving { (Place::Arrival, DropReason::Overflow) } else { (Place::Queue, DropReason::Aqm) };
+        let (place, reason) =
+            if is_arriving { (DropSite::Arrival, DropReason::Overflow) } else { (DropSite::Queue, DropReason::Aqm) };
         log.dropped(&packet, reason, place, At::time(now));
     }
 
@@ -140,7 +141,7 @@ impl Shelf {
         entry.list = Some(list);
         let length = u64::from(entry.packet.len);
         if self.lists.len() <= list as usize {
-            self.lists.resize_with(list as usize + 1, List::default);
+            self.lists.resize_with(list as usize + 1, ShelfList::default);
         }
         let list = &mut self.lists[list as usize];
         list.ids.push_back(id);
@@ -203,7 +204,7 @@ impl Shelf {
         self.packets -= 1;
         self.bytes -= u64::from(packet.len);
         if let Some(list) = list {
-            let List { ids, bytes } = &mut self.lists[list as usize];
+            let ShelfList { ids, bytes } = &mut self.lists[list as usize];
             *bytes -= u64::from(packet.len);
             if ids.front() == Some(&id) {
                 ids.pop_front();

@@ -11,15 +11,15 @@ pub const MOST_SEGMENTS: u32 = 0x7fff_ffff;
 /// Names of states that all plugins of a process may tell.
 const MOST_NAMES: usize = 256;
 
-impl abi::Steer {
+impl abi::CSteer {
     /// What a control steers of `conn`, as it is.
-    pub fn of(conn: &Conn) -> abi::Steer {
-        abi::Steer { cwnd: conn.cwnd, ssthresh: conn.ssthresh, pacing_rate: conn.pacing_rate }
+    pub fn of(conn: &Conn) -> abi::CSteer {
+        abi::CSteer { cwnd: conn.cwnd, ssthresh: conn.ssthresh, pacing_rate: conn.pacing_rate }
     }
 
     /// Takes over what a control has changed since `before`, and puts right what it must not do, which is returned. A control that sets a
     /// pacing rate is paced from then on, as registered ones ask for it when they begin (Linux `sk_pacing_status`).
-    pub fn apply(&self, before: &abi::Steer, by: Control, conn: &mut Conn) -> Option<String> {
+    pub fn apply(&self, before: &abi::CSteer, by: Control, conn: &mut Conn) -> Option<String> {
         if self == before {
             return None;
         }
@@ -73,7 +73,7 @@ pub fn state_name(name: &str) -> Result<&'static str, String> {
 }
 
 /// What a control told of its model, in `state`.
-pub fn model(told: &abi::Model, state: &'static str) -> Model {
+pub fn model(told: &abi::CModel, state: &'static str) -> Model {
     let rate = |value: u64| Some(value).filter(|&value| value != abi::UNKNOWN);
     // what does not fit is unknown as well
     let count = |value: u64| u32::try_from(value).ok();
@@ -106,11 +106,11 @@ mod tests {
 
     const RATE: u64 = 1_000_000;
 
-    fn after(by: Control, change: impl Fn(&mut abi::Steer)) -> (Conn, Option<String>) {
+    fn after(by: Control, change: impl Fn(&mut abi::CSteer)) -> (Conn, Option<String>) {
         // a sender has no rate at first
         let mut conn = conn();
         conn.pacing_rate = u64::MAX;
-        let before = abi::Steer::of(&conn);
+        let before = abi::CSteer::of(&conn);
         let mut steer = before;
         change(&mut steer);
         let wrong = steer.apply(&before, by, &mut conn);

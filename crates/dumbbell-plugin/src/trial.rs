@@ -2,11 +2,11 @@
 
 use crate::load::{Make, Plugin};
 use dumbbell_core::aqm::{self, Aqm, Dequeue, FlowKey, QueueContext};
-use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet, MTU_FRAME};
 use dumbbell_core::rng::{mix, Rng};
 use dumbbell_core::units::{Rate, Time};
-use dumbbell_sim::additions::{Additions, Fault};
+use dumbbell_sim::additions::{Extensions, PluginFault};
 use dumbbell_sim::RunError;
 use serde_json::{json, Map, Value};
 use std::fmt::Write;
@@ -24,7 +24,7 @@ pub struct Tried {
 
 /// How far a trial has come, for who watches it from another thread.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct TrialProgress {
     /// Sequences and runs that are done.
     done: AtomicU64,
     /// Simulated time of the run that is being made, ns.
@@ -32,7 +32,7 @@ pub struct Watch {
     doing: Mutex<String>,
 }
 
-impl Watch {
+impl TrialProgress {
     /// Sequences and runs that are done.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
@@ -69,7 +69,7 @@ impl Watch {
 ///
 /// # Errors
 /// One line: what went wrong, and where.
-pub fn try_out(plugin: &Plugin, seed: u64, sequences: u32, runs: u32, watch: &Watch) -> Result<Tried, String> {
+pub fn try_out(plugin: &Plugin, seed: u64, sequences: u32, runs: u32, watch: &TrialProgress) -> Result<Tried, String> {
     let mut tried = Tried::default();
     if matches!(plugin.make(), Make::Queue(_)) {
         for number in 0..sequences {
@@ -142,8 +142,8 @@ impl Log for Story {
     fn marked(&mut self, packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, at: At) {
         self.tell(3, packet, at.now);
     }
-    fn dropped(&mut self, packet: &Packet, _reason: DropReason, place: Place, at: At) {
-        self.left += u64::from(place == Place::Queue);
+    fn dropped(&mut self, packet: &Packet, _reason: DropReason, place: DropSite, at: At) {
+        self.left += u64::from(place == DropSite::Queue);
         self.tell(4, packet, at.now);
     }
 }
@@ -156,7 +156,7 @@ const FLOWS: u32 = 12;
 /// One sequence of operations: a number that depends on all that happened.
 fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
     let mut rng = Rng::stream(seed, "operations", u64::from(number));
-    let fault = Fault::default();
+    let fault = PluginFault::default();
     let rates = [Rate::from_mbit(1), Rate::from_mbit(10), Rate::from_mbit(100), Rate::from_mbit(10_000)];
     let rate = |of: &mut Rng| rates[of.below(rates.len() as u64) as usize];
     let context = QueueContext::new(rate(&mut rng), rng.next_u64());
@@ -209,7 +209,7 @@ fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
     }
 }
 
-fn check(queue: &impl Aqm, story: &Story, fault: &Fault) -> Result<(), String> {
+fn check(queue: &impl Aqm, story: &Story, fault: &PluginFault) -> Result<(), String> {
     if let Some(what) = fault.found() {
         return Err(what.to_owned());
     }
@@ -267,12 +267,12 @@ fn rough(rng: &mut Rng) -> Value {
 }
 
 /// Events of a run are limited by its time; a plugin that lets none pass is somebody else's to end.
-fn run(plugin: &Plugin, config: &Value, watch: &Watch) -> Result<String, String> {
-    let mut additions = Additions::default();
+fn run(plugin: &Plugin, config: &Value, watch: &TrialProgress) -> Result<String, String> {
+    let mut additions = Extensions::default();
     plugin.add_to(&mut additions, plugin.name());
     match dumbbell_sim::run_with(config, additions, &AtomicBool::new(false), &watch.simulated) {
         Ok(outcome) => Ok(outcome.hash),
-        Err(RunError::Foreign(what)) => Err(what),
+        Err(RunError::Plugin(what)) => Err(what),
         Err(error) => Err(error.to_string()),
     }
 }

@@ -6,7 +6,7 @@ use dumbbell_core::cc::CcContext;
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_plugin::{abi, trial, Make, Plugin};
-use dumbbell_sim::additions::{Additions, Fault};
+use dumbbell_sim::additions::{Extensions, PluginFault};
 use dumbbell_sim::{RunError, Sim};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ fn a_queue_in_c_by_hand() {
     let keys = json!({"name": "lifo", "limit": 3, "threshold": 2000});
     let values = plugin.values(keys.as_object().expect("a table")).expect("parameters");
     assert_eq!(values, [3.0, 2000.0]);
-    let fault = Fault::default();
+    let fault = PluginFault::default();
     let Make::Queue(make) = plugin.make() else { panic!("no queue") };
     let mut queue = make(&values, &QueueContext::new(Rate::from_mbit(10), 1), fault.clone());
     // two are below the threshold when they come; the third finds 3028 B and is marked, a fourth that cannot be is dropped
@@ -93,7 +93,7 @@ fn config(aqm: &str, cc: &str) -> Value {
 #[test]
 fn plugins_run_with_registered_algorithms_and_stand_in_tables_by_name() {
     let (queue, control) = (example("lifo"), example("aimd"));
-    let mut additions = Additions::default();
+    let mut additions = Extensions::default();
     queue.add_to(&mut additions, "lifo");
     control.add_to(&mut additions, "aimd");
     let config = config("lifo", "aimd");
@@ -108,7 +108,7 @@ fn plugins_run_with_registered_algorithms_and_stand_in_tables_by_name() {
 fn aimd_of_one_and_a_half_does_what_reno_does() {
     // the same law, counted in fractions instead of whole ACKs: the same goodput and drops, within a few percent
     let plugin = example("aimd");
-    let mut additions = Additions::default();
+    let mut additions = Extensions::default();
     plugin.add_to(&mut additions, "aimd");
     let run = |cc: &str| {
         let config = config("codel", cc);
@@ -126,7 +126,7 @@ fn aimd_of_one_and_a_half_does_what_reno_does() {
 fn the_examples_stand_the_trial() {
     for name in ["lifo", "aimd", "window"] {
         let plugin = example(name);
-        let watch = trial::Watch::default();
+        let watch = trial::TrialProgress::default();
         let tried = trial::try_out(&plugin, 7, 20, 6, &watch).unwrap_or_else(|what| panic!("{name}: {what}"));
         assert_eq!(tried.sequences, if matches!(plugin.make(), Make::Queue(_)) { 20 } else { 0 });
         assert_eq!(watch.done(), u64::from(tried.sequences + tried.runs));
@@ -178,14 +178,14 @@ fn what_a_queue_must_not_do_ends_the_trial_in_a_line() {
     ];
     for (name, from, to, expected) in cases {
         let plugin = Plugin::load(changed(name, from, to)).expect("a plugin");
-        let text = trial::try_out(&plugin, 1, 20, 0, &trial::Watch::default()).expect_err("a mistake");
+        let text = trial::try_out(&plugin, 1, 20, 0, &trial::TrialProgress::default()).expect_err("a mistake");
         assert!(text.contains("queue lifo: ") && text.contains(expected) && !text.contains('\n'), "{name}: {text}");
         // and a run ends with it, too
-        let mut additions = Additions::default();
+        let mut additions = Extensions::default();
         plugin.add_to(&mut additions, "lifo");
         let config = config("lifo", "reno");
         let run = Sim::builder(&config).additions(additions).build().expect("a configuration").finish().map(drop);
-        assert!(matches!(run, Err(RunError::Foreign(what)) if what.contains(expected)), "{name}");
+        assert!(matches!(run, Err(RunError::Plugin(what)) if what.contains(expected)), "{name}");
     }
 }
 
@@ -194,7 +194,7 @@ fn plugins_of_older_versions_are_loaded_and_nothing_behind_their_end_is_read() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let aimd = include_str!("../examples/aimd.c");
     let run = |plugin: &Plugin| {
-        let mut additions = Additions::default();
+        let mut additions = Extensions::default();
         plugin.add_to(&mut additions, "aimd");
         let config = config("codel", "aimd");
         Sim::builder(&config).additions(additions).build().expect("a configuration").finish().expect("a run").hash
@@ -214,7 +214,7 @@ fn plugins_of_older_versions_are_loaded_and_nothing_behind_their_end_is_read() {
         std::fs::write(&path, source).expect("a folder to write to");
         let plugin = Plugin::load(compiled(&format!("aimd-{version}"), &path)).expect("a plugin");
         let Make::Control(make) = plugin.make() else { panic!("no control") };
-        let control = make(&[1.0, 0.5], &CcContext::default(), Fault::default());
+        let control = make(&[1.0, 0.5], &CcContext::default(), PluginFault::default());
         assert_eq!(control.0.model(&conn()), None);
         assert_eq!(run(&plugin), now, "{version}");
     }
@@ -227,7 +227,7 @@ fn the_header_says_the_version() {
 
 /// A run of 20 s over 10 Mbit/s with the example `window`, and what `flow` says beside.
 fn with_window(plugin: &Plugin, flow: &Value, others: &[Value]) -> Result<dumbbell_sim::Outcome, RunError> {
-    let mut additions = Additions::default();
+    let mut additions = Extensions::default();
     plugin.add_to(&mut additions, "window");
     let mut own = json!({"cc": {"name": "window"}, "base_rtt": 20_000_000});
     own.as_object_mut().expect("a table").extend(flow.as_object().expect("a table").clone());
@@ -280,12 +280,12 @@ fn a_transport_ends_when_everything_has_arrived_and_writes_as_fast_as_its_applic
     let paused = json!({"duration": 1_000_000_000, "bottleneck": {"rate": 1_000_000, "aqm": {"name": "pfifo"}},
         "flows": [{"cc": {"name": "window"}, "app_pause": 5}]});
     let refused = Sim::builder(&paused);
-    let mut additions = Additions::default();
+    let mut additions = Extensions::default();
     plugin.add_to(&mut additions, "window");
     let error = refused.additions(additions).build().err().expect("it is refused").to_string();
     assert_eq!(error, "flows[0].app_pause: found a value, allowed: none with a stack");
     let web = json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "pfifo"}}, "web": [{"cc": {"name": "window"}}]});
-    let mut again = Additions::default();
+    let mut again = Extensions::default();
     plugin.add_to(&mut again, "window");
     let short = Sim::builder(&web).additions(again).build().err().expect("it is refused").to_string();
     assert_eq!(short, "web[0].cc.plugin: found a stack, allowed: a congestion control: only flows of [[flows]] may be a stack's");
@@ -294,7 +294,7 @@ fn a_transport_ends_when_everything_has_arrived_and_writes_as_fast_as_its_applic
 #[test]
 fn answers_of_a_transport_wait_in_queues_as_packets() {
     let plugin = example("window");
-    let mut additions = Additions::default();
+    let mut additions = Extensions::default();
     plugin.add_to(&mut additions, "window");
     // 16 B of answer are a frame of 60 B or less: 58 B on a link of 100 kbit/s take 4.6 ms, one for each packet of 1258 B
     let config = json!({"duration": 20_000_000_000_u64, "bottleneck": {"rate": 10_000_000, "aqm": {"name": "pfifo"}},
@@ -339,7 +339,7 @@ fn a_transport_that_misbehaves_ends_its_run_with_one_line() {
         std::fs::write(&source, changed).expect("a folder to write to");
         let plugin = Plugin::load(compiled(&format!("window-{name}"), &source)).expect("a plugin");
         let found = with_window(&plugin, &json!({}), &[]).map(drop);
-        assert!(matches!(&found, Err(RunError::Foreign(what)) if what.starts_with(expected)), "{name}: {found:?}");
+        assert!(matches!(&found, Err(RunError::Plugin(what)) if what.starts_with(expected)), "{name}: {found:?}");
     }
 }
 

@@ -7,10 +7,10 @@ use dumbbell_core::link_trace::{BadTrace, LinkTrace};
 use dumbbell_core::param::{ParamError, ParamType};
 use dumbbell_measure::from_capture::{measure, Capture, CaptureError, Crossed};
 use dumbbell_plugin::{trial, Plugin, HEADER};
-use dumbbell_sim::additions::Additions;
+use dumbbell_sim::additions::Extensions;
 use dumbbell_sim::huge_pages::HugePages;
 use dumbbell_sim::{Outcome, RunError, Tables};
-use packed::{Described, Packed};
+use packed::{Described, PackedRun};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -93,11 +93,11 @@ impl Progress {
 
 /// What one run measured; `gather` puts what many of them measured into tables.
 #[pyclass(frozen)]
-struct Result(Packed);
+struct Result(PackedRun);
 
 impl From<Outcome> for Result {
     fn from(outcome: Outcome) -> Result {
-        Result(Packed::new(&outcome))
+        Result(PackedRun::new(&outcome))
     }
 }
 
@@ -125,7 +125,7 @@ impl Result {
     /// What `to_bytes` was called on.
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Result> {
-        Packed::from_bytes(data).map(Result).map_err(|error| PyValueError::new_err(error.to_string()))
+        PackedRun::from_bytes(data).map(Result).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 }
 
@@ -137,7 +137,7 @@ impl Result {
 #[pyo3(signature = (results, described=vec![]))]
 #[allow(clippy::needless_pass_by_value)] // made from Python's lists
 fn gather(py: Python<'_>, results: Vec<Py<Result>>, described: Vec<(String, Described)>) -> PyResult<Vec<(String, Rows)>> {
-    let runs: Vec<&Packed> = results.iter().map(|result| &result.get().0).collect();
+    let runs: Vec<&PackedRun> = results.iter().map(|result| &result.get().0).collect();
     let tables = py.detach(|| packed::joined(&runs, &described))?;
     tables.ok_or_else(|| PyValueError::new_err("results of several versions of the engine"))
 }
@@ -200,14 +200,14 @@ fn run(
 ) -> PyResult<Result> {
     let flag = &cancel.flag;
     let simulated = progress.map_or_else(Arc::default, |p| p.simulated.clone());
-    let mut additions = Additions::default();
+    let mut additions = Extensions::default();
     for (name, plugin) in plugins {
         load(&plugin)?.add_to(&mut additions, &name);
     }
     py.detach(|| simulate(config, additions, flag, &simulated))
 }
 
-fn simulate(config: &str, additions: Additions, flag: &AtomicBool, simulated: &AtomicU64) -> PyResult<Result> {
+fn simulate(config: &str, additions: Extensions, flag: &AtomicBool, simulated: &AtomicU64) -> PyResult<Result> {
     dumbbell_sim::run_with(&parse(config)?, additions, flag, simulated).map(Result::from).map_err(|error| match error {
         RunError::Config(error) => refused(error),
         RunError::Cancelled => Interrupted::new_err("cancelled"),
@@ -229,7 +229,7 @@ fn run_all<'py>(
     let told: Vec<_> = progress.iter().map(|one| one.get().simulated.clone()).collect();
     let one_run = |(config, simulated): (&PyBackedStr, &Arc<AtomicU64>)| {
         let started = Instant::now();
-        let found = catch_unwind(AssertUnwindSafe(|| simulate(config, Additions::default(), flag, simulated)));
+        let found = catch_unwind(AssertUnwindSafe(|| simulate(config, Extensions::default(), flag, simulated)));
         let found = found.unwrap_or_else(|panic| Err(PyRuntimeError::new_err(said(panic.as_ref()))));
         found.map(|result| (started.elapsed().as_secs_f64(), result))
     };
@@ -267,7 +267,7 @@ fn describe_plugin(plugin: &Bound<'_, PyAny>) -> PyResult<String> {
 /// How far the trial of a plugin has come, readable from any thread.
 #[pyclass(frozen)]
 #[derive(Default)]
-struct Trial(trial::Watch);
+struct Trial(trial::TrialProgress);
 
 #[pymethods]
 impl Trial {

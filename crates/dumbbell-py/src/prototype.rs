@@ -2,12 +2,12 @@
 
 use dumbbell_core::aqm::{self, Aqm, Dequeue, FlowKey, QueueContext, STATES};
 use dumbbell_core::cc::{self, CcContext, Control, Echo, EcnUse};
-use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_plugin::shelf::Shelf;
 use dumbbell_plugin::{abi, Declared, Make, Plugin};
-use dumbbell_sim::additions::Fault;
+use dumbbell_sim::additions::PluginFault;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -45,24 +45,24 @@ impl PyPacket {
 }
 
 /// What happened while Python was called, in order.
-enum Told {
+enum LogCall {
     Marked(Packet, Ecn, Mark, MarkReason, At),
-    Dropped(Packet, DropReason, Place, At),
+    Dropped(Packet, DropReason, DropSite, At),
 }
 
 #[derive(Default)]
-struct Later(Vec<Told>);
+struct Later(Vec<LogCall>);
 
 impl Log for Later {
     fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
-        self.0.push(Told::Marked(*packet, before, mark, reason, at));
+        self.0.push(LogCall::Marked(*packet, before, mark, reason, at));
     }
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
-        self.0.push(Told::Dropped(*packet, reason, place, at));
+    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
+        self.0.push(LogCall::Dropped(*packet, reason, place, at));
     }
 }
 
-struct Kept {
+struct CallState {
     shelf: Shelf,
     now: Time,
     later: Later,
@@ -71,11 +71,11 @@ struct Kept {
 /// The simulator, as `dumbbell_host` of the C interface.
 #[pyclass(frozen, name = "Host")]
 struct PyHost {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<CallState>>,
 }
 
 impl PyHost {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, CallState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,13 +90,13 @@ impl PyHost {
 impl PyHost {
     /// Sets CE; returns False if the packet cannot have it.
     fn mark(&self, id: u64) -> bool {
-        let Kept { shelf, now, later } = &mut *self.kept();
+        let CallState { shelf, now, later } = &mut *self.kept();
         shelf.mark(id, *now, later)
     }
 
     /// Drops a packet: the one that arrives, or one in the queue.
     fn drop(&self, id: u64) {
-        let Kept { shelf, now, later } = &mut *self.kept();
+        let CallState { shelf, now, later } = &mut *self.kept();
         shelf.drop(id, *now, later);
     }
 
@@ -136,7 +136,7 @@ struct Instance {
     object: Option<Py<PyAny>>,
     methods: Vec<String>,
     of: String,
-    fault: Fault,
+    fault: PluginFault,
 }
 
 impl Instance {
@@ -144,7 +144,7 @@ impl Instance {
         class: &Py<PyAny>,
         methods: &[&str],
         of: String,
-        fault: Fault,
+        fault: PluginFault,
         arguments: impl FnOnce(Python<'_>) -> PyResult<Py<PyTuple>>,
     ) -> Instance {
         let made = Python::attach(|py| {
@@ -220,13 +220,13 @@ fn table<'py>(py: Python<'py>, params: &[Declared], values: &[f64]) -> PyResult<
 struct PyQueue {
     instance: Instance,
     host: Py<PyHost>,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<CallState>>,
     /// What timer_at() said after the last call: the engine looks at it several times a packet.
     next: Time,
 }
 
 impl PyQueue {
-    fn new(instance: Instance, host: Py<PyHost>, kept: Arc<Mutex<Kept>>) -> PyQueue {
+    fn new(instance: Instance, host: Py<PyHost>, kept: Arc<Mutex<CallState>>) -> PyQueue {
         let mut queue = PyQueue { instance, host, kept, next: Time::NEVER };
         queue.ask();
         queue
@@ -241,7 +241,7 @@ impl PyQueue {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, CallState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -250,8 +250,8 @@ impl PyQueue {
         let told = std::mem::take(&mut self.kept().later.0);
         for one in told {
             match one {
-                Told::Marked(packet, before, mark, reason, at) => log.marked(&packet, before, mark, reason, at),
-                Told::Dropped(packet, reason, place, at) => log.dropped(&packet, reason, place, at),
+                LogCall::Marked(packet, before, mark, reason, at) => log.marked(&packet, before, mark, reason, at),
+                LogCall::Dropped(packet, reason, place, at) => log.dropped(&packet, reason, place, at),
             }
         }
     }
@@ -429,18 +429,18 @@ pub fn plugin(class: &Bound<'_, PyAny>) -> PyResult<Plugin> {
         Make::Queue(Arc::new(move |values, context: &QueueContext, fault| {
             let (rate, seed) = (context.rate.bits(), context.seed);
             let arguments = |py: Python<'_>| Ok((table(py, &names, values)?, rate, seed).into_pyobject(py)?.unbind());
-            let kept = Kept { shelf: Shelf::new(&own, fault.clone()), now: Time::ZERO, later: Later::default() };
+            let kept = CallState { shelf: Shelf::new(&own, fault.clone()), now: Time::ZERO, later: Later::default() };
             let kept = Arc::new(Mutex::new(kept));
             let instance = Instance::new(&of, &QUEUE, format!("queue {own}"), fault, arguments);
             let host = Python::attach(|py| Py::new(py, PyHost { kept: Arc::clone(&kept) }));
-            aqm::Foreign::new(PyQueue::new(instance, host.expect("memory for an object"), kept))
+            aqm::DynAqm::new(PyQueue::new(instance, host.expect("memory for an object"), kept))
         }))
     } else {
         Make::Control(Arc::new(move |values, context: &CcContext, fault| {
             let (seed, flow) = (context.seed, context.flow);
             let arguments = |py: Python<'_>| Ok((table(py, &names, values)?, seed, flow).into_pyobject(py)?.unbind());
             let instance = Instance::new(&of, &CONTROL, format!("control {own}"), fault, arguments);
-            cc::Foreign(Box::new(PyControl { instance, traits }))
+            cc::DynCc(Box::new(PyControl { instance, traits }))
         }))
     };
     let mut plugin = Plugin::new(name, text(class, "title")?, text(class, "source")?, params, make)

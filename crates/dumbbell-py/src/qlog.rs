@@ -3,8 +3,8 @@
 use crate::{load, refused, Cancel, Interrupted, Result};
 use dumbbell_config::RunConfig;
 use dumbbell_core::units::Time;
-use dumbbell_qlog::{Names, Recorder, Sink};
-use dumbbell_sim::additions::Additions;
+use dumbbell_qlog::{Names, QlogRecorder, QlogWriter};
+use dumbbell_sim::additions::Extensions;
 use dumbbell_sim::{Builder, Outcome, RunError, Sim};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
@@ -58,7 +58,7 @@ pub fn carried_out(builder: Builder<'_>, cancel: &AtomicBool) -> std::result::Re
 }
 
 /// Opens a file and writes its header, JSON.
-fn sink(path: &PathBuf, header: &str) -> io::Result<Sink> {
+fn sink(path: &PathBuf, header: &str) -> io::Result<QlogWriter> {
     let mut file = File::create(path)?;
     writeln!(file, "\u{1e}{header}")?;
     Ok(Box::new(file))
@@ -66,14 +66,14 @@ fn sink(path: &PathBuf, header: &str) -> io::Result<Sink> {
 
 fn write(
     config: &str,
-    additions: Additions,
+    additions: Extensions,
     cancel: &AtomicBool,
-    senders: Vec<(u32, Sink)>,
-    (network, names): (Option<Sink>, Names),
+    senders: Vec<(u32, QlogWriter)>,
+    (network, names): (Option<QlogWriter>, Names),
 ) -> std::result::Result<(Outcome, u64), Failure> {
     let config = parsed(config)?;
     let read = RunConfig::read(&config, &additions).map_err(|error| Failure::Run(error.into()))?;
-    let recorder = Recorder::new(names, senders, network, read.run.duration);
+    let recorder = QlogRecorder::new(names, senders, network, read.run.duration);
     let builder = Sim::builder(&config).additions(additions).listener(|hop| recorder.listener(hop));
     let outcome = carried_out(builder, cancel)?;
     Ok((outcome, recorder.finish().map_err(Failure::File)?))
@@ -95,7 +95,7 @@ pub fn run_qlog(
     old_names: bool,
     plugins: BTreeMap<String, Bound<'_, PyAny>>,
 ) -> PyResult<(Result, u64)> {
-    let mut additions = Additions::default();
+    let mut additions = Extensions::default();
     for (name, plugin) in plugins {
         load(&plugin)?.add_to(&mut additions, &name);
     }

@@ -1,11 +1,11 @@
 //! What a sender does and believes. Times are those on its clock.
 
-use crate::record::{self, Record, Records};
+use crate::record::{self, QlogRecord, Records};
 use crate::Names;
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::cc::Model;
-use dumbbell_core::log::Belief;
+use dumbbell_core::log::SenderSnapshot;
 use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, UDP_HEADERS};
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// Events of a sender.
 #[derive(Clone, Copy)]
-enum Event {
+enum SenderEvent {
     PacketSent,
     PacketReceived,
     DatagramsSent,
@@ -25,15 +25,15 @@ enum Event {
 }
 
 impl Names {
-    fn of(self, event: Event) -> &'static str {
+    fn of(self, event: SenderEvent) -> &'static str {
         let (draft, before) = match event {
-            Event::PacketSent => ("quic:packet_sent", "transport:packet_sent"),
-            Event::PacketReceived => ("quic:packet_received", "transport:packet_received"),
-            Event::DatagramsSent => ("quic:udp_datagrams_sent", "transport:datagrams_sent"),
-            Event::DatagramsReceived => ("quic:udp_datagrams_received", "transport:datagrams_received"),
-            Event::PacketLost => ("quic:packet_lost", "recovery:packet_lost"),
-            Event::Metrics => ("quic:recovery_metrics_updated", "recovery:metrics_updated"),
-            Event::State => ("quic:congestion_state_updated", "recovery:congestion_state_updated"),
+            SenderEvent::PacketSent => ("quic:packet_sent", "transport:packet_sent"),
+            SenderEvent::PacketReceived => ("quic:packet_received", "transport:packet_received"),
+            SenderEvent::DatagramsSent => ("quic:udp_datagrams_sent", "transport:datagrams_sent"),
+            SenderEvent::DatagramsReceived => ("quic:udp_datagrams_received", "transport:datagrams_received"),
+            SenderEvent::PacketLost => ("quic:packet_lost", "recovery:packet_lost"),
+            SenderEvent::Metrics => ("quic:recovery_metrics_updated", "recovery:metrics_updated"),
+            SenderEvent::State => ("quic:congestion_state_updated", "recovery:congestion_state_updated"),
         };
         match self {
             Names::Draft => draft,
@@ -44,7 +44,7 @@ impl Names {
 
 /// A segment that is not acknowledged cumulatively.
 #[derive(Clone, Copy, Default)]
-struct Segment {
+struct UnackedSegment {
     /// Packet number of its last transmission.
     number: u64,
     /// That one was written as lost.
@@ -75,7 +75,7 @@ enum Metric {
 }
 
 /// What is written of one flow.
-pub struct Flow {
+pub struct QlogFlow {
     pub records: Records,
     names: Names,
     /// When it is over, on its clock.
@@ -89,7 +89,7 @@ pub struct Flow {
     next_handshake: u64,
     next_received: u64,
     /// Segments from `first` on.
-    segments: VecDeque<Segment>,
+    segments: VecDeque<UnackedSegment>,
     first: u64,
     largest_acked: Option<u64>,
     /// Numbers of packets by what they carry, see [`carried`].
@@ -97,7 +97,7 @@ pub struct Flow {
     heard: Vec<Heard>,
     posted: Vec<(Packet, u64)>,
     /// Segments that were sent again since the last look: what they were before.
-    superseded: HashMap<u64, Segment>,
+    superseded: HashMap<u64, UnackedSegment>,
     lost: u64,
     trigger: Option<ExitCause>,
     state: (&'static str, &'static str),
@@ -113,10 +113,10 @@ fn carried(packet: &Packet) -> u64 {
     }
 }
 
-impl Flow {
+impl QlogFlow {
     /// With nothing written yet; it is over at `end` on its clock.
-    pub fn new(names: Names, records: Records, end: Time) -> Flow {
-        Flow {
+    pub fn new(names: Names, records: Records, end: Time) -> QlogFlow {
+        QlogFlow {
             records,
             names,
             end,
@@ -179,12 +179,12 @@ impl Flow {
             return;
         }
         let index = (packet.seq - self.first) as usize;
-        let sent = Segment { number, ..Segment::default() };
+        let sent = UnackedSegment { number, ..UnackedSegment::default() };
         if let Some(before) = self.segments.get_mut(index) {
             let before = std::mem::replace(before, sent);
             self.superseded.entry(packet.seq).or_insert(before);
         } else {
-            self.segments.resize(index, Segment::default());
+            self.segments.resize(index, UnackedSegment::default());
             self.segments.push_back(sent);
         }
     }
@@ -228,7 +228,7 @@ impl Flow {
     }
 
     /// The sender has done all that an acknowledgement or a timer asked for, at `now` on its clock.
-    pub fn look(&mut self, belief: &Belief<'_>, now: Time) {
+    pub fn look(&mut self, belief: &SenderSnapshot<'_>, now: Time) {
         if !self.posted.is_empty() {
             self.behind = self.posted_at.saturating_sub(now);
         }
@@ -263,12 +263,12 @@ impl Flow {
         let length = u64::from(ack.frame(*blocks));
         if ack.has(ack_flag::ECHO) {
             let payload = length.saturating_sub(u64::from(UDP_HEADERS));
-            self.records.event(now, self.names.of(Event::DatagramsReceived), |data| {
+            self.records.event(now, self.names.of(SenderEvent::DatagramsReceived), |data| {
                 datagram(data, payload, Ecn::from_bits(ack.flags), heard.number);
             });
             return;
         }
-        self.records.event(now, self.names.of(Event::PacketReceived), |data| {
+        self.records.event(now, self.names.of(SenderEvent::PacketReceived), |data| {
             header(data, heard.kind, heard.number);
             data.key("frames").json("[").object(|frame| {
                 frame.key("frame_type").text("ack");
@@ -294,7 +294,8 @@ impl Flow {
         let length = u64::from(packet.len);
         if packet.has(flag::UDP) {
             let payload = length.saturating_sub(u64::from(UDP_HEADERS));
-            self.records.event(now, self.names.of(Event::DatagramsSent), |data| datagram(data, payload, packet.ecn, number));
+            self.records
+                .event(now, self.names.of(SenderEvent::DatagramsSent), |data| datagram(data, payload, packet.ecn, number));
             return;
         }
         let (kind, has_data) = match packet.flags & (flag::SYN | flag::PURE_ACK) {
@@ -302,7 +303,7 @@ impl Flow {
             0 => ("1RTT", true),
             _ => ("handshake", false),
         };
-        self.records.event(now, self.names.of(Event::PacketSent), |data| {
+        self.records.event(now, self.names.of(SenderEvent::PacketSent), |data| {
             header(data, kind, number);
             data.key("raw").object(|raw| {
                 raw.key("length").whole(length);
@@ -337,7 +338,7 @@ impl Flow {
                 continue;
             }
             let number = lost.number;
-            self.records.event(now, self.names.of(Event::PacketLost), |data| {
+            self.records.event(now, self.names.of(SenderEvent::PacketLost), |data| {
                 header(data, "1RTT", number);
                 data.key("segment").whole(seq);
             });
@@ -359,7 +360,7 @@ impl Flow {
             return;
         }
         let (old, _) = std::mem::replace(&mut self.state, found);
-        self.records.event(now, self.names.of(Event::State), |data| {
+        self.records.event(now, self.names.of(SenderEvent::State), |data| {
             if !old.is_empty() {
                 data.key("old").text(old);
             }
@@ -372,7 +373,7 @@ impl Flow {
     }
 
     /// Writes the metrics that have changed.
-    fn write_metrics(&mut self, belief: &Belief<'_>, now: Time) {
+    fn write_metrics(&mut self, belief: &SenderSnapshot<'_>, now: Time) {
         let found = metrics(belief);
         self.metrics.resize(found.len(), Metric::Unknown);
         let is_new = |(&(_, value), &before): (&(&str, Metric), &Metric)| value != before && value != Metric::Unknown;
@@ -380,7 +381,7 @@ impl Flow {
             return;
         }
         let before = &mut self.metrics;
-        self.records.event(now, self.names.of(Event::Metrics), |data| {
+        self.records.event(now, self.names.of(SenderEvent::Metrics), |data| {
             for ((name, value), known) in found.iter().zip(before) {
                 if value == known {
                     continue;
@@ -398,13 +399,13 @@ impl Flow {
     }
 }
 
-fn header(data: &mut Record, kind: &str, number: u64) {
+fn header(data: &mut QlogRecord, kind: &str, number: u64) {
     data.key("header").object(|header| {
         header.key("packet_type").text(kind).key("packet_number").whole(number);
     });
 }
 
-fn datagram(data: &mut Record, payload: u64, ecn: Ecn, id: u64) {
+fn datagram(data: &mut QlogRecord, payload: u64, ecn: Ecn, id: u64) {
     data.key("count").whole(1).key("raw").json("[").object(|raw| {
         raw.key("length").whole(payload);
     });
@@ -413,10 +414,10 @@ fn datagram(data: &mut Record, payload: u64, ecn: Ecn, id: u64) {
 }
 
 /// What is believed, by its name in qlog: the metrics of its schema, bytes, ms and bit/s, and of controls with a model the variables of the BBR draft.
-fn metrics(belief: &Belief<'_>) -> Vec<(&'static str, Metric)> {
+fn metrics(belief: &SenderSnapshot<'_>) -> Vec<(&'static str, Metric)> {
     let whole = |value: Option<u64>| value.map_or(Metric::Unknown, Metric::Whole);
     let ms = |time: Option<Time>| time.map_or(Metric::Unknown, Metric::Ms);
-    let Belief { cwnd, ssthresh, in_flight, srtt, min_rtt, .. } = *belief;
+    let SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, .. } = *belief;
     let model = belief.tcp.and_then(Sender::model);
     let least = match &model {
         Some(model) => model.min_rtt_us.map(|us| Time::from_micros(u64::from(us))),

@@ -1,7 +1,7 @@
 //! Files of whole runs.
 
 use dumbbell_core::units::Time;
-use dumbbell_qlog::{Names, Recorder};
+use dumbbell_qlog::{Names, QlogRecorder};
 use dumbbell_sim::Sim;
 use serde_json::{json, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +39,7 @@ struct Logged {
 fn logged(config: &Value) -> Logged {
     let (sender, network) = (Memory::default(), Memory::default());
     let end = Time(config["duration"].as_u64().unwrap());
-    let recorder = Recorder::new(Names::Draft, vec![(0, Box::new(sender.clone()))], Some(Box::new(network.clone())), end);
+    let recorder = QlogRecorder::new(Names::Draft, vec![(0, Box::new(sender.clone()))], Some(Box::new(network.clone())), end);
     let outcome = Sim::builder(config).listener(|hop| recorder.listener(hop)).build().unwrap().finish().unwrap();
     let written = recorder.finish().unwrap();
     let (sender, network) = (sender.events(), network.events());

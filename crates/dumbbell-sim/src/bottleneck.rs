@@ -4,12 +4,12 @@ use crate::capacity::Given;
 use crate::config::BottleneckParams;
 use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey};
 use dumbbell_core::hint::{seldom, unlikely};
-use dumbbell_core::link::{AnyLink, Link, Waiting};
+use dumbbell_core::link::{AnyLink, Link, QueueContent};
 use dumbbell_core::link_layer::LinkLayer;
-use dumbbell_core::log::{At, DropReason, Log, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::log_to;
 use dumbbell_core::packet::{flag, Packet};
-use dumbbell_core::path::End;
+use dumbbell_core::path::Sink;
 use dumbbell_core::record::{Counters, FlowLog, InternalLog};
 use dumbbell_core::units::{Rate, Time};
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ fn ask<A: Aqm, L: Log>(aqm: &mut A, now: Time, log: &mut L) -> Dequeue {
 
 /// [`Link::wait`] of the links that are not asked for every packet of most runs.
 #[inline(never)]
-fn wait(link: &mut AnyLink, waiting: Waiting, now: Time) -> Option<Time> {
+fn wait(link: &mut AnyLink, waiting: QueueContent, now: Time) -> Option<Time> {
     link.wait(waiting, now)
 }
 
@@ -202,7 +202,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             if fits {
                 self.aqm.enqueue(part, now, log);
             } else {
-                log.dropped(&part, DropReason::Overflow, Place::Arrival, At::time(now));
+                log.dropped(&part, DropReason::Overflow, DropSite::Arrival, At::time(now));
             }
         }
     }
@@ -248,7 +248,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                 }
             }
             link => {
-                let waiting = Waiting { packets: self.aqm.packets(), bytes: self.aqm.bytes() };
+                let waiting = QueueContent { packets: self.aqm.packets(), bytes: self.aqm.bytes() };
                 if let Some(until) = wait(link, waiting, now) {
                     self.next = until;
                     return;
@@ -360,13 +360,13 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
 }
 
 /// A path leads to the queue.
-impl<A: Aqm, L: Log> End<Packet> for Bottleneck<A, L> {
+impl<A: Aqm, L: Log> Sink<Packet> for Bottleneck<A, L> {
     fn arrive(&mut self, packet: Packet, now: Time) {
         Bottleneck::arrive(self, packet, now);
     }
 
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        self.log.dropped(&packet, reason, Place::Ahead, At::time(now));
+        self.log.dropped(&packet, reason, DropSite::Ahead, At::time(now));
     }
 
     fn erased(&mut self, packet: &Packet, now: Time) {

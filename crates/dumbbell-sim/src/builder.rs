@@ -1,6 +1,6 @@
 //! A run with what a program brings along: queue disciplines, congestion controls, endpoints, listeners.
 
-use crate::additions::Additions;
+use crate::additions::Extensions;
 use crate::config::{RunConfig, BOTTLENECK};
 use crate::engine::{Engine, Run};
 use crate::protocol::{Protocol, ProtocolContext};
@@ -20,18 +20,18 @@ type OfHop<'a> = Box<dyn FnMut(&str) -> Listener + 'a>;
 /// Gathers what a run needs; [`Sim::builder`] begins one.
 pub struct Builder<'a> {
     config: &'a Value,
-    additions: Additions,
+    additions: Extensions,
     listeners: Option<OfHop<'a>>,
 }
 
 impl<'a> Builder<'a> {
     pub(crate) fn new(config: &'a Value) -> Builder<'a> {
-        Builder { config, additions: Additions::default(), listeners: None }
+        Builder { config, additions: Extensions::default(), listeners: None }
     }
 
     /// All of these, instead of those so far.
     #[must_use]
-    pub fn additions(self, additions: Additions) -> Builder<'a> {
+    pub fn additions(self, additions: Extensions) -> Builder<'a> {
         Builder { additions, ..self }
     }
 

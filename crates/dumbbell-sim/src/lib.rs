@@ -8,13 +8,13 @@ mod engine;
 pub mod huge_pages;
 mod min_tree;
 
-use additions::{Additions, Fault};
+use additions::{Extensions, PluginFault};
 pub use builder::{Builder, Listener};
 use config::{BottleneckParams, FlowConfig, FlowParams, RunConfig, BOTTLENECK};
 use dumbbell_config as config;
 pub use dumbbell_config::{additions, protocol, registry};
 use dumbbell_core::aqm::{AnyAqm, Aqm, QueueContext};
-use dumbbell_core::cc::{CcContext, Chosen};
+use dumbbell_core::cc::{CcContext, CcSpec};
 use dumbbell_core::link;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
@@ -41,7 +41,7 @@ pub enum RunError {
     Invariant(String),
     /// An algorithm from elsewhere did what it must not do.
     #[error("{0}")]
-    Foreign(String),
+    Plugin(String),
     /// The caller asked to stop.
     #[error("cancelled")]
     Cancelled,
@@ -52,14 +52,14 @@ pub enum RunError {
 /// # Errors
 /// The first key that cannot be used.
 pub fn check(config: &Value) -> Result<(), ParamError> {
-    check_with(config, &Additions::default())
+    check_with(config, &Extensions::default())
 }
 
 /// [`check`] with algorithms that are not registered.
 ///
 /// # Errors
 /// The first key that cannot be used.
-pub fn check_with(config: &Value, additions: &Additions) -> Result<(), ParamError> {
+pub fn check_with(config: &Value, additions: &Extensions) -> Result<(), ParamError> {
     let config = RunConfig::read(config, additions)?;
     let (queues, _) = build(&config, additions)?;
     // a run itself may ask for more than there is: whoever watches one asks for all
@@ -67,12 +67,12 @@ pub fn check_with(config: &Value, additions: &Additions) -> Result<(), ParamErro
 }
 
 /// Builds what `config` names: the queue discipline of each hop and the congestion controls of the flows.
-fn build(config: &RunConfig, additions: &Additions) -> Result<(Vec<AnyAqm>, Vec<Speaks>), ParamError> {
+fn build(config: &RunConfig, additions: &Extensions) -> Result<(Vec<AnyAqm>, Vec<Speaks>), ParamError> {
     if engine::frame(config.hosts.mss) > u32::from(u16::MAX) {
         return Err(ParamError::new("hosts.mss", config.hosts.mss, "frames below 64 KiB"));
     }
     let mut controls = Vec::with_capacity(config.flows.len());
-    let mut last: Option<(&FlowConfig, Chosen)> = None;
+    let mut last: Option<(&FlowConfig, CcSpec)> = None;
     for (index, flow) in config.flows.iter().enumerate() {
         let within = |error: ParamError| error.within(&format!("flows[{index}].cc"));
         if let Some(make) = additions.choose_stack(&flow.cc).map_err(within)? {
@@ -104,7 +104,7 @@ fn check_states(config: &RunConfig, queues: &[AnyAqm]) -> Result<(), ParamError>
     }
     let mut told = Vec::new();
     for queue in queues {
-        if matches!(queue, AnyAqm::Foreign(_)) {
+        if matches!(queue, AnyAqm::Dyn(_)) {
             return Ok(());
         }
         queue.state(&mut |name, _| told.push(name));
@@ -142,10 +142,10 @@ fn fits_stack(params: &FlowParams) -> Result<(), ParamError> {
 /// # Errors
 /// The first key below an `aqm` that cannot be used.
 pub fn queue_disciplines(config: &RunConfig) -> Result<Vec<AnyAqm>, ParamError> {
-    every_queue(config, &Additions::default())
+    every_queue(config, &Extensions::default())
 }
 
-fn every_queue(config: &RunConfig, additions: &Additions) -> Result<Vec<AnyAqm>, ParamError> {
+fn every_queue(config: &RunConfig, additions: &Extensions) -> Result<Vec<AnyAqm>, ParamError> {
     let mut aqms = vec![first_queue(config, additions)?];
     for (index, hop) in config.hops.iter().enumerate() {
         // queues of one kind do not draw the same numbers
@@ -165,7 +165,7 @@ fn every_queue(config: &RunConfig, additions: &Additions) -> Result<Vec<AnyAqm>,
 /// # Errors
 /// The first key below `bottleneck.aqm` that cannot be used.
 pub fn queue_discipline(config: &RunConfig) -> Result<AnyAqm, ParamError> {
-    first_queue(config, &Additions::default())
+    first_queue(config, &Extensions::default())
 }
 
 /// What a queue is built for.
@@ -175,7 +175,7 @@ fn context(config: &RunConfig, params: &BottleneckParams, seed: u64) -> QueueCon
     QueueContext { rate: params.rate, seed, link_layer: params.layer(), full_frame, small_heads }
 }
 
-fn first_queue(config: &RunConfig, additions: &Additions) -> Result<AnyAqm, ParamError> {
+fn first_queue(config: &RunConfig, additions: &Extensions) -> Result<AnyAqm, ParamError> {
     let context = context(config, &config.bottleneck, config.run.seed);
     let is_paced = is_paced(&config.bottleneck, config.link.as_ref());
     let aqm = discipline(&config.aqm, &context, is_paced, additions).map_err(|e| e.within("bottleneck.aqm"))?;
@@ -184,14 +184,14 @@ fn first_queue(config: &RunConfig, additions: &Additions) -> Result<AnyAqm, Para
 }
 
 /// Whether a link has a pace of its own, which a queue that shapes leaves to it.
-fn is_paced(params: &BottleneckParams, link: Option<&link::Chosen>) -> bool {
-    params.trace.is_some() || link.is_some_and(|link| !matches!(link, link::Chosen::Unshaped(_)))
+fn is_paced(params: &BottleneckParams, link: Option<&link::LinkSpec>) -> bool {
+    params.trace.is_some() || link.is_some_and(|link| !matches!(link, link::LinkSpec::Unshaped(_)))
 }
 
 /// A link without a rate needs a queue that has one.
-fn check_link(link: Option<&link::Chosen>, aqm: &AnyAqm) -> Result<(), ParamError> {
+fn check_link(link: Option<&link::LinkSpec>, aqm: &AnyAqm) -> Result<(), ParamError> {
     match link {
-        Some(link::Chosen::Unshaped(_)) if !aqm.shapes() => {
+        Some(link::LinkSpec::Unshaped(_)) if !aqm.shapes() => {
             Err(ParamError::new("link", "unshaped", "a link with a rate, or a queue that shapes by itself"))
         }
         _ => Ok(()),
@@ -202,7 +202,7 @@ fn discipline(
     aqm: &Map<String, Value>,
     context: &QueueContext,
     is_paced: bool,
-    additions: &Additions,
+    additions: &Extensions,
 ) -> Result<AnyAqm, ParamError> {
     let mut any = additions.build_aqm(aqm, context)?;
     if is_paced {
@@ -267,7 +267,7 @@ pub struct Sim {
     duration: Time,
     reached: Time,
     over: bool,
-    fault: Fault,
+    fault: PluginFault,
 }
 
 impl Sim {
@@ -284,7 +284,7 @@ impl Sim {
         Builder::new(config)
     }
 
-    fn of(run: Box<dyn engine::Run>, duration: Time, fault: Fault) -> Sim {
+    fn of(run: Box<dyn engine::Run>, duration: Time, fault: PluginFault) -> Sim {
         Sim { run, duration, reached: Time::ZERO, over: false, fault }
     }
 
@@ -300,7 +300,7 @@ impl Sim {
     fn advance(&mut self, until: Time, events: u64) -> Result<Standing, RunError> {
         let standing = self.run.advance(until, events);
         if let Some(what) = self.fault.found() {
-            return Err(RunError::Foreign(what.to_owned()));
+            return Err(RunError::Plugin(what.to_owned()));
         }
         let standing = standing?;
         self.over = standing == Standing::Over;
@@ -339,14 +339,14 @@ const SLICE: u64 = 1 << 14;
 /// # Errors
 /// A configuration that cannot be used, a broken invariant, or cancellation.
 pub fn run(config: &Value, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
-    run_with(config, Additions::default(), cancel, progress)
+    run_with(config, Extensions::default(), cancel, progress)
 }
 
 /// [`run`] with algorithms that are not registered.
 ///
 /// # Errors
 /// As [`run`], and what one of them did wrong.
-pub fn run_with(config: &Value, additions: Additions, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
+pub fn run_with(config: &Value, additions: Extensions, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
     let mut sim = Sim::builder(config).additions(additions).build()?;
     while sim.advance(Time::NEVER, SLICE)? != Standing::Over {
         if cancel.load(Ordering::Relaxed) {

@@ -1,7 +1,7 @@
 //! What the hosts do by default is declared once, and is the same wherever it is read.
 
 use dumbbell_config::RunConfig;
-use dumbbell_core::cc::Chosen;
+use dumbbell_core::cc::CcSpec;
 use dumbbell_core::tcp::host::{self, HostParams};
 use dumbbell_measure::table::Column;
 use dumbbell_sim::{registry, Sim};
@@ -68,7 +68,7 @@ fn controls_of(profile: &str, control: &Value) -> [Map<String, Value>; 2] {
     let mut web = config.clone();
     web["web"] = json!([{"cc": control}]);
     let short = RunConfig::from_json(&web).expect("a valid configuration").web[0].cc.clone();
-    let same = Chosen::from_json(&of_flow(&config)).expect("a congestion control");
+    let same = CcSpec::from_json(&of_flow(&config)).expect("a congestion control");
     assert_eq!(format!("{short:?}"), format!("{same:?}"), "{profile} {control}");
     [of_flow(&config), of_flow(&web)]
 }

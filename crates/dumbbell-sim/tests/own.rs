@@ -3,10 +3,10 @@
 use dumbbell_core::aqm::{codel, Aqm, Dequeue, QueueContext};
 use dumbbell_core::cc::conn::{Congestion, Conn};
 use dumbbell_core::cc::{cubic, CcContext, CongestionControl};
-use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::Time;
-use dumbbell_sim::protocol::{Answer, Datagram, Outlet, Protocol, ProtocolContext, Return};
+use dumbbell_sim::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext};
 use dumbbell_sim::{Outcome, RunError, Sim};
 use serde_json::{json, Map, Value};
 use std::collections::VecDeque;
@@ -77,7 +77,7 @@ struct Stack {
 impl Aqm for Stack {
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
         if self.packets.len() == 50 {
-            return log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
+            return log.dropped(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
         }
         packet.enqueue_time = now;
         log.enqueued(&packet, At::time(now));
@@ -132,7 +132,7 @@ impl Log for Ear {
     fn marked(&mut self, _packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, _at: At) {
         self.0.lock().expect("no panic").marked += 1;
     }
-    fn dropped(&mut self, _packet: &Packet, _reason: DropReason, _place: Place, _at: At) {
+    fn dropped(&mut self, _packet: &Packet, _reason: DropReason, _place: DropSite, _at: At) {
         self.0.lock().expect("no panic").dropped += 1;
     }
     fn departed(&mut self, _packet: &Packet, _now: Time) {
@@ -191,7 +191,7 @@ fn a_name_that_nobody_has_is_an_error_that_lists_the_additions() {
 #[test]
 fn a_fault_ends_the_run() {
     let own = config("codel", "cubic");
-    let mut additions = dumbbell_sim::additions::Additions::default();
+    let mut additions = dumbbell_sim::additions::Extensions::default();
     let fault = additions.fault.clone();
     additions.control(
         "cubic",
@@ -202,7 +202,7 @@ fn a_fault_ends_the_run() {
         },
     );
     let error = Sim::builder(&own).additions(additions).build().expect("a configuration").finish().map(drop);
-    assert!(matches!(error, Err(RunError::Foreign(what)) if what == "it was wrong"));
+    assert!(matches!(error, Err(RunError::Plugin(what)) if what == "it was wrong"));
 }
 
 /// Stop and wait: a datagram, its answer, the next datagram.
@@ -223,7 +223,7 @@ impl Protocol for StopAndWait {
     fn next_timer(&self) -> Time {
         self.next
     }
-    fn on_timer(&mut self, _now: Time, net: &mut dyn Outlet) {
+    fn on_timer(&mut self, _now: Time, net: &mut dyn DatagramOutlet) {
         self.next = Time::NEVER;
         net.send(Datagram { number: self.number, length: self.length, ecn: Ecn::Ect0 });
     }
@@ -284,7 +284,7 @@ impl Protocol for Late {
     fn next_timer(&self) -> Time {
         self.next
     }
-    fn on_timer(&mut self, _now: Time, net: &mut dyn Outlet) {
+    fn on_timer(&mut self, _now: Time, net: &mut dyn DatagramOutlet) {
         self.next = Time::NEVER;
         net.send(Datagram { number: 0, length: 1250, ecn: Ecn::Ect0 });
     }
@@ -295,7 +295,7 @@ impl Protocol for Late {
     fn receiver_timer(&self) -> Time {
         self.due
     }
-    fn on_receiver_timer(&mut self, _now: Time, back: &mut dyn Return) {
+    fn on_receiver_timer(&mut self, _now: Time, back: &mut dyn AnswerOutlet) {
         self.due = Time::NEVER;
         (1..3).for_each(|value| back.answer(Answer { value, length: 125, ecn: Ecn::Ect0 }));
     }
@@ -312,7 +312,7 @@ fn a_stack_answers_by_its_own_timer_and_hears_which_answer_was_marked() {
         "flows": [{"cc": {"name": "late"}, "base_rtt": 40_000_000}]});
     let heard = Arc::new(Mutex::new(Vec::new()));
     let ours = Arc::clone(&heard);
-    let mut additions = dumbbell_sim::additions::Additions::default();
+    let mut additions = dumbbell_sim::additions::Extensions::default();
     let new = move |(), _: &ProtocolContext| Late { next: Time::NEVER, due: Time::NEVER, heard: Arc::clone(&ours) };
     additions.stack("late", |_| Ok(()), new);
     Sim::builder(&config).additions(additions).build().expect("a configuration").finish().expect("a run");
@@ -329,7 +329,7 @@ impl Protocol for Restless {
     fn next_timer(&self) -> Time {
         Time::ZERO
     }
-    fn on_timer(&mut self, _now: Time, _net: &mut dyn Outlet) {}
+    fn on_timer(&mut self, _now: Time, _net: &mut dyn DatagramOutlet) {}
     fn on_datagram(&mut self, _datagram: &Datagram, _now: Time) -> Option<Answer> {
         None
     }
@@ -340,7 +340,7 @@ impl Protocol for Restless {
 fn a_run_with_an_endpoint_that_is_always_due_can_be_cancelled() {
     let config =
         json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "codel"}}, "udp": [{"protocol": {"name": "restless"}}]});
-    let mut additions = dumbbell_sim::additions::Additions::default();
+    let mut additions = dumbbell_sim::additions::Extensions::default();
     additions.endpoint("restless", |_| Ok(()), |(), _| Restless);
     let cancelled = AtomicBool::new(true);
     let run = dumbbell_sim::run_with(&config, additions, &cancelled, &AtomicU64::new(0)).map(drop);

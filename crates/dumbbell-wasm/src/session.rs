@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 
 /// What a call gives.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Reply {
     /// What it returns.
     pub code: i32,
     /// What it leaves.
     pub text: String,
 }
 
-impl From<Value> for Answer {
-    fn from(value: Value) -> Answer {
-        Answer { code: crate::DONE, text: value.to_string() }
+impl From<Value> for Reply {
+    fn from(value: Value) -> Reply {
+        Reply { code: crate::DONE, text: value.to_string() }
     }
 }
 
@@ -66,7 +66,7 @@ fn parse(given: &[u8]) -> Result<Value, ParamError> {
 ///
 /// # Errors
 /// The first key that cannot be used.
-pub fn check(given: &[u8]) -> Result<Answer, Refusal> {
+pub fn check(given: &[u8]) -> Result<Reply, Refusal> {
     dumbbell_sim::check(&parse(given)?)?;
     Ok(Value::Null.into())
 }
@@ -75,7 +75,7 @@ pub fn check(given: &[u8]) -> Result<Answer, Refusal> {
 ///
 /// # Errors
 /// The first key that cannot be used, or a broken invariant.
-pub fn run(given: &[u8]) -> Result<Answer, Refusal> {
+pub fn run(given: &[u8]) -> Result<Reply, Refusal> {
     Ok(measured(&Sim::new(&parse(given)?)?.finish()?).into())
 }
 
@@ -92,12 +92,12 @@ impl Session {
     ///
     /// # Errors
     /// The first key that cannot be used.
-    pub fn begin(&mut self, given: &[u8]) -> Result<Answer, Refusal> {
+    pub fn begin(&mut self, given: &[u8]) -> Result<Reply, Refusal> {
         let sim = Sim::new(&parse(given)?)?;
         let number = self.begun.checked_add(1).ok_or_else(|| Refusal::Other("more than 2^31 runs".to_owned()))?;
         self.begun = number;
         self.runs.insert(number, sim);
-        Ok(Answer { code: number, text: String::new() })
+        Ok(Reply { code: number, text: String::new() })
     }
 
     fn get(&mut self, number: i32) -> Result<&mut Sim, Refusal> {
@@ -108,7 +108,7 @@ impl Session {
     ///
     /// # Errors
     /// No such run, a time that is none, or a broken invariant, which ends the run.
-    pub fn step(&mut self, number: i32, ms: f64) -> Result<Answer, Refusal> {
+    pub fn step(&mut self, number: i32, ms: f64) -> Result<Reply, Refusal> {
         if ms.is_nan() || ms < 0.0 {
             return Err(Refusal::Other(format!("step: {ms} ms, allowed: 0 or more")));
         }
@@ -116,7 +116,7 @@ impl Session {
         // a conversion to u64 ends at its largest value
         let until = sim.now().saturating_add(Time((ms * 1e6).round() as u64));
         match sim.step(until) {
-            Ok(over) => Ok(Answer { code: i32::from(over), text: String::new() }),
+            Ok(over) => Ok(Reply { code: i32::from(over), text: String::new() }),
             Err(error) => {
                 self.runs.remove(&number);
                 Err(error.into())
@@ -128,7 +128,7 @@ impl Session {
     ///
     /// # Errors
     /// No such run.
-    pub fn view(&mut self, number: i32) -> Result<Answer, Refusal> {
+    pub fn view(&mut self, number: i32) -> Result<Reply, Refusal> {
         Ok(seen(&self.get(number)?.view()).into())
     }
 
@@ -136,7 +136,7 @@ impl Session {
     ///
     /// # Errors
     /// No such run, or a broken invariant.
-    pub fn finish(&mut self, number: i32) -> Result<Answer, Refusal> {
+    pub fn finish(&mut self, number: i32) -> Result<Reply, Refusal> {
         let sim = self.runs.remove(&number).ok_or_else(|| unknown(number))?;
         Ok(measured(&sim.finish()?).into())
     }
@@ -145,7 +145,7 @@ impl Session {
     ///
     /// # Errors
     /// No such run.
-    pub fn forget(&mut self, number: i32) -> Result<Answer, Refusal> {
+    pub fn forget(&mut self, number: i32) -> Result<Reply, Refusal> {
         self.runs.remove(&number).map(|_| Value::Null.into()).ok_or_else(|| unknown(number))
     }
 }
@@ -209,11 +209,11 @@ mod tests {
         br#"{"duration": 2000000000, "bottleneck": {"aqm": {"name": "codel"}}, "flows": [{"cc": {"name": "cubic"}}],
         "record": {"series": true, "interval": 500000000}}"#;
 
-    fn json_of(answer: Result<Answer, Refusal>) -> Value {
+    fn json_of(answer: Result<Reply, Refusal>) -> Value {
         serde_json::from_str(&answer.expect("an answer").text).expect("JSON")
     }
 
-    fn refused(answer: Result<Answer, Refusal>) -> Value {
+    fn refused(answer: Result<Reply, Refusal>) -> Value {
         answer.expect_err("a refusal").to_json()
     }
 

@@ -4,7 +4,7 @@
 
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, Place};
+use crate::log::{At, DropReason, Log, DropSite};
 use crate::packet::{Packet, MTU_FRAME};
 use crate::units::Time;
 
@@ -46,7 +46,7 @@ impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if !self.fits(u64::from(packet.len)) {
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
+            log.dropped(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
             return;
         }
         self.fifo.accept(packet, now, log);

@@ -16,7 +16,7 @@
 
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, MarkReason, Place};
+use crate::log::{At, DropReason, Log, MarkReason, DropSite};
 use crate::packet::{Packet, MTU_FRAME};
 use crate::units::{Rate, Time};
 
@@ -52,11 +52,11 @@ fn bin(value: u16) -> usize {
 
 /// Queued bytes by value.
 #[derive(Clone, Debug)]
-struct Histogram(Box<[u64; BINS]>);
+struct ValueHistogram(Box<[u64; BINS]>);
 
-impl Histogram {
-    fn new() -> Histogram {
-        Histogram(Box::new([0; BINS]))
+impl ValueHistogram {
+    fn new() -> ValueHistogram {
+        ValueHistogram(Box::new([0; BINS]))
     }
 
     #[inline]
@@ -88,7 +88,7 @@ pub struct State {
     params: Params,
     rate: Rate,
     fifo: Fifo,
-    histogram: Histogram,
+    histogram: ValueHistogram,
     /// Congestion threshold value.
     ctv: u16,
     next_update: Time,
@@ -105,7 +105,7 @@ impl State {
         State {
             rate: context.rate,
             fifo: Fifo::default(),
-            histogram: Histogram::new(),
+            histogram: ValueHistogram::new(),
             ctv: 0,
             next_update: params.interval,
             updates: 0,
@@ -135,7 +135,7 @@ impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if !self.fits(u64::from(packet.len)) {
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
+            log.dropped(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
             return;
         }
         self.histogram.add(&packet);
@@ -153,7 +153,7 @@ impl Aqm for State {
                 log.sent(&packet, at);
                 return Dequeue::Packet(packet);
             }
-            log.dropped(&packet, DropReason::Aqm, Place::Queue, at);
+            log.dropped(&packet, DropReason::Aqm, DropSite::Queue, at);
         }
         Dequeue::Empty
     }

@@ -20,7 +20,7 @@ const NOBODY: u32 = u32::MAX;
 /// One queue: a cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
-struct Queue {
+struct DrrQueue {
     packets: Chain,
     /// Bytes queued.
     backlog: u64,
@@ -32,18 +32,18 @@ struct Queue {
     listed: bool,
 }
 
-/// Queues in order, linked through [`Queue::next`]: appended at the tail, taken from the head.
+/// Queues in order, linked through [`DrrQueue::next`]: appended at the tail, taken from the head.
 #[derive(Clone, Copy, Debug)]
-struct List {
+struct QueueList {
     head: u32,
     tail: u32,
 }
 
-impl List {
-    const EMPTY: List = List { head: NOBODY, tail: NOBODY };
+impl QueueList {
+    const EMPTY: QueueList = QueueList { head: NOBODY, tail: NOBODY };
 
     #[inline]
-    fn push(&mut self, queues: &mut [Queue], index: u32) {
+    fn push(&mut self, queues: &mut [DrrQueue], index: u32) {
         queues[index as usize].next = NOBODY;
         match self.tail {
             NOBODY => self.head = index,
@@ -53,7 +53,7 @@ impl List {
     }
 
     #[inline]
-    fn pop(&mut self, queues: &[Queue]) {
+    fn pop(&mut self, queues: &[DrrQueue]) {
         self.head = queues[self.head as usize].next;
         if self.head == NOBODY {
             self.tail = NOBODY;
@@ -66,15 +66,15 @@ impl List {
 pub struct FlowQueues {
     /// Queue of every flow.
     of_flow: SlotTable<u32>,
-    queues: Vec<Queue>,
+    queues: Vec<DrrQueue>,
     /// Queue of every bucket.
     of_bucket: Vec<u32>,
     /// Bucket of every queue.
     buckets: Vec<u32>,
     perturbation: u64,
     store: Store,
-    new: List,
-    old: List,
+    new: QueueList,
+    old: QueueList,
     quantum: i64,
     packets: usize,
     bytes: u64,
@@ -95,8 +95,8 @@ impl FlowQueues {
             buckets: Vec::new(),
             perturbation: Rng::stream(context.seed, name, 0).next_u64(),
             store: Store::default(),
-            new: List::EMPTY,
-            old: List::EMPTY,
+            new: QueueList::EMPTY,
+            old: QueueList::EMPTY,
             quantum: i64::from(quantum),
             packets: 0,
             bytes: 0,
@@ -120,7 +120,7 @@ impl FlowQueues {
         let queue = &mut self.of_bucket[bucket as usize];
         if *queue == NOBODY {
             *queue = self.queues.len() as u32;
-            self.queues.push(Queue { packets: Chain::default(), backlog: 0, deficit: 0, next: NOBODY, listed: false });
+            self.queues.push(DrrQueue { packets: Chain::default(), backlog: 0, deficit: 0, next: NOBODY, listed: false });
             self.buckets.push(bucket);
         }
         *self.of_flow.entry(flow) = *queue;

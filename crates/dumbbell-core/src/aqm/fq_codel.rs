@@ -10,10 +10,10 @@
 //! guard looks at the bytes of its own queue. Deviations of that: one station, so that there is no turn of stations by airtime, and CoDel keeps
 //! the last frame of a queue, where mac80211, which sets no `mtu`, drops it.
 
-use super::codel::{CeSelector, Codel, ControlLaw, Source, Vars};
+use super::codel::{CeSelector, Codel, ControlLaw, Source, CodelVars};
 use super::drr::FlowQueues;
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
-use crate::log::{At, DropReason, Log, Place};
+use crate::log::{At, DropReason, Log, DropSite};
 use crate::packet::Packet;
 use crate::prefetch::prefetch;
 use crate::units::Time;
@@ -28,7 +28,7 @@ pub const SOURCE: &str =
 
 crate::versions! {
     /// Whose FQ-CoDel.
-    pub enum Version sets Params = { Params::default() } {
+    pub enum FqCodelVersion sets Params = { Params::default() } {
         /// The queue discipline of Linux.
         Linux = "linux" {},
         /// The queues of Linux's Wi-Fi stack: fq_init and fq_flow_drop, fq_impl.h; ieee80211_txq_setup_flows, net/mac80211/tx.c.
@@ -47,7 +47,7 @@ crate::params! {
     /// Parameters of FQ-CoDel.
     pub struct Params {
         /// Whose FQ-CoDel; sets what is not given.
-        version: Version = Version::Linux, unit "", source "sch_fq_codel.c; net/mac80211/tx.c and include/net/fq_impl.h of Linux 6.12: 20 ms, 300 bytes";
+        version: FqCodelVersion = FqCodelVersion::Linux, unit "", source "sch_fq_codel.c; net/mac80211/tx.c and include/net/fq_impl.h of Linux 6.12: 20 ms, 300 bytes";
         /// Packets that fit into all queues together; beyond, the queue with the most bytes loses a batch.
         limit: u32 = 10_240, unit "packets", range 1_u32, 100_000_000_u32, source "tc-fq_codel(8)";
         /// Queues that flows are hashed to.
@@ -74,7 +74,7 @@ crate::params! {
         stale_when_empty: bool = false, unit "", source "true for Linux until 2026; fixed in 6.1.192, 6.12.117 (codel_dequeue, codel_impl.h)";
         /// How the control law is computed.
         control_law: ControlLaw = ControlLaw::Linux, unit "", source "Linux codel_impl.h; RFC 8289 section 5";
-    } over Version;
+    } over FqCodelVersion;
 }
 
 /// One flow queue, with the backlog of all.
@@ -115,7 +115,7 @@ pub struct State {
     memory_limit: u64,
     drop_batch: u32,
     codel: Codel,
-    vars: Vec<Vars>,
+    vars: Vec<CodelVars>,
     queues: FlowQueues,
     guards_itself: bool,
 }
@@ -134,7 +134,7 @@ impl State {
             codel,
             vars: Vec::new(),
             queues,
-            guards_itself: params.version == Version::Mac80211,
+            guards_itself: params.version == FqCodelVersion::Mac80211,
         }
     }
 
@@ -146,7 +146,7 @@ impl State {
         let enough = self.queues.backlog(index) / 2;
         let (mut packets, mut bytes) = (0, 0);
         while let Some(packet) = self.queues.take(index) {
-            log.dropped(&packet, DropReason::Overflow, Place::Queue, at);
+            log.dropped(&packet, DropReason::Overflow, DropSite::Queue, at);
             packets += 1;
             bytes += u64::from(packet.len);
             if packets >= self.drop_batch || bytes >= enough {
@@ -160,7 +160,7 @@ impl State {
 impl Aqm for State {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         self.queues.flow_starts(flow, key);
-        self.vars.resize(self.queues.len(), Vars::default());
+        self.vars.resize(self.queues.len(), CodelVars::default());
     }
 
     #[inline(always)]
@@ -242,7 +242,7 @@ mod tests {
     #[test]
     fn wifi_guards_the_last_frame_of_each_queue() {
         // a flow whose queue never holds more than a frame, behind one that holds many: CoDel signals it, unless the guard looks at its own queue
-        let marked = |version: Version| {
+        let marked = |version: FqCodelVersion| {
             let params = Params { version, quantum: 1_514, target: Time::from_millis(5), ..Params::default() };
             let mut state = state(params);
             let mut counters = Counters::default();
@@ -262,7 +262,7 @@ mod tests {
             }
             false
         };
-        assert!(marked(Version::Linux) && !marked(Version::Mac80211));
+        assert!(marked(FqCodelVersion::Linux) && !marked(FqCodelVersion::Mac80211));
     }
 
     /// Two flows, which do not collide.

@@ -7,9 +7,9 @@
 //! Deviations: `memory_limit` is left out, since Linux only counts what is beyond it; hashing as in FQ-CoDel.
 
 use super::drr::FlowQueues;
-use super::pie::{self, Pie, Vars, Version};
+use super::pie::{self, Pie, PieVars, PieVersion};
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
-use crate::log::{At, DropReason, Log, Place};
+use crate::log::{At, DropReason, Log, DropSite};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{timer_wheel, Time};
@@ -57,7 +57,7 @@ const BATCH: u32 = 2048;
 pub struct State {
     limit: usize,
     pie: Pie,
-    vars: Vec<Vars>,
+    vars: Vec<PieVars>,
     queues: FlowQueues,
     rng: Rng,
     next_update: Time,
@@ -73,7 +73,7 @@ impl State {
         let queues = FlowQueues::new(params.flows, params.quantum, context, "fq_pie hash");
         let pie = Pie::new(
             &pie::Params {
-                version: Version::Linux,
+                version: PieVersion::Linux,
                 limit: params.limit,
                 target: Some(params.target),
                 tupdate: Some(params.tupdate),
@@ -116,11 +116,11 @@ impl Aqm for State {
         let vars = &mut self.vars[index];
         if self.queues.packets() >= self.limit {
             self.pie.overflow(vars);
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, at);
+            log.dropped(&packet, DropReason::Overflow, DropSite::Arrival, at);
         } else if self.pie.admit(vars, &mut packet, self.queues.backlog(index), &mut self.rng, at, log) {
             self.queues.push(index, packet, now, log);
         } else {
-            log.dropped(&packet, DropReason::Aqm, Place::Arrival, at);
+            log.dropped(&packet, DropReason::Aqm, DropSite::Arrival, at);
         }
     }
 

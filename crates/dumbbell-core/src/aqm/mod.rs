@@ -4,8 +4,8 @@
 
 pub mod departure_rate;
 pub mod drr;
+mod dyn_aqm;
 pub mod fifo;
-mod foreign;
 pub mod store;
 
 use crate::link_layer::LinkLayer;
@@ -14,7 +14,7 @@ use crate::packet::{Packet, MTU_FRAME};
 #[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use crate::units::{Rate, Time};
-pub use foreign::Foreign;
+pub use dyn_aqm::DynAqm;
 #[cfg(feature = "config")]
 use serde_json::{Map, Value};
 
@@ -185,7 +185,7 @@ macro_rules! aqms {
                 $variant($module::State),
             )*
             /// One that this crate does not know.
-            Foreign(Foreign),
+            Dyn(DynAqm),
         }
 
         /// Every registered queue discipline, described.
@@ -213,7 +213,7 @@ macro_rules! aqms {
             ($any:expr, $aqm:ident => $body:expr) => {
                 match $any {
                     $( $crate::aqm::AnyAqm::$variant($aqm) => $body, )*
-                    $crate::aqm::AnyAqm::Foreign($aqm) => $body,
+                    $crate::aqm::AnyAqm::Dyn($aqm) => $body,
                 }
             };
         }

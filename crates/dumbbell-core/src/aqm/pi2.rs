@@ -23,7 +23,7 @@ use super::dualpi2::controller::{moved, MAX_PROB};
 use super::dualpi2::versions::Mask;
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, MarkReason, Place};
+use crate::log::{At, DropReason, Log, MarkReason, DropSite};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::Time;
@@ -177,11 +177,11 @@ impl Aqm for State {
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
         let at = At::time(now);
         if self.fifo.len() >= self.params.limit as usize {
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, at);
+            log.dropped(&packet, DropReason::Overflow, DropSite::Arrival, at);
             return;
         }
         if self.drops(&mut packet, at, log) {
-            log.dropped(&packet, DropReason::Aqm, Place::Arrival, at);
+            log.dropped(&packet, DropReason::Aqm, DropSite::Arrival, at);
             return;
         }
         self.packets_in += 1;

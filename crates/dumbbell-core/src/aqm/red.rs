@@ -14,7 +14,7 @@
 
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, MarkReason, Place};
+use crate::log::{At, DropReason, Log, MarkReason, DropSite};
 use crate::packet::Packet;
 use crate::param::ParamError;
 use crate::real;
@@ -292,11 +292,11 @@ impl Aqm for State {
         self.average(now);
         let action = self.judge();
         if action != Action::Pass && !self.spare(action, &mut packet, now, log) {
-            log.dropped(&packet, DropReason::Aqm, Place::Arrival, At::time(now));
+            log.dropped(&packet, DropReason::Aqm, DropSite::Arrival, At::time(now));
             return;
         }
         if self.fifo.bytes() + u64::from(packet.len) > u64::from(self.params.limit) {
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
+            log.dropped(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
             return;
         }
         self.fifo.accept(packet, now, log);

@@ -7,7 +7,7 @@
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::hint::seldom;
-use crate::log::{At, DropReason, Log, MarkReason, Place};
+use crate::log::{At, DropReason, Log, MarkReason, DropSite};
 use crate::packet::Packet;
 use crate::units::Time;
 
@@ -58,7 +58,7 @@ impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if self.fifo.len() >= self.params.limit as usize {
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
+            log.dropped(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
             return;
         }
         self.fifo.accept(packet, now, log);
@@ -72,7 +72,7 @@ impl Aqm for State {
             if above {
                 seldom();
                 if !log.set_ce(&mut packet, MarkReason::Step, at) && self.params.not_ect != NotEct::Pass {
-                    log.dropped(&packet, DropReason::Aqm, Place::Queue, at);
+                    log.dropped(&packet, DropReason::Aqm, DropSite::Queue, at);
                     continue;
                 }
             }

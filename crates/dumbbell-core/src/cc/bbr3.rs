@@ -1,7 +1,7 @@
 //! BBRv3 of google/bbr, branch v3, on Linux 6.12; no mainline Linux has it. The machine that it shares with v2 is in
 //! [`probing`](super::bbr::probing); here is what v3 does otherwise.
 
-use super::bbr::probing::{settings, FullBw, Machine, Settings, Version, FULL_BW_ROUNDS};
+use super::bbr::probing::{settings, FullBw, Machine, Settings, BbrVersion, FULL_BW_ROUNDS};
 use super::bbr::{fixed, Bursts, GSO_LEGACY_MAX_SIZE};
 use super::conn::Conn;
 use super::{CcContext, RateSample};
@@ -74,7 +74,7 @@ pub(super) const BURSTS: Bursts = Bursts { near: GSO_LEGACY_MAX_SIZE, most: GSO_
 #[derive(Clone, Debug)]
 pub struct V3;
 
-impl Version for V3 {
+impl BbrVersion for V3 {
     const BURSTS: Bursts = BURSTS;
     const EQUAL_RTT_REFRESHES: bool = false;
     const MARKS_AT_THRESHOLD: bool = false;

@@ -1,6 +1,6 @@
 //! The state of a sending connection that a congestion control may see: Linux's `tcp_sock`, as far as it matters. The transport keeps it.
 
-use super::exit::{ExitCause, Exits};
+use super::exit::{ExitCause, SlowStartExits};
 use crate::rtt::RttEstimator;
 use crate::units::Time;
 
@@ -87,7 +87,7 @@ pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 #[repr(C)]
 pub struct Conn {
     /// Ends of slow start so far.
-    pub(crate) exits: Exits,
+    pub(crate) exits: SlowStartExits,
     /// Time of the event that is being handled.
     pub(crate) now: Time,
     /// Oldest segment that is not acknowledged.
@@ -247,7 +247,7 @@ impl Conn {
 
     /// Ends of slow start so far.
     #[inline]
-    pub fn exits(&self) -> Exits {
+    pub fn exits(&self) -> SlowStartExits {
         self.exits
     }
 

@@ -94,12 +94,12 @@ impl CongestionControl for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::driver::{conn, Sender};
+    use super::super::driver::{conn, DrivenSender};
     use super::*;
     use crate::units::Time;
 
-    fn constant(params: Params) -> Sender<State> {
-        Sender::new(State::new(params, &CcContext::default()), 10)
+    fn constant(params: Params) -> DrivenSender<State> {
+        DrivenSender::new(State::new(params, &CcContext::default()), 10)
     }
 
     #[test]

@@ -179,7 +179,7 @@ impl CongestionControl for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::driver::{conn, Sender};
+    use super::super::driver::{conn, DrivenSender};
     use super::*;
     use crate::units::Time;
 
@@ -190,8 +190,8 @@ mod tests {
     }
 
     /// At time 0, an epoch after a reduction from `w_max` to `cwnd` has just begun.
-    fn epoch(mss_divisor: u32, w_max: u32, cwnd: u32) -> Sender<State> {
-        let mut sender = Sender::new(cubic_sce(mss_divisor), cwnd);
+    fn epoch(mss_divisor: u32, w_max: u32, cwnd: u32) -> DrivenSender<State> {
+        let mut sender = DrivenSender::new(cubic_sce(mss_divisor), cwnd);
         sender.conn.ssthresh = 2;
         // a window of w_max that is reduced sets the maximum
         sender.cc.cubic.ssthresh(&Conn { cwnd: w_max, ..conn() }, Congestion::Loss);
@@ -203,9 +203,9 @@ mod tests {
     #[test]
     fn without_marks_it_is_cubic() {
         let plain = cubic::Params { hystart: HystartForm::Off, ..cubic::Params::default() };
-        let mut cubic = Sender::new(cubic::State::new(plain, &CcContext::default()), 100);
-        for mut sender in [Sender::new(cubic_sce(536), 100), Sender::new(cubic_sce(1448), 100)] {
-            cubic = Sender::new(cubic.cc, 100);
+        let mut cubic = DrivenSender::new(cubic::State::new(plain, &CcContext::default()), 100);
+        for mut sender in [DrivenSender::new(cubic_sce(536), 100), DrivenSender::new(cubic_sce(1448), 100)] {
+            cubic = DrivenSender::new(cubic.cc, 100);
             for reduction in [Congestion::Ecn, Congestion::Loss, Congestion::Timeout] {
                 sender.congestion(reduction);
                 cubic.congestion(reduction);
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn esce_before_the_first_epoch_only_ends_slow_start() {
-        let mut sender = Sender::new(cubic_sce(536), 10);
+        let mut sender = DrivenSender::new(cubic_sce(536), 10);
         sender.round(RTT);
         sender.round(RTT);
         sender.cc.in_ack_event(&mut sender.conn, &AckEvent { ece: false, esce: true, advanced: 1, ..AckEvent::default() });

@@ -107,7 +107,7 @@ mod tests {
     use crate::tcp::host::HostParams;
     use crate::tcp::receiver::Receiver;
     use crate::tcp::sender::{Application, Sender};
-    use crate::tcp::{Ack, Block, FlowOptions, Network};
+    use crate::tcp::{Ack, Block, FlowOptions, Outlet};
     use crate::units::{Rate, Time};
     use std::sync::Arc;
 
@@ -124,7 +124,7 @@ mod tests {
     const RATE: Rate = Rate::from_mbit(10);
     const HALF_RTT: Time = Time::from_millis(20);
 
-    impl Network for Link {
+    impl Outlet for Link {
         fn send(&mut self, packet: Packet) {
             self.burst = if self.burst.0 == self.now { (self.now, self.burst.1 + 1) } else { (self.now, 1) };
             if packet.seq > 100 {

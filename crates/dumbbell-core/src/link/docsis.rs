@@ -11,7 +11,7 @@
 //! is at the same place of each interval, or of each run.
 
 use super::pace::Pace;
-use super::{Link, LinkContext, Waiting};
+use super::{Link, LinkContext, QueueContent};
 use crate::rng::mix;
 use crate::units::{Rate, Time};
 
@@ -134,7 +134,7 @@ impl State {
 }
 
 impl Link for State {
-    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
         let before = self.number;
         self.go_to(now);
         let instant = self.instant(self.number);
@@ -244,7 +244,7 @@ mod tests {
     fn what_nobody_uses_is_lost() {
         let mut link = link();
         let at: Vec<Time> = instants().into_iter().map(Time).collect();
-        let queue = |packets, bytes| Waiting { packets, bytes };
+        let queue = |packets, bytes| QueueContent { packets, bytes };
         // asks for 5000 B, which are dropped
         assert_eq!(link.wait(queue(5, 5_000), at[1]), Some(at[2]));
         assert_eq!(link.wait(queue(0, 0), at[2]), Some(Time::NEVER));
@@ -265,8 +265,8 @@ mod tests {
         let mut link = link();
         let at: Vec<Time> = instants().into_iter().map(Time).collect();
         assert!(
-            link.wait(Waiting { packets: 4, bytes: 4_000 }, at[1]).is_some()
-                && link.wait(Waiting { packets: 4, bytes: 4_000 }, at[3]).is_none()
+            link.wait(QueueContent { packets: 4, bytes: 4_000 }, at[1]).is_some()
+                && link.wait(QueueContent { packets: 4, bytes: 4_000 }, at[3]).is_none()
         );
         let (begins, ends) = (link.begin(3), link.begin(4));
         assert_eq!([link.take(2_000, at[3]), link.take(2_000, at[3])], [at[3], at[4]]);

@@ -4,7 +4,7 @@
 //! A packet that is on the link at a hand-over goes on where it was. Rate and delay are drawn uniformly, each satellite's by itself,
 //! and so is the time of the first hand-over: a run begins at any time between two.
 
-use super::{Link, LinkContext, Waiting};
+use super::{Link, LinkContext, QueueContent};
 use crate::units::{Rate, Time};
 
 /// Name in experiment files.
@@ -109,7 +109,7 @@ impl State {
 impl Link for State {
     const DELAYS: bool = true;
 
-    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
         self.go_to(now);
         if now >= self.with.opens {
             return None;

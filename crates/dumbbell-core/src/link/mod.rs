@@ -30,7 +30,7 @@ impl LinkContext {
 
 /// Content of the queue in front of a link.
 #[derive(Clone, Copy, Debug)]
-pub struct Waiting {
+pub struct QueueContent {
     /// Packets.
     pub packets: usize,
     /// Bytes.
@@ -48,7 +48,7 @@ pub trait Link {
 
     /// When the link looks at the queue again: `None` if the queue may be asked now, [`Time::NEVER`] if the next packet that comes is to
     /// be told.
-    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time>;
+    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time>;
 
     /// A packet that is `bytes` long on the link comes out of the queue. Returns when it has left, not before `now`.
     fn take(&mut self, bytes: u64, now: Time) -> Time;
@@ -102,7 +102,7 @@ macro_rules! links {
         impl AnyLink {
             /// See [`Link::wait`].
             #[inline]
-            pub fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+            pub fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
                 match self { $( AnyLink::$variant(link) => link.wait(waiting, now), )* }
             }
             /// See [`Link::take`].
@@ -144,38 +144,38 @@ macro_rules! links {
 
         /// A link with its parameters, read once for any number of links.
         #[derive(Clone, Debug)]
-        pub enum Chosen { $(
+        pub enum LinkSpec { $(
             #[doc = concat!("See [`", stringify!($module), "`].")]
             $variant($module::Params),
         )* }
 
-        impl Chosen {
+        impl LinkSpec {
             /// The link that `config` names in its key `name`, with its other keys as parameters.
             ///
             /// # Errors
             /// An unknown name, key or value.
             #[cfg(feature = "config")]
-            pub fn from_json(config: &Map<String, Value>) -> Result<Chosen, ParamError> {
+            pub fn from_json(config: &Map<String, Value>) -> Result<LinkSpec, ParamError> {
                 let name = config.get("name").and_then(Value::as_str).unwrap_or("");
                 match name {
-                    $( $module::NAME => Ok(Chosen::$variant($module::Params::from_json(config)?)), )*
+                    $( $module::NAME => Ok(LinkSpec::$variant($module::Params::from_json(config)?)), )*
                     _ => Err(ParamError::new("name", format!("{name:?}"), [$($module::NAME),*].join(", "))),
                 }
             }
 
             /// Returns the name of the link.
             pub fn name(&self) -> &'static str {
-                match self { $( Chosen::$variant(_) => $module::NAME, )* }
+                match self { $( LinkSpec::$variant(_) => $module::NAME, )* }
             }
 
             /// Whether packets that leave it take longer at some times than at others.
             pub fn delays(&self) -> bool {
-                match self { $( Chosen::$variant(_) => $module::State::DELAYS, )* }
+                match self { $( LinkSpec::$variant(_) => $module::State::DELAYS, )* }
             }
 
             /// Such a link at time 0.
             pub fn build(&self, context: &LinkContext) -> AnyLink {
-                match self { $( Chosen::$variant(params) => AnyLink::$variant($module::State::new(params.clone(), context).into()), )* }
+                match self { $( LinkSpec::$variant(params) => AnyLink::$variant($module::State::new(params.clone(), context).into()), )* }
             }
         }
     };
@@ -196,7 +196,7 @@ links! {
 pub(crate) mod testing {
     //! Helpers that the tests of links share.
 
-    use super::{Link, LinkContext, Waiting};
+    use super::{Link, LinkContext, QueueContent};
     use crate::units::{Rate, Time};
     use std::collections::VecDeque;
 
@@ -206,8 +206,8 @@ pub(crate) mod testing {
     }
 
     /// Returns a queue with packets of 1000 bytes.
-    pub fn waiting(packets: usize) -> Waiting {
-        Waiting { packets, bytes: 1_000 * packets as u64 }
+    pub fn waiting(packets: usize) -> QueueContent {
+        QueueContent { packets, bytes: 1_000 * packets as u64 }
     }
 
     /// When packets leave that come as (ns, bytes), in order, and wait in a queue without limit: (ns when taken, ns when gone).
@@ -229,7 +229,7 @@ pub(crate) mod testing {
                     continue;
                 }
             }
-            let waiting = Waiting { packets: queue.len(), bytes: queue.iter().sum() };
+            let waiting = QueueContent { packets: queue.len(), bytes: queue.iter().sum() };
             next = match link.wait(waiting, now) {
                 Some(until) => {
                     assert!(until > now, "it looks again at {until}, which is not after {now}");

@@ -6,7 +6,7 @@
 //!
 //! A trace may say how long packets take at each time ([`LinkTrace::delay_at`]).
 
-use super::{Link, LinkContext, Waiting};
+use super::{Link, LinkContext, QueueContent};
 use crate::link_trace::{LinkTrace, Opportunities};
 use crate::units::{Rate, Time};
 
@@ -49,7 +49,7 @@ impl Link for State {
     const DELAYS: bool = true;
 
     #[inline(never)]
-    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
         self.opportunities.skip_to(now);
         match self.opportunities.next() {
             at if at <= now => None,

@@ -12,7 +12,7 @@
 //! the rate, and a grant that takes 90 ms loses the rest.
 
 use super::pace::Pace;
-use super::{Link, LinkContext, Waiting};
+use super::{Link, LinkContext, QueueContent};
 use crate::packet::MTU_FRAME;
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
@@ -148,7 +148,7 @@ impl State {
 }
 
 impl Link for State {
-    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
         if waiting.packets == 0 {
             self.rest(now);
             return Some(Time::NEVER);

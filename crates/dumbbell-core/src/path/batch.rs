@@ -3,7 +3,7 @@
 //! Grants come every `interval`, at a random phase. All packets that are held go on with the next grant, or as soon as there are
 //! `frames` of them. On the ACK path this is ACK aggregation.
 
-use super::{Carried, Stage, Way};
+use super::{Carried, Stage, Downstream};
 use crate::rng::Rng;
 use crate::units::Time;
 
@@ -54,7 +54,7 @@ impl<T> State<T> {
 }
 
 impl<T: Carried> State<T> {
-    fn release(&mut self, now: Time, way: &mut Way<T>) {
+    fn release(&mut self, now: Time, way: &mut Downstream<T>) {
         self.grant = Time::NEVER;
         for item in self.held.drain(..) {
             way.pass(item, now);
@@ -63,7 +63,7 @@ impl<T: Carried> State<T> {
 }
 
 impl<T: Carried> Stage<T> for State<T> {
-    fn push(&mut self, item: T, now: Time, way: &mut Way<T>) {
+    fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
         if self.held.is_empty() {
             self.grant = self.grant_after(now);
         }
@@ -77,7 +77,7 @@ impl<T: Carried> Stage<T> for State<T> {
         self.grant
     }
 
-    fn on_timer(&mut self, now: Time, way: &mut Way<T>) {
+    fn on_timer(&mut self, now: Time, way: &mut Downstream<T>) {
         self.release(now, way);
     }
 

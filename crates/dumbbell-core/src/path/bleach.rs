@@ -4,7 +4,7 @@
 //! gone. The flags of TCP headers stay, so that both ends believe in ECN (RFC 9331 section 5.2 and RFC 3168 section 18 speak of such
 //! paths; draft-ietf-ccwg-bbr and QUIC's ECN validation, RFC 9000 section 13.4.2, of what a sender makes of them).
 
-use super::{Carried, Stage, Way};
+use super::{Carried, Stage, Downstream};
 use crate::packet::Ecn;
 use crate::rng::Rng;
 use crate::units::Time;
@@ -45,7 +45,7 @@ impl State {
 
 impl<T: Carried> Stage<T> for State {
     #[inline]
-    fn push(&mut self, mut item: T, now: Time, way: &mut Way<T>) {
+    fn push(&mut self, mut item: T, now: Time, way: &mut Downstream<T>) {
         if self.from <= now && now < self.to && way.rng.next_f64() < self.probability {
             way.erase(&item, now);
             if let Some(packet) = item.packet_mut() {
@@ -58,7 +58,7 @@ impl<T: Carried> Stage<T> for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{AnyStage, End, Path};
+    use super::super::{AnyStage, Sink, Path};
     use super::*;
     use crate::log::DropReason;
     use crate::packet::Packet;
@@ -66,7 +66,7 @@ mod tests {
     #[derive(Default)]
     struct Arrived(Vec<Packet>);
 
-    impl End<Packet> for Arrived {
+    impl Sink<Packet> for Arrived {
         fn arrive(&mut self, packet: Packet, _now: Time) {
             self.0.push(packet);
         }

@@ -10,7 +10,7 @@
 //!
 //! Deviation: the chain begins in its stationary distribution, where netem begins in the good state.
 
-use super::{Carried, Stage, Way};
+use super::{Carried, Stage, Downstream};
 use crate::log::DropReason;
 use crate::param::ParamError;
 use crate::rng::Rng;
@@ -63,7 +63,7 @@ impl State {
 
 impl<T: Carried> Stage<T> for State {
     #[inline]
-    fn push(&mut self, item: T, now: Time, way: &mut Way<T>) {
+    fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
         let Params { p, r, h, k } = self.params;
         let (change, passes) = if self.bad { (r, h) } else { (p, k) };
         self.bad ^= way.rng.next_f64() < change;

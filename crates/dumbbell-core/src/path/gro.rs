@@ -7,7 +7,7 @@
 //!
 //! Deviations: all flows share one receive queue; the NIC's interval does not adapt to the load; a poll has no budget of 64 frames.
 
-use super::{Carried, Stage, Way};
+use super::{Carried, Stage, Downstream};
 use crate::packet::{flag, Packet, HEADERS};
 use crate::rng::Rng;
 use crate::units::Time;
@@ -35,7 +35,7 @@ const ETHERNET: u16 = 14;
 
 /// A frame that waits for the interrupt, with its flow and its number in the order of arrival.
 #[derive(Clone, Debug)]
-struct Held<T> {
+struct HeldFrame<T> {
     flow: u32,
     number: u32,
     item: T,
@@ -47,7 +47,7 @@ pub struct State<T> {
     interval: Time,
     /// The NIC does not interrupt before.
     earliest: Time,
-    held: Vec<Held<T>>,
+    held: Vec<HeldFrame<T>>,
 }
 
 impl<T> State<T> {
@@ -70,9 +70,9 @@ fn goes_on(last: &Packet, next: &Packet, full: u16, bytes: u32) -> bool {
 }
 
 impl<T: Carried> Stage<T> for State<T> {
-    fn push(&mut self, mut item: T, now: Time, way: &mut Way<T>) {
+    fn push(&mut self, mut item: T, now: Time, way: &mut Downstream<T>) {
         let Some(packet) = item.packet_mut() else { return way.pass(item, now) };
-        self.held.push(Held { flow: packet.flow, number: self.held.len() as u32, item });
+        self.held.push(HeldFrame { flow: packet.flow, number: self.held.len() as u32, item });
         self.earliest = self.earliest.max(now);
     }
 
@@ -85,7 +85,7 @@ impl<T: Carried> Stage<T> for State<T> {
     }
 
     /// The interrupt.
-    fn on_timer(&mut self, now: Time, way: &mut Way<T>) {
+    fn on_timer(&mut self, now: Time, way: &mut Downstream<T>) {
         self.earliest = now + self.interval;
         self.held.sort_unstable_by_key(|held| (held.flow, held.number));
         // of the merged packet: length of its first frame, and what it has so far without Ethernet header
@@ -122,13 +122,13 @@ mod tests {
     use super::*;
     use crate::log::DropReason;
     use crate::packet::{Ecn, MTU_FRAME};
-    use crate::path::{AnyStage, End, Path};
+    use crate::path::{AnyStage, Sink, Path};
 
     /// Times (us) and packets that left.
     #[derive(Default)]
     struct Seen(Vec<(u64, Packet)>);
 
-    impl End<Packet> for Seen {
+    impl Sink<Packet> for Seen {
         fn arrive(&mut self, packet: Packet, now: Time) {
             self.0.push((now.0 / 1000, packet));
         }

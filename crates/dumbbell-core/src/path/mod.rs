@@ -1,8 +1,8 @@
 //! Paths: what packets or acknowledgements go through on their way to a queue, or behind it.
 //!
-//! A [`Path`] is a row of [`Stage`]s. Each stage loses, delays or releases what passes, and knows nothing but the [`Way`] behind it:
-//! the next stages and, at the end, whatever the path leads to ([`End`]). A stage works on anything that is [`Carried`], so that the
-//! same loss or batching serves both directions. A bottleneck, a queue for acknowledgements or a second bottleneck is an [`End`].
+//! A [`Path`] is a row of [`Stage`]s. Each stage loses, delays or releases what passes, and knows nothing but the [`Downstream`] behind it:
+//! the next stages and, at the end, whatever the path leads to ([`Sink`]). A stage works on anything that is [`Carried`], so that the
+//! same loss or batching serves both directions. A bottleneck, a queue for acknowledgements or a second bottleneck is an [`Sink`].
 //!
 //! To add a stage: write the file, add one line to `stages!` below.
 
@@ -68,7 +68,7 @@ impl<T: Carried, With> Carried for (T, With) {
 }
 
 /// Where a path leads to.
-pub trait End<T> {
+pub trait Sink<T> {
     /// `item` leaves the path.
     fn arrive(&mut self, item: T, now: Time);
 
@@ -80,20 +80,20 @@ pub trait End<T> {
 }
 
 /// What lies behind a stage.
-pub struct Way<'a, T> {
+pub struct Downstream<'a, T> {
     rest: &'a mut [AnyStage<T>],
     lost: &'a mut u64,
     /// Random numbers of the path.
     pub rng: &'a mut Rng,
-    end: &'a mut dyn End<T>,
+    end: &'a mut dyn Sink<T>,
 }
 
-impl<T: Carried> Way<'_, T> {
+impl<T: Carried> Downstream<'_, T> {
     /// `item` goes on to the next stage, or leaves the path.
     pub fn pass(&mut self, item: T, now: Time) {
         match self.rest.split_first_mut() {
             None => self.end.arrive(item, now),
-            Some((next, rest)) => next.push(item, now, &mut Way { rest, lost: self.lost, rng: self.rng, end: self.end }),
+            Some((next, rest)) => next.push(item, now, &mut Downstream { rest, lost: self.lost, rng: self.rng, end: self.end }),
         }
     }
 
@@ -114,7 +114,7 @@ impl<T: Carried> Way<'_, T> {
 /// Time never goes back between calls. Every item that is pushed is passed on or dropped once, at once or later.
 pub trait Stage<T: Carried> {
     /// `item` reaches the stage.
-    fn push(&mut self, item: T, now: Time, way: &mut Way<T>);
+    fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>);
 
     /// When [`Stage::on_timer`] wants to be called next; [`Time::NEVER`] while nothing is held.
     fn next_timer(&self) -> Time {
@@ -122,7 +122,7 @@ pub trait Stage<T: Carried> {
     }
 
     /// The time given by [`Stage::next_timer`] has come.
-    fn on_timer(&mut self, _now: Time, _way: &mut Way<T>) {}
+    fn on_timer(&mut self, _now: Time, _way: &mut Downstream<T>) {}
 
     /// How many items it holds.
     fn held(&self) -> usize {
@@ -145,7 +145,7 @@ macro_rules! stages {
 
         impl<T: Carried> Stage<T> for AnyStage<T> {
             #[inline]
-            fn push(&mut self, item: T, now: Time, way: &mut Way<T>) {
+            fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
                 match self { $( AnyStage::$variant(stage) => stage.push(item, now, way), )* }
             }
             #[inline]
@@ -153,7 +153,7 @@ macro_rules! stages {
                 match self { $( AnyStage::$variant(stage) => Stage::<T>::next_timer(stage), )* }
             }
             #[inline]
-            fn on_timer(&mut self, now: Time, way: &mut Way<T>) {
+            fn on_timer(&mut self, now: Time, way: &mut Downstream<T>) {
                 match self { $( AnyStage::$variant(stage) => stage.on_timer(now, way), )* }
             }
             #[inline]
@@ -213,8 +213,8 @@ impl<T: Carried> Path<T> {
 
     /// `item` enters the path, which leads to `end`.
     #[inline]
-    pub fn push(&mut self, item: T, now: Time, end: &mut dyn End<T>) {
-        Way { rest: &mut self.stages, lost: &mut self.lost, rng: &mut self.rng, end }.pass(item, now);
+    pub fn push(&mut self, item: T, now: Time, end: &mut dyn Sink<T>) {
+        Downstream { rest: &mut self.stages, lost: &mut self.lost, rng: &mut self.rng, end }.pass(item, now);
     }
 
     /// When [`Path::on_timer`] wants to be called next.
@@ -224,11 +224,11 @@ impl<T: Carried> Path<T> {
     }
 
     /// The time given by [`Path::next_timer`] has come. Call again while it has.
-    pub fn on_timer(&mut self, now: Time, end: &mut dyn End<T>) {
+    pub fn on_timer(&mut self, now: Time, end: &mut dyn Sink<T>) {
         let due = self.next_timer();
         if let Some(index) = self.stages.iter().position(|stage| stage.next_timer() == due) {
             let (before, rest) = self.stages.split_at_mut(index + 1);
-            before[index].on_timer(now, &mut Way { rest, lost: &mut self.lost, rng: &mut self.rng, end });
+            before[index].on_timer(now, &mut Downstream { rest, lost: &mut self.lost, rng: &mut self.rng, end });
         }
     }
 
@@ -265,7 +265,7 @@ pub fn build<T: Carried>(configs: &[Map<String, Value>], mut rng: Rng) -> Result
 pub(crate) mod testing {
     //! What the tests of stages share.
 
-    use super::{AnyStage, Carried, End, Path};
+    use super::{AnyStage, Carried, Path, Sink};
     use crate::log::DropReason;
     use crate::rng::Rng;
     use crate::units::Time;
@@ -282,12 +282,12 @@ pub(crate) mod testing {
 
     /// Writes down what leaves a path, and what is dropped.
     #[derive(Default)]
-    pub struct Seen {
+    pub struct SinkLog {
         pub arrived: Vec<(Time, u64)>,
         pub dropped: Vec<(Time, u64)>,
     }
 
-    impl End<Item> for Seen {
+    impl Sink<Item> for SinkLog {
         fn arrive(&mut self, item: Item, now: Time) {
             self.arrived.push((now, item.0));
         }
@@ -303,8 +303,8 @@ pub(crate) mod testing {
     }
 
     /// Pushes items 0, 1, ... at `times`, ascending, and lets the path finish.
-    pub fn drive(path: &mut Path<Item>, times: impl IntoIterator<Item = Time>) -> Seen {
-        let mut seen = Seen::default();
+    pub fn drive(path: &mut Path<Item>, times: impl IntoIterator<Item = Time>) -> SinkLog {
+        let mut seen = SinkLog::default();
         for (number, time) in (0..).zip(times) {
             while path.next_timer() <= time {
                 path.on_timer(path.next_timer(), &mut seen);

@@ -72,14 +72,14 @@ impl BackEcn {
 
 /// What an ACK echoes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct EcnEcho {
+pub(super) struct AckEcho {
     /// There was CE.
     pub ece: bool,
     /// CE packets that an AccECN receiver newly counted; `None` without AccECN.
     pub new_ce: Option<u32>,
 }
 
-impl EcnEcho {
+impl AckEcho {
     /// CE packets among `segments` newly delivered ones: those that were counted, or all, if there was CE.
     #[inline(always)]
     pub fn marked(&self, segments: u32) -> u32 {
@@ -89,7 +89,7 @@ impl EcnEcho {
 
 /// What an ACK delivers, by which the count of CE is read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct DeliveryProgress {
     /// Segments newly delivered.
     pub segments: u32,
     /// Payload of a full segment, bytes.
@@ -144,7 +144,7 @@ impl SenderEcn {
     /// CE packets that the receiver newly counted. Linux `__tcp_accecn_process`: up to seven segments the ACE field tells; beyond, it may have
     /// wrapped, and the option tells, or how many segments ACKs deliver on average.
     #[inline]
-    pub fn count(&mut self, ack: &Ack, progress: Progress) -> u32 {
+    pub fn count(&mut self, ack: &Ack, progress: DeliveryProgress) -> u32 {
         let by_field = self.by_field(ack, progress.delivered_ce);
         let option = ack.has(ack_flag::ACCECN_OPTION);
         let bytes = if option { ack.ce_bytes.wrapping_sub(std::mem::replace(&mut self.ce_bytes, ack.ce_bytes)) } else { 0 };
@@ -161,7 +161,7 @@ impl SenderEcn {
 
     /// Which of the counts that the ACE field allows is meant, if it may have wrapped.
     #[cold]
-    fn resolve(&self, by_field: u32, ce_bytes: Option<u32>, progress: Progress) -> u32 {
+    fn resolve(&self, by_field: u32, ce_bytes: Option<u32>, progress: DeliveryProgress) -> u32 {
         let segments = progress.segments;
         // the largest that is possible
         let most = segments - (segments.wrapping_sub(by_field) & u32::from(ACE_MAX));
@@ -322,7 +322,7 @@ mod tests {
     fn read(delivered_ce: u64, ack: &Ack, segments: u32, average: u32) -> u32 {
         let mut ecn = agreed(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
         ecn.average = average;
-        ecn.count(ack, Progress { segments, payload: 1436, delivered_ce })
+        ecn.count(ack, DeliveryProgress { segments, payload: 1436, delivered_ce })
     }
 
     #[test]
@@ -355,12 +355,12 @@ mod tests {
     fn the_average_of_segments_an_ack_moves_by_a_64th() {
         let mut ecn = agreed(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
         let mut after = |segments| {
-            ecn.count(&counted(5, None), Progress { segments, payload: 1436, delivered_ce: 0 });
+            ecn.count(&counted(5, None), DeliveryProgress { segments, payload: 1436, delivered_ce: 0 });
             ecn.average
         };
         assert_eq!([1, 1, 2, 2, 30, 0].map(&mut after), [64, 64, 65, 65, 93, 93]);
         ecn.average = 128;
-        let mut thin = || ecn.count(&counted(5, None), Progress { segments: 10, payload: 1436, delivered_ce: 0 });
+        let mut thin = || ecn.count(&counted(5, None), DeliveryProgress { segments: 10, payload: 1436, delivered_ce: 0 });
         assert!((0..19).all(|_| thin() == 8), "above four only after the twentieth ACK");
         assert_eq!((thin(), ecn.average), (0, 259));
     }

@@ -123,7 +123,7 @@ impl Ack {
 }
 
 /// What a sender sends through.
-pub trait Network {
+pub trait Outlet {
     /// Takes `packet` at the current time.
     fn send(&mut self, packet: Packet);
 

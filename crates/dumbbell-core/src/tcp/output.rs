@@ -3,7 +3,7 @@
 use super::host::{Offload, Writes};
 use super::sender::{Phase, Sender, Timer};
 use super::write_queue::{Filled, GSO_MAX_SIZE};
-use super::Network;
+use super::Outlet;
 use crate::cc::conn::{CaEvent, CaState};
 use crate::cc::{CongestionControl, Control};
 use crate::packet::{flag, Packet};
@@ -39,7 +39,7 @@ impl Sender {
     /// Sends what may be sent, and lets the application write if there is room. Returns whether anything was sent. Linux
     /// `tcp_data_snd_check`.
     #[inline(always)]
-    pub(super) fn push(&mut self, net: &mut impl Network) -> bool {
+    pub(super) fn push(&mut self, net: &mut impl Outlet) -> bool {
         if self.phase != Phase::Established {
             return false;
         }
@@ -56,7 +56,7 @@ impl Sender {
 
     /// The application writes up to segment `offered`, as far as memory allows.
     #[inline(never)]
-    fn write(&mut self, mut offered: u64, net: &mut impl Network) -> bool {
+    fn write(&mut self, mut offered: u64, net: &mut impl Outlet) -> bool {
         let mut sent = false;
         loop {
             let mut left = match self.host.writes {
@@ -74,13 +74,13 @@ impl Sender {
 
     #[cold]
     #[inline(never)]
-    fn tell_of_memory(&self, net: &mut impl Network) {
+    fn tell_of_memory(&self, net: &mut impl Outlet) {
         net.buffered(self.flow, self.queue.memory(&self.conn, self.board.bursts));
     }
 
     /// One write of `left` bytes. Data leaves meanwhile: when a buffer is full, all that may be sent if it is pushed, one burst if it is the
     /// next to be sent. What leaves makes room in a buffer that was full. Linux `tcp_sendmsg_locked`.
-    fn write_once(&mut self, offered: u64, left: &mut u64, net: &mut impl Network) -> bool {
+    fn write_once(&mut self, offered: u64, left: &mut u64, net: &mut impl Outlet) -> bool {
         self.check_app_limited();
         let mut sent = false;
         let mut first = true;
@@ -103,7 +103,7 @@ impl Sender {
     }
 
     /// Sends new segments as windows and pacing allow, and `extent`. Returns whether anything was sent. Linux `tcp_write_xmit`.
-    pub(super) fn send_new(&mut self, net: &mut impl Network, extent: Push) -> bool {
+    pub(super) fn send_new(&mut self, net: &mut impl Outlet, extent: Push) -> bool {
         let probe = extent == Push::Probe;
         let mut unsent = self.queue.waiting(&self.conn);
         let max_burst = if self.host.offload != Offload::None { self.burst_limit() } else { 1 };
@@ -226,7 +226,7 @@ impl Sender {
     }
 
     /// Sends a burst of new segments. If the probe's timer is set after it anyway, the timeout need not be.
-    fn send_burst(&mut self, segments: u32, probe_follows: bool, net: &mut impl Network) {
+    fn send_burst(&mut self, segments: u32, probe_follows: bool, net: &mut impl Outlet) {
         let now = self.conn.now;
         if let Some(rate) = &mut self.rate {
             rate.sent(&self.conn, self.conn.snd_nxt, segments);
@@ -302,7 +302,7 @@ impl Sender {
     }
 
     /// Sends again what is lost, as far as the window allows. Linux `tcp_xmit_retransmit_queue`.
-    pub(super) fn retransmit_lost(&mut self, net: &mut impl Network) {
+    pub(super) fn retransmit_lost(&mut self, net: &mut impl Outlet) {
         let mut head_sent = false;
         while self.conn.retrans_out < self.conn.lost_out && self.conn.in_flight() < self.conn.cwnd {
             if self.pacer.holds(&self.conn) {
@@ -322,7 +322,7 @@ impl Sender {
     }
 
     /// Sends segment `seq` again: it is thought lost, or timed out. Linux `tcp_retransmit_skb`.
-    pub(super) fn retransmit(&mut self, seq: u64, net: &mut impl Network) {
+    pub(super) fn retransmit(&mut self, seq: u64, net: &mut impl Outlet) {
         let now = self.conn.now;
         self.note_sent_again(seq);
         self.board.retransmitted(&mut self.conn, seq, now);
@@ -331,7 +331,7 @@ impl Sender {
     }
 
     /// Sends the last segment again as a tail-loss probe: the first transmission is not thought lost.
-    pub(super) fn probe_last(&mut self, net: &mut impl Network) {
+    pub(super) fn probe_last(&mut self, net: &mut impl Outlet) {
         let seq = self.conn.snd_nxt - 1;
         if let Some(rate) = &mut self.rate {
             rate.note_probe(seq);
@@ -348,7 +348,7 @@ impl Sender {
     }
 
     /// Linux `__tcp_retransmit_skb`.
-    fn send_again(&mut self, seq: u64, net: &mut impl Network) {
+    fn send_again(&mut self, seq: u64, net: &mut impl Outlet) {
         self.stats.retransmissions += 1;
         self.last_sent = self.conn.now;
         let ecn = self.ecn.of_other();

@@ -5,7 +5,7 @@ use crate::cc::conn::Conn;
 
 /// What an ACK brought, as far as PRR asks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct PrrProgress {
     /// Segments newly delivered.
     pub delivered: u32,
     /// Something was newly thought lost.
@@ -38,7 +38,7 @@ impl Reduction {
     }
 
     /// The window after `progress`: what is in flight and what may be sent now. `None` if the window stays.
-    pub fn window(&mut self, conn: &Conn, variant: Prr, progress: Progress) -> Option<u32> {
+    pub fn window(&mut self, conn: &Conn, variant: Prr, progress: PrrProgress) -> Option<u32> {
         if progress.delivered == 0 || conn.prior_cwnd == 0 {
             return None;
         }
@@ -76,8 +76,8 @@ mod tests {
         Conn { cwnd: 20, prior_cwnd: 20, ssthresh: 10, snd_nxt: in_flight, ..conn() }
     }
 
-    fn delivered(delivered: u32) -> Progress {
-        Progress { delivered, ..Progress::default() }
+    fn delivered(delivered: u32) -> PrrProgress {
+        PrrProgress { delivered, ..PrrProgress::default() }
     }
 
     #[test]
@@ -98,10 +98,10 @@ mod tests {
         for (variant, progress, sent) in [
             (Prr::Rfc6937bis, delivered(2), 2),
             // slow start, if nothing was newly lost
-            (Prr::Rfc6937bis, Progress { una_advanced: true, ..delivered(2) }, 3),
-            (Prr::Rfc6937bis, Progress { una_advanced: true, newly_lost: true, ..delivered(2) }, 2),
-            (Prr::Rfc6937, Progress { una_advanced: true, ..delivered(2) }, 2),
-            (Prr::Rfc6937, Progress { una_advanced: true, retransmission_arrived: true, ..delivered(2) }, 3),
+            (Prr::Rfc6937bis, PrrProgress { una_advanced: true, ..delivered(2) }, 3),
+            (Prr::Rfc6937bis, PrrProgress { una_advanced: true, newly_lost: true, ..delivered(2) }, 2),
+            (Prr::Rfc6937, PrrProgress { una_advanced: true, ..delivered(2) }, 2),
+            (Prr::Rfc6937, PrrProgress { una_advanced: true, retransmission_arrived: true, ..delivered(2) }, 3),
         ] {
             let window = Reduction { delivered: 5, sent: 5 }.window(&reducing(4), variant, progress);
             assert_eq!(window, Some(4 + sent), "{variant:?} {progress:?}");

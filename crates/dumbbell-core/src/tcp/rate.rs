@@ -12,7 +12,7 @@ use crate::prefetch::prefetch;
 /// What is remembered of a segment since it was last sent, in a cache line of its own. Times are us.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
-struct Record {
+struct SentRecord {
     sent: u64,
     /// The connection's `first_sent` then.
     first_sent: u64,
@@ -39,7 +39,7 @@ struct Newest {
 /// Linux `delivered_mstamp`, `first_tx_mstamp`, `app_limited`, `lost`, and what each `sk_buff` holds.
 #[derive(Clone, Debug)]
 pub(super) struct RateSampler {
-    ring: Vec<Record>,
+    ring: Vec<SentRecord>,
     /// When something was last delivered, us.
     delivered_at: u64,
     /// When the newest delivered segment was sent, us.
@@ -84,7 +84,7 @@ impl Observer for RateSampler {
 impl RateSampler {
     pub fn new() -> RateSampler {
         RateSampler {
-            ring: vec![Record::default(); 16],
+            ring: vec![SentRecord::default(); 16],
             delivered_at: 0,
             first_sent: 0,
             app_limited: 0,
@@ -110,10 +110,10 @@ impl RateSampler {
     }
 
     pub fn heap_bytes(&self) -> usize {
-        self.ring.capacity() * std::mem::size_of::<Record>() + self.losses.capacity() * std::mem::size_of::<LossEvent>()
+        self.ring.capacity() * std::mem::size_of::<SentRecord>() + self.losses.capacity() * std::mem::size_of::<LossEvent>()
     }
 
-    fn record(&self, seq: u64) -> &Record {
+    fn record(&self, seq: u64) -> &SentRecord {
         &self.ring[seq as usize & (self.ring.len() - 1)]
     }
 
@@ -133,7 +133,7 @@ impl RateSampler {
         while self.ring.len() as u64 <= seq + u64::from(segments) - conn.snd_una {
             self.grow(conn);
         }
-        let record = Record {
+        let record = SentRecord {
             sent: now,
             first_sent: self.first_sent,
             delivered_at: self.delivered_at,
@@ -146,13 +146,13 @@ impl RateSampler {
         };
         let mask = self.ring.len() - 1;
         for (number, behind) in (seq..seq + u64::from(segments)).zip((0..segments as u16).rev()) {
-            self.ring[number as usize & mask] = Record { behind, ..record };
+            self.ring[number as usize & mask] = SentRecord { behind, ..record };
         }
     }
 
     #[cold]
     fn grow(&mut self, conn: &Conn) {
-        let mut ring = vec![Record::default(); 2 * self.ring.len()];
+        let mut ring = vec![SentRecord::default(); 2 * self.ring.len()];
         let mask = ring.len() - 1;
         for seq in conn.snd_una..conn.snd_nxt {
             ring[seq as usize & mask] = *self.record(seq);

@@ -22,8 +22,8 @@ use crate::packet::{flag, Ecn, Packet, HEADERS};
 use crate::units::Time;
 use delayed::{ATO_MIN_MS, MAX_QUICKACKS};
 use reading::Unread;
-pub use sack::Blocks;
-use sack::{Kept, MAX_BLOCKS};
+pub use sack::SackBlocks;
+use sack::{SegmentBuffer, MAX_BLOCKS};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -118,7 +118,7 @@ pub struct Receiver {
     /// Blocks of `out_of_order` in the order of reporting: most recently changed first (RFC 2018 section 4).
     recent: Vec<Block>,
     /// The last ACK that went ahead; its memory is kept.
-    early: Option<Box<(Ack, Blocks)>>,
+    early: Option<Box<(Ack, SackBlocks)>>,
     dup_acks: u32,
     compressed_nxt: u64,
     /// When the first SYN was answered.
@@ -372,10 +372,10 @@ impl Receiver {
         }
         self.check_ecn(packet, now);
         let before = self.memory();
-        let kept = if in_order { Kept::Joined } else { self.keep_out_of_order(seq, now) };
+        let kept = if in_order { SegmentBuffer::Joined } else { self.keep_out_of_order(seq, now) };
         // the memory of a new buffer counts once it lies among the others (`skb_set_owner_r` behind `tcp_grow_window`)
-        let memory = if kept == Kept::Apart { before } else { self.memory() };
-        if kept != Kept::Known && self.window.grow(memory) {
+        let memory = if kept == SegmentBuffer::Apart { before } else { self.memory() };
+        if kept != SegmentBuffer::Known && self.window.grow(memory) {
             self.quick |= 1;
         }
         if in_order && self.has_gaps {
@@ -436,7 +436,7 @@ impl Receiver {
 
     /// Returns the ACK that has to go ahead of the one that [`Receiver::on_packet`] returned, with its SACK blocks.
     #[inline]
-    pub fn take_early(&mut self) -> Option<(Ack, Blocks)> {
+    pub fn take_early(&mut self) -> Option<(Ack, SackBlocks)> {
         // seldom: without the test the whole of it is copied for every packet
         if !std::mem::take(&mut self.early_waits) {
             return None;

@@ -35,19 +35,19 @@ pub struct Segment {
 /// A [`Segment`] in 8 bytes: its time, of which 2^56 ns (2 years) fit, then [`ENDS_BURST`] and its flags. With thousands of flows these
 /// are most of what lies in memory.
 #[derive(Clone, Copy, Debug, Default)]
-struct Packed(u64);
+struct PackedSegment(u64);
 
-/// Bit of a [`Packed`] for [`Segment::ends_burst`].
+/// Bit of a [`PackedSegment`] for [`Segment::ends_burst`].
 const ENDS_BURST: u64 = 1 << 4;
 /// Its bits of [`seg`].
 const FLAGS: u64 = ENDS_BURST - 1;
 
-impl Packed {
+impl PackedSegment {
     #[inline(always)]
-    fn new(segment: Segment) -> Packed {
+    fn new(segment: Segment) -> PackedSegment {
         debug_assert!(segment.sent.0 < 1 << 56);
         let ends = if segment.ends_burst { ENDS_BURST } else { 0 };
-        Packed(segment.sent.0 << 8 | ends | u64::from(segment.flags))
+        PackedSegment(segment.sent.0 << 8 | ends | u64::from(segment.flags))
     }
 
     #[inline(always)]
@@ -134,7 +134,7 @@ struct Repairs {
 #[repr(C)]
 pub struct Scoreboard {
     /// By the last bits of the segment number: its length is a power of two.
-    ring: Box<[Packed]>,
+    ring: Box<[PackedSegment]>,
     /// Every segment below was delivered, marked lost or retransmitted at some time: RACK looks from here.
     rack_scan_from: u64,
     /// No segment below is lost and not yet retransmitted.
@@ -151,7 +151,7 @@ pub struct Scoreboard {
 impl Default for Scoreboard {
     fn default() -> Scoreboard {
         Scoreboard {
-            ring: Box::new([Packed::default()]),
+            ring: Box::new([PackedSegment::default()]),
             bursts: 0,
             rack_scan_from: 0,
             retransmit_hint: 0,
@@ -209,7 +209,7 @@ impl Scoreboard {
 
     #[inline(always)]
     fn set(&mut self, seq: u64, segment: Segment) {
-        self.ring[self.place(seq)] = Packed::new(segment);
+        self.ring[self.place(seq)] = PackedSegment::new(segment);
     }
 
     #[inline(always)]
@@ -230,7 +230,7 @@ impl Scoreboard {
 
     #[cold]
     fn grow(&mut self, una: u64, end: u64) {
-        let mut ring = vec![Packed::default(); (2 * self.ring.len()).max(16)].into_boxed_slice();
+        let mut ring = vec![PackedSegment::default(); (2 * self.ring.len()).max(16)].into_boxed_slice();
         for seq in una..end {
             ring[seq as usize & (ring.len() - 1)] = self.ring[self.place(seq)];
         }
@@ -298,7 +298,7 @@ impl Scoreboard {
     pub fn plain_row(&self, una: u64, ack: u64) -> Option<u32> {
         let (mut all, mut bursts) = (0, 0);
         for seq in una..ack {
-            let Packed(segment) = self.ring[self.place(seq)];
+            let PackedSegment(segment) = self.ring[self.place(seq)];
             all |= segment;
             bursts += (segment / ENDS_BURST) & 1;
         }

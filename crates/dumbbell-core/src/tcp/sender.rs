@@ -4,7 +4,7 @@
 //! Order of work for each ACK as in Linux `tcp_ack`: SACK, cumulative clean-up and RTT, congestion control's `in_ack_event` (first of all
 //! before 6.12.117), tail-loss probe, congestion machine, timers, window, retransmissions, new data.
 
-use super::ecn::{EcnEcho, Progress, SenderEcn, OPTION_BYTES};
+use super::ecn::{AckEcho, DeliveryProgress, SenderEcn, OPTION_BYTES};
 use super::host::{HostParams, Opener, Pacing};
 use super::pacer::{window_rate, Pacer};
 use super::probe::Probe;
@@ -16,11 +16,11 @@ use super::stats::SenderStats;
 use super::timer::RetransmissionTimer;
 pub use super::timer::Timer;
 use super::undo::Undo;
-pub use super::write_queue::{Application, Plan};
-use super::write_queue::{Sizes, WriteQueue};
-use super::{ack_flag, Ack, Block, FlowOptions, Network};
+pub use super::write_queue::{AppPlan, Application};
+use super::write_queue::{SegmentSizes, WriteQueue};
+use super::{ack_flag, Ack, Block, FlowOptions, Outlet};
 use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};
-use crate::cc::exit::Exits;
+use crate::cc::exit::SlowStartExits;
 use crate::cc::{self, AckEvent, AnyCc, CongestionControl, Control, RateSample};
 use crate::hint::{seldom, unlikely};
 use crate::histogram::CompactHistogram;
@@ -100,7 +100,7 @@ pub struct Sender {
     /// When everything was acknowledged.
     pub finished: Option<Time>,
     /// Payloads of segments, if the congestion control has changed them.
-    pub(super) sizes: Option<Box<Sizes>>,
+    pub(super) sizes: Option<Box<SegmentSizes>>,
     /// Loss marks so far, retransmissions that were lost again included.
     pub(super) losses: u64,
     #[cfg(test)]
@@ -140,7 +140,7 @@ fn first_conn(host: &HostParams, app: &Application) -> Conn {
         // transfers of a size and applications of a rate count whole segments
         least_mss: if *app == Application::Bulk { 1 } else { host.mss },
         headers: HEADERS,
-        exits: Exits::default(),
+        exits: SlowStartExits::default(),
     }
 }
 
@@ -280,7 +280,7 @@ impl Sender {
     }
 
     /// Opens the connection: sends a SYN.
-    pub fn start(&mut self, now: Time, net: &mut impl Network) {
+    pub fn start(&mut self, now: Time, net: &mut impl Outlet) {
         self.conn.now = now;
         self.started = now;
         self.queue.started = now;
@@ -380,7 +380,7 @@ impl Sender {
     }
 
     /// A SYN, or a SYN-ACK if the receiver opens: a frame of the same size.
-    fn send_syn(&mut self, net: &mut impl Network) {
+    fn send_syn(&mut self, net: &mut impl Outlet) {
         let active = self.host.opener == Opener::Sender;
         let linear = if active { self.host.syn_linear_timeouts } else { 0 };
         let doublings = self.syn_retries.saturating_sub(linear);
@@ -394,7 +394,7 @@ impl Sender {
     }
 
     /// Sends a packet without data.
-    fn send_bare(&mut self, len: u16, flags: u8, ecn: Ecn, net: &mut impl Network) {
+    fn send_bare(&mut self, len: u16, flags: u8, ecn: Ecn, net: &mut impl Outlet) {
         self.stats.bare += 1;
         net.send(Packet { len, ecn, flags, ..self.stamped() });
     }
@@ -424,7 +424,7 @@ impl Sender {
         !matches!(self.phase, Phase::Idle | Phase::SynSent)
     }
 
-    fn establish(&mut self, ack: &Ack, net: &mut impl Network) {
+    fn establish(&mut self, ack: &Ack, net: &mut impl Outlet) {
         self.phase = Phase::Established;
         self.ts_recent = ack.tsval;
         self.timer.stop();
@@ -508,7 +508,7 @@ impl Sender {
 
     /// Takes an acknowledgement with its SACK blocks.
     #[inline(always)]
-    pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time, net: &mut impl Network) {
+    pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time, net: &mut impl Outlet) {
         self.conn.now = now;
         let syn = ack.has(ack_flag::SYN_ACK);
         if unlikely(syn || self.phase != Phase::Established) {
@@ -666,7 +666,7 @@ impl Sender {
 
     /// An ACK delivered `segments`, and echoed some marks.
     #[inline(always)]
-    fn count_delivered(&mut self, segments: u32, echo: EcnEcho) {
+    fn count_delivered(&mut self, segments: u32, echo: AckEcho) {
         self.conn.delivered += u64::from(segments);
         self.conn.delivered_ce += u64::from(echo.marked(segments));
     }
@@ -675,7 +675,7 @@ impl Sender {
     /// `no_queue`.
     #[cold]
     #[inline(never)]
-    fn take_late_news(&mut self, flags: &mut AckFlags, ack: &Ack, advanced: u64, echo: EcnEcho, delivered: u32) {
+    fn take_late_news(&mut self, flags: &mut AckFlags, ack: &Ack, advanced: u64, echo: AckEcho, delivered: u32) {
         self.count_delivered(delivered, echo);
         if !self.host.early_ack_event {
             self.tell_of_ack(ack, advanced, echo);
@@ -689,7 +689,7 @@ impl Sender {
     }
 
     #[inline(always)]
-    fn tell_of_ack(&mut self, ack: &Ack, advanced: u64, echo: EcnEcho) {
+    fn tell_of_ack(&mut self, ack: &Ack, advanced: u64, echo: AckEcho) {
         // `snd_una` after an ACK that does not advance is the old one
         let una = ack.ack.max(self.conn.snd_una);
         let event = AckEvent { ece: echo.ece, esce: ack.has(ack_flag::ESCE), advanced, una, new_ce: echo.new_ce };
@@ -701,15 +701,15 @@ impl Sender {
     #[inline(never)]
     fn tell_of_ack_early(&mut self, ack: &Ack, advanced: u64, ece: bool) {
         let new_ce = self.ecn.accurate.then(|| self.ecn.by_field(ack, self.conn.delivered_ce));
-        self.tell_of_ack(ack, advanced, EcnEcho { ece: ece || new_ce.is_some_and(|new| new > 0), new_ce });
+        self.tell_of_ack(ack, advanced, AckEcho { ece: ece || new_ce.is_some_and(|new| new > 0), new_ce });
     }
 
     /// What an ACK that delivers `segments` echoes. A count says nothing on an ACK that brings nothing new, nor a `newer` timestamp: it may be
     /// late.
     #[inline]
-    fn read_echo(&mut self, ack: &Ack, segments: u32, newer: bool, flags: &mut AckFlags) -> EcnEcho {
+    fn read_echo(&mut self, ack: &Ack, segments: u32, newer: bool, flags: &mut AckFlags) -> AckEcho {
         let new_ce = self.ecn.accurate.then(|| {
-            let progress = Progress { segments, payload: self.conn.mss, delivered_ce: self.conn.delivered_ce };
+            let progress = DeliveryProgress { segments, payload: self.conn.mss, delivered_ce: self.conn.delivered_ce };
             let new = if segments > 0 || newer { self.ecn.count(ack, progress) } else { 0 };
             flags.ece = new > 0;
             new
@@ -717,7 +717,7 @@ impl Sender {
         if flags.ece {
             self.stats.ece_acks += 1;
         }
-        EcnEcho { ece: flags.ece, new_ce }
+        AckEcho { ece: flags.ece, new_ce }
     }
 
     /// Marks a pause of the application, for controls that ask for rate samples.
@@ -753,7 +753,7 @@ impl Sender {
     /// From here on segments carry another payload than `before`.
     #[cold]
     pub(super) fn note_size(&mut self, before: u32) {
-        let sizes = self.sizes.get_or_insert_with(|| Box::new(Sizes::new(before)));
+        let sizes = self.sizes.get_or_insert_with(|| Box::new(SegmentSizes::new(before)));
         sizes.change(self.conn.snd_nxt, self.conn.mss, self.conn.snd_una);
         self.count_in_segments();
     }
@@ -821,7 +821,7 @@ impl Sender {
     }
 
     /// A time given by [`Sender::next_timer`] has come.
-    pub fn on_timer(&mut self, now: Time, net: &mut impl Network) {
+    pub fn on_timer(&mut self, now: Time, net: &mut impl Outlet) {
         self.conn.now = now;
         if self.timer.not_before() <= now && self.timer.at() <= now {
             match (self.phase, self.timer.kind) {

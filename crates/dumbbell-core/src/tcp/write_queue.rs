@@ -1,7 +1,7 @@
 //! What the application has written: socket buffers, the send buffer that limits them, and the last segments of writes.
 
 use super::host::HostParams;
-use super::Network;
+use super::Outlet;
 use crate::buffers::{send_buffer_per_segment, tcp_overhead, SK_GSO_MAX_SIZE};
 use crate::cc::conn::Conn;
 use crate::hint::{seldom, unlikely};
@@ -28,12 +28,12 @@ pub enum Application {
     /// Payload at this many bytes per second, for ever.
     Rate(u64),
     /// It changes with time.
-    Planned(Box<Plan>),
+    Planned(Box<AppPlan>),
 }
 
 /// An application that offers as much as it can, from a time on a rate, and nothing while it pauses. Times are those of the sender's clock.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct AppPlan {
     /// Bytes of payload per second, if it has a rate.
     pub rate: Option<u64>,
     /// When the rate begins.
@@ -48,10 +48,10 @@ pub struct Plan {
     base: u64,
 }
 
-impl Plan {
+impl AppPlan {
     /// Payload at `rate` bytes per second from `rate_from` on, nothing from `pause` to `resume`.
-    pub fn new(rate: Option<u64>, rate_from: Time, pause: Time, resume: Time) -> Plan {
-        Plan { rate, rate_from, pause, resume, since: Time::NEVER, base: 0 }
+    pub fn new(rate: Option<u64>, rate_from: Time, pause: Time, resume: Time) -> AppPlan {
+        AppPlan { rate, rate_from, pause, resume, since: Time::NEVER, base: 0 }
     }
 
     /// The segment up to which it has offered data at `now`, when `written` are written, and when there will be more. What it did not write while the
@@ -88,17 +88,17 @@ fn time_of(bytes_per_second: u64, segments: u64, mss: u32) -> Time {
 
 /// Payloads of segments whose size changes on the way.
 #[derive(Clone, Debug)]
-pub(super) struct Sizes {
+pub(super) struct SegmentSizes {
     /// First segment of each size, ascending, and the size.
     changes: VecDeque<(u64, u32)>,
     /// Payload of all segments before the first of these.
     before: u64,
 }
 
-impl Sizes {
+impl SegmentSizes {
     /// All segments so far, and those up to `first`, carry `payload` bytes.
-    pub fn new(payload: u32) -> Sizes {
-        Sizes { changes: VecDeque::from([(0, payload)]), before: 0 }
+    pub fn new(payload: u32) -> SegmentSizes {
+        SegmentSizes { changes: VecDeque::from([(0, payload)]), before: 0 }
     }
 
     /// From segment `first` on they carry `payload` bytes; what is below `una` is done with.
@@ -368,7 +368,7 @@ impl WriteQueue {
     /// The send buffer grows to two windows, or as many as the control wants, when the window is not used up, for whatever reason. Returns whether it did. Linux
     /// `tcp_new_space`, `tcp_should_expand_sndbuf`.
     #[inline]
-    pub fn expand(&mut self, conn: &Conn, host: &HostParams, net: &impl Network) -> bool {
+    pub fn expand(&mut self, conn: &Conn, host: &HostParams, net: &impl Outlet) -> bool {
         if conn.cwnd <= self.sized_for || conn.in_flight() >= conn.cwnd || net.is_memory_short() {
             return false;
         }
@@ -407,7 +407,7 @@ mod tests {
 
     #[test]
     fn payloads_that_change_are_summed_up_exactly() {
-        let mut sizes = Sizes::new(1000);
+        let mut sizes = SegmentSizes::new(1000);
         sizes.change(10, 500, 4);
         assert_eq!([9, 10, 99].map(|seq| sizes.of(seq)), [1000, 500, 500]);
         assert_eq!([0, 4, 10, 12].map(|una| sizes.below(una)), [0, 4_000, 10_000, 11_000]);
@@ -562,7 +562,7 @@ mod tests {
     fn a_planned_application_changes_its_rate_and_pauses() {
         let second = Time::from_secs;
         // as fast as it can, from 2 s on 1000 B/s, nothing from 5 s to 7 s; it starts at 1 s, a segment has 100 B
-        let mut plan = Plan::new(Some(1000), second(2), second(5), second(7));
+        let mut plan = AppPlan::new(Some(1000), second(2), second(5), second(7));
         let mut offered = |ms: u64, written: u64| plan.offered(second(1), Time::from_millis(ms), written, 100);
         assert_eq!(offered(1500, 40), (u64::MAX, Time::NEVER));
         // the rate begins with what is written then: 10 segments per second
@@ -574,7 +574,7 @@ mod tests {
         // the pause is not made up for
         assert_eq!(offered(7000, 70), (70, Time(7_100_000_001)));
         assert_eq!(offered(8000, 70), (80, Time::NEVER));
-        let mut bulk = Plan::new(None, Time::ZERO, second(5), Time::NEVER);
+        let mut bulk = AppPlan::new(None, Time::ZERO, second(5), Time::NEVER);
         assert_eq!(bulk.offered(second(1), second(4), 9, 100), (u64::MAX, Time::NEVER));
         assert_eq!(bulk.offered(second(1), second(9), 9, 100), (9, Time::NEVER));
     }
@@ -583,7 +583,7 @@ mod tests {
         is_short: bool,
     }
 
-    impl Network for Host {
+    impl Outlet for Host {
         fn send(&mut self, _packet: crate::packet::Packet) {}
 
         fn is_memory_short(&self) -> bool {

@@ -1,11 +1,11 @@
 //! Frames for the ends: where they come from, and how many came out.
 
 use super::computed;
-use dumbbell_live::clock::Clock;
+use dumbbell_live::clock::MonotonicClock;
 use dumbbell_live::frame::updated;
 use dumbbell_live::namespaces::{Namespace, INTERFACE};
 use dumbbell_live::port::BATCH;
-use dumbbell_live::priority::{self, Turns};
+use dumbbell_live::priority::{self, SpinGuard};
 use std::io;
 use std::mem::{size_of_val, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -117,8 +117,8 @@ pub fn offer(ends: [&Namespace; 2], load: &Load) -> io::Result<Offered> {
         }
         priority::raise(priority::ENDS);
         let frame = frame(load.length);
-        let (clock, before) = (Clock::start(), computed());
-        let mut turns = Turns::new(&clock);
+        let (clock, before) = (MonotonicClock::start(), computed());
+        let mut turns = SpinGuard::new(&clock);
         let (mut last, mut longest) = (clock.now(), 0);
         loop {
             let now = clock.now();

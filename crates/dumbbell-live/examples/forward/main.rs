@@ -12,12 +12,12 @@ mod xdp;
 use dumbbell_config::BottleneckParams;
 use dumbbell_core::aqm::{codel, QueueContext};
 use dumbbell_core::units::Rate;
-use dumbbell_live::clock::Clock;
-use dumbbell_live::direction::{Direction, Dropped, Treatment};
+use dumbbell_live::clock::MonotonicClock;
+use dumbbell_live::direction::{Direction, FrameLog, Treatment};
 use dumbbell_live::forwarder::Forwarder;
-use dumbbell_live::namespaces::{bridge, gain_permission, Namespace, Wire};
+use dumbbell_live::namespaces::{bridge, gain_permission, HostPair, Namespace};
 use dumbbell_live::packet_socket::PacketSocket;
-use dumbbell_live::port::Port;
+use dumbbell_live::port::FramePort;
 use dumbbell_live::priority;
 use dumbbell_sim::bottleneck::Bottleneck;
 use load::{offer, received, Load, SECONDS};
@@ -53,12 +53,12 @@ fn say(what: &str, load: &Load, frames: u64, computed: f64, more: &str) {
 }
 
 /// Forwards `load` between two ports of one way, which lead to the two ends.
-fn forwarded<P: Port + Send>(way: &str, ends: [&Namespace; 2], ports: [P; 2], load: &Load) -> Result<(), Box<dyn Error>> {
+fn forwarded<P: FramePort + Send>(way: &str, ends: [&Namespace; 2], ports: [P; 2], load: &Load) -> Result<(), Box<dyn Error>> {
     let rate = if load.rate.is_some() { LINK } else { NO_LINK };
     let params = BottleneckParams { rate, ..BottleneckParams::default() };
     let directions = [1, 2].map(|seed| {
         let codel = codel::State::new(codel::Params::default(), &QueueContext::new(rate, seed));
-        Direction::new(Some(Bottleneck::new(codel, 1, &params, Dropped::default())), Treatment::default(), 1 << 14)
+        Direction::new(Some(Bottleneck::new(codel, 1, &params, FrameLog::default())), Treatment::default(), 1 << 14)
     });
     let mut forwarder = Forwarder::new(ports, directions);
     let (stop, before) = (AtomicBool::new(false), received(ends)?);
@@ -66,7 +66,7 @@ fn forwarded<P: Port + Send>(way: &str, ends: [&Namespace; 2], ports: [P; 2], lo
         let (forwarder, halt) = (&mut forwarder, &stop);
         let thread = std::thread::Builder::new().name("forwarder".to_owned()).spawn_scoped(scope, move || {
             priority::raise(priority::FORWARDER);
-            forwarder.run(&Clock::start(), &[halt], &mut ())?;
+            forwarder.run(&MonotonicClock::start(), &[halt], &mut ())?;
             Ok::<f64, io::Error>(computed())
         })?;
         std::thread::sleep(Duration::from_millis(50));
@@ -103,7 +103,7 @@ fn forwarded<P: Port + Send>(way: &str, ends: [&Namespace; 2], ports: [P; 2], lo
 
 /// The load by itself, and the kernel's bridge.
 fn kernel(load: &Load) -> Result<(), Box<dyn Error>> {
-    let wire = Wire::new()?;
+    let wire = HostPair::new()?;
     let ends = [&wire.left, &wire.right];
     let alone = offer(ends, load)?;
     say("sent, not forwarded", load, alone.frames, alone.computed, "");
@@ -121,7 +121,7 @@ fn kernel(load: &Load) -> Result<(), Box<dyn Error>> {
 }
 
 /// The two ports in the middle of a wire.
-fn middle<P: Send>(wire: &Wire, open: impl Fn(u32) -> io::Result<P> + Sync) -> io::Result<[P; 2]> {
+fn middle<P: Send>(wire: &HostPair, open: impl Fn(u32) -> io::Result<P> + Sync) -> io::Result<[P; 2]> {
     let [left, right] = wire.interfaces();
     Ok([wire.middle.within(|| open(left))?, wire.middle.within(|| open(right))?])
 }
@@ -135,7 +135,7 @@ fn measure(way: &str, load: &Load) -> Result<(), Box<dyn Error>> {
         let ports = [ends[0].within(tap::Tap::open)?, ends[1].within(tap::Tap::open)?];
         return forwarded("TAP", [&ends[0], &ends[1]], ports, load);
     }
-    let wire = Wire::new()?;
+    let wire = HostPair::new()?;
     let ends = [&wire.left, &wire.right];
     match way {
         "packet" => forwarded("packet sockets", ends, middle(&wire, PacketSocket::open)?, load),

@@ -3,7 +3,7 @@
 //! A frame takes a system call of its own, in and out. Nothing says when it arrived: the time is that of the read.
 
 use dumbbell_live::namespaces::INTERFACE;
-use dumbbell_live::port::Port;
+use dumbbell_live::port::FramePort;
 use nix::time::{clock_gettime, ClockId};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -49,7 +49,7 @@ impl Tap {
     }
 }
 
-impl Port for Tap {
+impl FramePort for Tap {
     fn receive(&mut self, most: usize, take: &mut dyn FnMut(&[u8], u64)) -> io::Result<usize> {
         let mut frame = [0; 2048];
         for taken in 0..most {

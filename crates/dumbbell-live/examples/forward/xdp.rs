@@ -3,7 +3,7 @@
 //! A program of five instructions in the kernel gives all frames of the interface to the socket. Nothing says when they arrived: the time
 //! is that of the look into the ring. It needs CAP_BPF or root outside of user namespaces.
 
-use dumbbell_live::port::{Port, BATCH};
+use dumbbell_live::port::{FramePort, BATCH};
 use nix::sys::mman::{mmap, mmap_anonymous, MapFlags, ProtFlags};
 use nix::time::{clock_gettime, ClockId};
 use std::io;
@@ -205,7 +205,7 @@ impl Xdp {
     }
 }
 
-impl Port for Xdp {
+impl FramePort for Xdp {
     fn receive(&mut self, most: usize, take: &mut dyn FnMut(&[u8], u64)) -> io::Result<usize> {
         for taken in 0..most {
             let Some(entry) = self.rx.take() else { return Ok(taken) };

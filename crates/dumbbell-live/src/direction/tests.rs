@@ -8,7 +8,7 @@ use dumbbell_core::log::{Mark, MarkReason};
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::Rate;
 use dumbbell_core::with_aqm;
-use dumbbell_packets::Record;
+use dumbbell_packets::CaptureRecord;
 use serde_json::{json, Value};
 
 /// Time of a full frame at 10 Mbit/s: 1514 * 8 / 10^7 s.
@@ -28,7 +28,7 @@ fn treatment(delay_ms: u64) -> Treatment {
 }
 
 fn tuple(port: u16) -> Tuple {
-    Headers::read(&ipv4(port, 0, 66)).expect("IPv4").tuple
+    ParsedFrame::read(&ipv4(port, 0, 66)).expect("IPv4").tuple
 }
 
 /// Lets `direction` work until it is empty; due time, port and ECN of what leaves.
@@ -38,7 +38,7 @@ fn departures<A: Aqm>(direction: &mut Direction<A>) -> Vec<(u64, u16, Ecn)> {
         let now = direction.next_wakeup();
         direction.advance(now);
         while let Some(Departure { due, frame }) = direction.depart(now) {
-            let headers = Headers::read(direction.bytes(frame)).expect("IPv4");
+            let headers = ParsedFrame::read(direction.bytes(frame)).expect("IPv4");
             left.push((due.0, headers.tuple.src_port, headers.ecn));
             direction.gone(frame);
         }
@@ -52,7 +52,7 @@ fn departures<A: Aqm>(direction: &mut Direction<A>) -> Vec<(u64, u16, Ecn)> {
 
 fn fifo(delay_ms: u64) -> Direction<aqm::pfifo::State> {
     let AnyAqm::Pfifo(fifo) = built(&json!({"name": "pfifo", "limit": 3})) else { unreachable!() };
-    Direction::new(Some(queue(fifo, Shaper::Link, Dropped::default())), treatment(delay_ms), 1000)
+    Direction::new(Some(queue(fifo, Shaper::Link, FrameLog::default())), treatment(delay_ms), 1000)
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn what_overflows_gives_its_buffer_back() {
     let mut link = fifo(0);
     (0..10).for_each(|port| link.arrive(&ipv4(port, 0, 1514), Time::ZERO));
     // one on the wire, three queued
-    assert_eq!(link.counts(), Counts { arrived: 10, dropped: 6, ..Counts::default() });
+    assert_eq!(link.counts(), DirectionCounts { arrived: 10, dropped: 6, ..DirectionCounts::default() });
     link.check_conservation().expect("conserved");
     assert_eq!(departures(&mut link).len(), 4);
     link.check_conservation().expect("conserved");
@@ -141,7 +141,7 @@ impl Log for Story {
     fn departed(&mut self, packet: &Packet, now: Time) {
         self.0.push((now.0, packet.seq, "left"));
     }
-    fn dropped(&mut self, packet: &Packet, _: DropReason, _: Place, at: At) {
+    fn dropped(&mut self, packet: &Packet, _: DropReason, _: DropSite, at: At) {
         self.0.push((at.now.0, packet.seq, "dropped"));
     }
     fn marked(&mut self, packet: &Packet, before: Ecn, _: Mark, _: MarkReason, at: At) {
@@ -189,8 +189,8 @@ fn simulated<A: Aqm>(aqm: A, shaper: Shaper) -> Vec<(u64, u64, &'static str)> {
 }
 
 /// The same on frames; the number of a packet is in the identification field, and a caller that comes every 700 us is late all the time.
-fn lived<A: Aqm>(aqm: A, shaper: Shaper) -> (Vec<(u64, u64)>, Vec<u64>, Counts) {
-    let mut direction = Direction::new(Some(queue(aqm, shaper, Dropped::default())), treatment(0), 10_000);
+fn lived<A: Aqm>(aqm: A, shaper: Shaper) -> (Vec<(u64, u64)>, Vec<u64>, DirectionCounts) {
+    let mut direction = Direction::new(Some(queue(aqm, shaper, FrameLog::default())), treatment(0), 10_000);
     let arrivals = arrivals();
     (0..4).for_each(|port| direction.announce(tuple(port), &Treatment { key: tuple(port).key(0), ..treatment(0) }));
     let (mut left, mut marked, mut next) = (Vec::new(), Vec::new(), 0);
@@ -206,7 +206,7 @@ fn lived<A: Aqm>(aqm: A, shaper: Shaper) -> (Vec<(u64, u64)>, Vec<u64>, Counts) 
             let bytes = direction.bytes(frame);
             let number = u64::from(u16::from_be_bytes([bytes[18], bytes[19]]));
             left.push((due.0, number));
-            if Headers::read(bytes).is_some_and(|headers| headers.ecn == Ecn::Ce) {
+            if ParsedFrame::read(bytes).is_some_and(|headers| headers.ecn == Ecn::Ce) {
                 marked.push(number);
             }
             direction.gone(frame);
@@ -263,8 +263,8 @@ fn a_trace_has_what_came_what_went_and_what_the_queue_did() {
     let folder = std::env::temp_dir().join(format!("dumbbell-direction-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let step = built(&json!({"name": "step", "threshold": 2_000_000, "limit": 3}));
-    let queue = queue(step, Shaper::Link, Dropped::default());
-    let mut direction = Direction::new(Some(queue), treatment(5), 1000).traced(Trace::new(&folder, 0).expect("files"));
+    let queue = queue(step, Shaper::Link, FrameLog::default());
+    let mut direction = Direction::new(Some(queue), treatment(5), 1000).traced(TraceWriter::new(&folder, 0).expect("files"));
     // one on the link, three that wait, and one too many
     (0..5).for_each(|port| direction.arrive(&ipv4(port, 0b01, 1514), Time(1_000)));
     while direction.counts().left < 4 {
@@ -276,17 +276,20 @@ fn a_trace_has_what_came_what_went_and_what_the_queue_did() {
         }
     }
     direction.take_trace().expect("a trace").finish().expect("files");
-    let read = |kind: Kind| {
+    let read = |kind: TraceFile| {
         let bytes = std::fs::read(folder.join(kind.name(0))).expect("a file");
         let mut from = &bytes[..];
-        std::iter::from_fn(|| Record::read(&mut from).expect("records")).map(|one| (one.time, one.told)).collect::<Vec<_>>()
+        std::iter::from_fn(|| CaptureRecord::read(&mut from).expect("records"))
+            .map(|one| (one.time, one.told))
+            .collect::<Vec<_>>()
     };
-    assert_eq!(read(Kind::Arrived), [(1_000, None); 5]);
+    assert_eq!(read(TraceFile::Arrived), [(1_000, None); 5]);
     let left = [1, 2, 3, 4].map(|number| 1_000 + number * FRAME);
-    assert_eq!(read(Kind::Left), left.map(|time| (time, None)));
-    assert_eq!(read(Kind::Sent), left.map(|time| (time + 5_000_000, None)));
-    let (dropped, marked) = (Told::Dropped(DropReason::Overflow, Place::Arrival), Told::Marked(Mark::Ce, MarkReason::Step));
+    assert_eq!(read(TraceFile::Left), left.map(|time| (time, None)));
+    assert_eq!(read(TraceFile::Sent), left.map(|time| (time + 5_000_000, None)));
+    let (dropped, marked) =
+        (QueueDecision::Dropped(DropReason::Overflow, DropSite::Arrival), QueueDecision::Marked(Mark::Ce, MarkReason::Step));
     // 2 ms are over for the two that left the queue last
-    assert_eq!(read(Kind::Told), [(1_000, Some(dropped)), (left[2], Some(marked)), (left[3], Some(marked))]);
+    assert_eq!(read(TraceFile::Told), [(1_000, Some(dropped)), (left[2], Some(marked)), (left[3], Some(marked))]);
     std::fs::remove_dir_all(&folder).expect("a folder");
 }

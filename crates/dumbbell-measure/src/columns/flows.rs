@@ -1,7 +1,7 @@
 //! Table `flows`.
 
 use super::runs::{JITTER, LOST};
-use super::{columns, Binned, Delays, Engine, AT_QUEUE, FRAMES, IN_QUEUE, MEASURED, SAMPLED, SENDERS, SIM, TIMED, TOGETHER};
+use super::{columns, Binned, Delays, EngineKind, AT_QUEUE, FRAMES, IN_QUEUE, MEASURED, SAMPLED, SENDERS, SIM, TIMED, TOGETHER};
 use crate::measure::{mean, ms, FlowResult};
 use dumbbell_core::units::Time;
 
@@ -119,9 +119,9 @@ columns! {
         /// Packets that reached the receiver with ECT(1), which is SCE.
         #[doc = AT_QUEUE]
         sce_received: u64 = |row| row.result.receiver.ect1, unit "packets", label "SCE received",
-            by &[Engine::Sim, Engine::Live, Engine::Shell];
+            by &[EngineKind::Sim, EngineKind::Live, EngineKind::Shell];
         /// ACKs that the receiver sent; of UDP with echo, answers.
-        acks: u64 = |row| row.result.receiver.acks, unit "packets", label "ACKs", by &[Engine::Sim, Engine::Live];
+        acks: u64 = |row| row.result.receiver.acks, unit "packets", label "ACKs", by &[EngineKind::Sim, EngineKind::Live];
         /// Data packets that reached the receiver and had arrived before.
         duplicates: u64 = |row| row.result.receiver.duplicates, unit "packets", by TIMED;
         /// Of UDP with echo: packets whose answer came back; 0 of others.
@@ -189,8 +189,8 @@ columns! {
     /// Where flows go that nobody listed.
     pub table Ends of EndsRow<'_> {
         /// Address and port that the flow came from.
-        source: str = |row| row.source, by &[Engine::Shell];
+        source: str = |row| row.source, by &[EngineKind::Shell];
         /// Address and port that it went to.
-        destination: str = |row| row.destination, by &[Engine::Shell];
+        destination: str = |row| row.destination, by &[EngineKind::Shell];
     }
 }

@@ -33,9 +33,9 @@ struct PyConn {
 
 impl PyConn {
     fn of(conn: &Conn) -> PyConn {
-        let seen = abi::Conn::of(conn);
-        let abi::Conn { now, delivered, delivered_ce, sent, acked, min_rtt_us, srtt_us, mdev_us, .. } = seen;
-        let abi::Conn { in_flight, lost, sacked, retransmitted, prior_cwnd, cwnd_max, mss, state, .. } = seen;
+        let seen = abi::CConn::of(conn);
+        let abi::CConn { now, delivered, delivered_ce, sent, acked, min_rtt_us, srtt_us, mdev_us, .. } = seen;
+        let abi::CConn { in_flight, lost, sacked, retransmitted, prior_cwnd, cwnd_max, mss, state, .. } = seen;
         let cwnd_limited = conn.cwnd_limited();
         PyConn {
             now,
@@ -69,7 +69,7 @@ struct PySteer {
 
 impl PySteer {
     fn of(conn: &Conn) -> PySteer {
-        let abi::Steer { cwnd, ssthresh, pacing_rate } = abi::Steer::of(conn);
+        let abi::CSteer { cwnd, ssthresh, pacing_rate } = abi::CSteer::of(conn);
         PySteer { cwnd, ssthresh, pacing_rate }
     }
 }
@@ -157,9 +157,9 @@ impl PyControl {
         let Some(after) = after else { return };
         let set = Python::attach(|py| {
             let PySteer { cwnd, ssthresh, pacing_rate } = *after.bind(py).borrow();
-            abi::Steer { cwnd, ssthresh, pacing_rate }
+            abi::CSteer { cwnd, ssthresh, pacing_rate }
         });
-        if let Some(wrong) = set.apply(&abi::Steer::of(conn), self.traits.control, conn) {
+        if let Some(wrong) = set.apply(&abi::CSteer::of(conn), self.traits.control, conn) {
             self.instance.wrong(&PyValueError::new_err(wrong));
         }
     }
@@ -275,7 +275,7 @@ impl CongestionControl for PyControl {
 /// Reads the dict that model() returns; a key that is not there, or None, is not known.
 fn told_model(told: &Bound<'_, PyDict>) -> PyResult<Model> {
     let mut state = "";
-    let mut found = abi::Model::NOTHING;
+    let mut found = abi::CModel::NOTHING;
     for (key, value) in told.iter().filter(|(_, value)| !value.is_none()) {
         let key: String = key.extract()?;
         let wrong = || PyValueError::new_err(format!("model() tells {key} {value}; allowed: {}", kind_of(&key)));

@@ -2,22 +2,22 @@
 
 use super::lines::{BlockPool, NO_BLOCKS};
 use crate::hop_log::AckCounters;
-use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::tcp::{Ack, Block};
 use dumbbell_core::units::Time;
 
 /// An acknowledgement in a hop, with the number of its SACK blocks.
 #[derive(Clone, Copy, Default)]
-pub struct Held {
+pub struct QueuedAck {
     pub ack: Ack,
     pub blocks: u32,
 }
 
 /// Acknowledgements in hops by the sequence numbers of their packets, and SACK blocks.
 #[derive(Default)]
-pub struct Said {
-    pub held: Vec<Held>,
+pub struct AckContents {
+    pub held: Vec<QueuedAck>,
     pub pool: BlockPool,
 }
 
@@ -26,7 +26,7 @@ pub struct Acks<L: Log> {
     /// Numbers of those that were dropped: their places are free.
     pub lost: Vec<u64>,
     /// What they say, while something enters a queue that reads it.
-    pub said: Said,
+    pub said: AckContents,
     /// How many there were.
     pub counters: AckCounters,
     pub listener: L,
@@ -35,7 +35,7 @@ pub struct Acks<L: Log> {
 impl<L: Log> Acks<L> {
     /// With nothing counted yet.
     pub fn new(listener: L) -> Acks<L> {
-        Acks { lost: Vec::new(), said: Said::default(), counters: AckCounters::default(), listener }
+        Acks { lost: Vec::new(), said: AckContents::default(), counters: AckCounters::default(), listener }
     }
 }
 
@@ -78,11 +78,11 @@ impl<L: Log> Log for Acks<L> {
     }
 
     fn acknowledgement(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
-        let Held { ack, blocks } = self.said.held.get(packet.seq as usize).filter(|_| packet.is_back())?;
+        let QueuedAck { ack, blocks } = self.said.held.get(packet.seq as usize).filter(|_| packet.is_back())?;
         Some((ack, if *blocks == NO_BLOCKS { &[] } else { self.said.pool.get(*blocks) }))
     }
 
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
+    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
         self.listener.dropped(packet, reason, place, at);
         self.counters.dropped(packet, reason, place, at);
         if packet.is_back() {

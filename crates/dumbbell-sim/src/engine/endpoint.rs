@@ -2,7 +2,7 @@
 //! [`Arena`], which is used again when nothing of it is left anywhere.
 
 use super::tcp::Tcp;
-use super::transport::{Ends, Transport};
+use super::transport::{Connection, Transport};
 use crate::measure::{FlowResult, Samples};
 use crate::min_tree::MinTree;
 use crate::RunError;

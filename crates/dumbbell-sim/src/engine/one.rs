@@ -1,11 +1,11 @@
 //! A net of one hop, the fast path: nothing is decided for a packet that a run decides once, and acknowledgements never wait.
 
 use super::endpoint::{Arena, Endpoint, UnderWay};
-use super::lines::{heard, Back, BlockPool, HeardLines, Line, LineEntry, Lines, NO_BLOCKS};
-use super::net::{Moment, Net, Way};
+use super::lines::{heard, BlockPool, DelayLine, DelayLineTail, DelayLines, ReturnPath, TappedLines, NO_BLOCKS};
+use super::net::{Ingress, LoopState, Topology};
 use super::setup::build_path;
-use super::transport::Ends;
-use super::ways::{alone, Entrance, Exit, Memory};
+use super::transport::Connection;
+use super::ways::{alone, BehindSink, SendMemory, SharedIngress};
 use crate::bottleneck::Bottleneck;
 use crate::capacity;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK};
@@ -14,7 +14,7 @@ use crate::min_tree::MinTree;
 use crate::RunError;
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::hint::{likely, seldom, unlikely};
-use dumbbell_core::log::{Hears, Log};
+use dumbbell_core::log::{ListenLevel, Log};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Path;
@@ -27,28 +27,34 @@ use std::sync::Arc;
 const LOOK_AHEAD: usize = 4;
 
 /// The bottleneck, stages ahead of it and behind it, and the lines of acknowledgements.
-pub struct One<A: Aqm, L: Log = ()> {
-    pub entrance: Entrance<A, L>,
+pub struct SingleHop<A: Aqm, L: Log = ()> {
+    pub entrance: SharedIngress<A, L>,
     /// Stages that all packets pass behind the bottleneck.
     behind: Option<Box<Path<Packet>>>,
-    pub lines: Lines,
+    pub lines: DelayLines,
 }
 
-impl<A: Aqm + Send, L: Log + Send> One<A, L> {
+impl<A: Aqm + Send, L: Log + Send> SingleHop<A, L> {
     /// The net of `config`, with nothing in it. Events at the bottleneck are reported to `listener` as well.
     ///
     /// # Errors
     /// A stage that cannot be built.
-    pub fn new(config: &RunConfig, classes: &Classes, lines: Vec<Line>, aqm: A, listener: L) -> Result<One<A, L>, ParamError> {
+    pub fn new(
+        config: &RunConfig,
+        classes: &Classes,
+        lines: Vec<DelayLine>,
+        aqm: A,
+        listener: L,
+    ) -> Result<SingleHop<A, L>, ParamError> {
         let stages = if config.has_shared_stages() { 2 } else { 0 };
-        Ok(One {
-            entrance: Entrance {
+        Ok(SingleHop {
+            entrance: SharedIngress {
                 shared: build_path(&config.path, config.run.seed, "shared path", 0)?,
-                memory: Memory::new(config.hosts.memory),
+                memory: SendMemory::new(config.hosts.memory),
                 bottleneck: Bottleneck::over(config.named_link(0), aqm, classes.list.len(), &config.bottleneck, listener),
             },
             behind: build_path(&config.behind, config.run.seed, "path behind", 0)?,
-            lines: Lines { times: MinTree::new(lines.len() + stages), all: lines, pool: BlockPool::default() },
+            lines: DelayLines { times: MinTree::new(lines.len() + stages), all: lines, pool: BlockPool::default() },
         })
     }
 
@@ -76,7 +82,7 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
         let blocks = if likely(index == NO_BLOCKS) { &[] } else { self.lines.pool.get(index) };
         let listener = &mut self.entrance.bottleneck.log.listener;
-        if listener.hears() >= Hears::Frames {
+        if listener.hears() >= ListenLevel::Frames {
             listener.acknowledged(&ack, blocks, now);
         }
         let timer = transport.on_back(&ack, blocks, stages, now, &mut self.entrance);
@@ -91,15 +97,15 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
     /// Stages that all endpoints share have something to do.
     fn on_shared(&mut self, is_behind: bool, now: Time, arena: &mut Arena) {
         if !is_behind {
-            let Entrance { shared, bottleneck, .. } = &mut self.entrance;
+            let SharedIngress { shared, bottleneck, .. } = &mut self.entrance;
             if let Some(shared) = shared {
                 shared.on_timer(now, bottleneck);
             }
             self.plan();
         } else {
-            let One { lines, entrance, behind } = self;
+            let SingleHop { lines, entrance, behind } = self;
             if let Some(path) = behind {
-                path.on_timer(now, &mut Exit { arena, lines, bottleneck: &mut entrance.bottleneck });
+                path.on_timer(now, &mut BehindSink { arena, lines, bottleneck: &mut entrance.bottleneck });
                 lines.set_stage(true, path.next_timer());
             }
         }
@@ -108,15 +114,15 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
     /// A packet leaves the bottleneck.
     #[inline(always)]
     fn leave(&mut self, packet: Packet, now: Time, arena: &mut Arena) {
-        let One { lines, entrance, behind } = self;
+        let SingleHop { lines, entrance, behind } = self;
         match behind {
             None => {
                 let listener = &mut entrance.bottleneck.log.listener;
-                HeardLines { lines, listener }.deliver(arena, &packet, now);
+                TappedLines { lines, listener }.deliver(arena, &packet, now);
             }
             Some(path) => {
                 seldom();
-                path.push(alone(packet), now, &mut Exit { arena, lines, bottleneck: &mut entrance.bottleneck });
+                path.push(alone(packet), now, &mut BehindSink { arena, lines, bottleneck: &mut entrance.bottleneck });
                 lines.set_stage(true, path.next_timer());
             }
         }
@@ -154,7 +160,7 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
     }
 }
 
-impl<A: Aqm, L: Log> Way for Entrance<A, L> {
+impl<A: Aqm, L: Log> Ingress for SharedIngress<A, L> {
     #[inline(always)]
     fn is_busy(&self, flags: u8) -> bool {
         likely(self.shared.is_none()) && self.bottleneck.is_busy(flags)
@@ -168,30 +174,30 @@ impl<A: Aqm, L: Log> Way for Entrance<A, L> {
     #[inline(always)]
     fn post(&mut self, packet: &Packet, now: Time) {
         let listener = &mut self.bottleneck.log.listener;
-        if listener.hears() >= Hears::Frames {
+        if listener.hears() >= ListenLevel::Frames {
             listener.posted(packet, now);
         }
     }
 
     #[inline]
-    fn memory(&self) -> &Memory {
+    fn memory(&self) -> &SendMemory {
         &self.memory
     }
 
     #[inline]
-    fn memory_mut(&mut self) -> &mut Memory {
+    fn memory_mut(&mut self) -> &mut SendMemory {
         &mut self.memory
     }
 }
 
-impl<A: Aqm, L: Log> Back for One<A, L> {
+impl<A: Aqm, L: Log> ReturnPath for SingleHop<A, L> {
     type Entry<'a>
-        = LineEntry<'a>
+        = DelayLineTail<'a>
     where
         Self: 'a;
 
     #[inline(always)]
-    fn entry_of(&mut self, line: u32) -> LineEntry<'_> {
+    fn entry_of(&mut self, line: u32) -> DelayLineTail<'_> {
         self.lines.entry(line)
     }
 
@@ -206,7 +212,7 @@ impl<A: Aqm, L: Log> Back for One<A, L> {
     }
 }
 
-impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
+impl<A: Aqm + Send, L: Log + Send> Topology for SingleHop<A, L> {
     type Listener = L;
 
     #[inline]
@@ -214,20 +220,20 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
         &mut self.entrance.bottleneck.log.listener
     }
 
-    type Way = Entrance<A, L>;
+    type Way = SharedIngress<A, L>;
 
     #[inline]
-    fn way(&mut self) -> &mut Entrance<A, L> {
+    fn way(&mut self) -> &mut SharedIngress<A, L> {
         &mut self.entrance
     }
 
     #[inline]
-    fn lines(&self) -> &Lines {
+    fn lines(&self) -> &DelayLines {
         &self.lines
     }
 
     #[inline]
-    fn lines_mut(&mut self) -> &mut Lines {
+    fn lines_mut(&mut self) -> &mut DelayLines {
         &mut self.lines
     }
 
@@ -250,7 +256,7 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
         self.entrance.bottleneck.log.counters.flows.prefetch_all(slot);
     }
 
-    type Due = ();
+    type Move = ();
 
     #[inline(always)]
     fn next_due(&self) -> (Time, ()) {
@@ -258,7 +264,7 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
     }
 
     #[inline(always)]
-    fn move_packets(&mut self, (): (), moment: &mut Moment, arena: &mut Arena) -> Option<u32> {
+    fn move_packets(&mut self, (): (), moment: &mut LoopState, arena: &mut Arena) -> Option<u32> {
         loop {
             let (line_at, line) = self.lines.times.min();
             let link_at = self.entrance.bottleneck.next;

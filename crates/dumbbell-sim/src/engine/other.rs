@@ -3,17 +3,17 @@
 
 use super::endpoint::Stages;
 use super::lines::NO_BLOCKS;
-use super::net::Way;
-use super::transport::{Ends, WayBack};
-use crate::measure::{Answered, FlowResult, OfStack, Samples, Seen, SeenTcp};
-use crate::protocol::{Answer, Datagram, Outlet, Protocol, Return, Told};
+use super::net::Ingress;
+use super::transport::{Connection, ReturnPort};
+use crate::measure::{AnswerCounts, FlowResult, OfStack, Samples, SeenTcp, SeriesView};
+use crate::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolStats};
 use crate::transit::{patience, Transit};
-use dumbbell_core::cc::exit::Said;
+use dumbbell_core::cc::exit::Reported;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::log::{Belief, Hears, Log, Speech};
+use dumbbell_core::log::{ListenLevel, Log, ProtocolKind, SenderSnapshot};
 use dumbbell_core::packet::{flag, Ecn, Packet, UDP_HEADERS};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
-use dumbbell_core::tcp::{ack_flag, Ack, Block, Network};
+use dumbbell_core::tcp::{ack_flag, Ack, Block, Outlet};
 use dumbbell_core::units::Time;
 use dumbbell_measure::table::UNTOLD;
 use dumbbell_measure::trace::Trace;
@@ -26,7 +26,7 @@ pub struct Answers {
     pub samples: Samples,
     pub least_us: u32,
     /// All since the start.
-    pub all: Answered,
+    pub all: AnswerCounts,
     /// The largest RTT since the start.
     most: Option<Time>,
     /// Packets up to the last that was answered, and when each of the later ones was sent, by number; not of a transport.
@@ -57,7 +57,7 @@ impl Default for Answers {
             rtts: Some(CompactHistogram::default()),
             samples: Samples::default(),
             least_us: u32::MAX,
-            all: Answered::default(),
+            all: AnswerCounts::default(),
             most: None,
             due: 0,
             awaited: VecDeque::new(),
@@ -95,7 +95,7 @@ pub struct Other {
 }
 
 /// Makes packets of datagrams.
-struct Sending<'a, N: Network> {
+struct Sending<'a, N: Outlet> {
     port: &'a mut N,
     packet: Packet,
     sent: &'a mut u64,
@@ -104,7 +104,7 @@ struct Sending<'a, N: Network> {
     awaited: Option<(&'a mut VecDeque<(u64, Time)>, Time)>,
 }
 
-impl<N: Network> Outlet for Sending<'_, N> {
+impl<N: Outlet> DatagramOutlet for Sending<'_, N> {
     fn send(&mut self, Datagram { number, length, ecn }: Datagram) {
         *self.sent += 1;
         if let Some(fresh) = &mut self.fresh {
@@ -118,7 +118,7 @@ impl<N: Network> Outlet for Sending<'_, N> {
 }
 
 /// Makes answers of what a receiver sends back.
-struct Answering<'a, B: WayBack> {
+struct AnswerPort<'a, B: ReturnPort> {
     back: &'a mut B,
     slot: u32,
     left: Time,
@@ -126,7 +126,7 @@ struct Answering<'a, B: WayBack> {
     fresh: Option<&'a mut Vec<(u64, bool)>>,
 }
 
-impl<B: WayBack> Return for Answering<'_, B> {
+impl<B: ReturnPort> AnswerOutlet for AnswerPort<'_, B> {
     fn answer(&mut self, Answer { value, length, ecn }: Answer) {
         *self.acks += 1;
         if let Some(fresh) = &mut self.fresh {
@@ -143,7 +143,7 @@ impl<B: WayBack> Return for Answering<'_, B> {
 /// Answers of who may not give any.
 struct Nobody;
 
-impl Return for Nobody {
+impl AnswerOutlet for Nobody {
     fn answer(&mut self, _answer: Answer) {}
 }
 
@@ -190,7 +190,7 @@ impl Other {
 
     /// A packet arrives. Never inlined: the way of TCP's packets stays as short as it was.
     #[inline(never)]
-    fn arrive(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) {
+    fn arrive(&mut self, packet: &Packet, now: Time, back: &mut impl ReturnPort) {
         self.fresh.clear();
         self.received.count(packet);
         self.received.data += 1;
@@ -203,7 +203,7 @@ impl Other {
             let Other { slot, left, .. } = *self;
             let fresh = self.is_transport.then_some(&mut self.fresh);
             let acks = &mut self.received.acks;
-            self.protocol.receive(&datagram, now, &mut Answering { back, slot, left, acks, fresh });
+            self.protocol.receive(&datagram, now, &mut AnswerPort { back, slot, left, acks, fresh });
         } else {
             self.protocol.receive(&datagram, now, &mut Nobody);
         }
@@ -211,7 +211,7 @@ impl Other {
     }
 }
 
-impl Ends for Other {
+impl Connection for Other {
     fn has_begun(&self) -> bool {
         self.begun
     }
@@ -224,7 +224,7 @@ impl Ends for Other {
         }
     }
 
-    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Network) -> bool {
+    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Outlet) -> bool {
         self.fresh.clear();
         let begins = !self.begun && start <= now;
         if begins {
@@ -253,7 +253,7 @@ impl Ends for Other {
         begins
     }
 
-    fn on_receiver_timer(&mut self, now: Time, back: &mut impl WayBack) {
+    fn on_receiver_timer(&mut self, now: Time, back: &mut impl ReturnPort) {
         for _ in 0..CALLS {
             if !self.begun || self.protocol.receiver_timer() > now {
                 break;
@@ -261,19 +261,19 @@ impl Ends for Other {
             let Other { slot, left, .. } = *self;
             let fresh = self.is_transport.then_some(&mut self.fresh);
             let acks = &mut self.received.acks;
-            self.protocol.on_receiver_timer(now, &mut Answering { back, slot, left, acks, fresh });
+            self.protocol.on_receiver_timer(now, &mut AnswerPort { back, slot, left, acks, fresh });
         }
     }
 
     #[inline]
-    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) -> Time {
+    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time {
         self.arrive(packet, now, back);
         self.timer()
     }
 
     #[cold]
     #[inline(never)]
-    fn on_back(&mut self, answer: &Ack, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Way) -> Time {
+    fn on_back(&mut self, answer: &Ack, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Ingress) -> Time {
         let rtt = Time(now.0.wrapping_sub(answer.ack));
         let value = u64::from(answer.tsval) << 32 | u64::from(answer.tsecr);
         if let Some(answers) = self.answers.as_deref_mut() {
@@ -301,7 +301,7 @@ impl Ends for Other {
     }
 
     fn sample(&self, samples: &mut Samples, _now: Time) {
-        let Some(Told { srtt: Some(srtt), cwnd, segment, .. }) = self.protocol.told() else { return };
+        let Some(ProtocolStats { srtt: Some(srtt), cwnd, segment, .. }) = self.protocol.told() else { return };
         samples.add(micros(srtt), segments(cwnd, segment));
     }
 
@@ -313,19 +313,19 @@ impl Ends for Other {
         self.complete
     }
 
-    fn tell(&mut self, _said: &mut Said, listener: &mut impl Log, slot: u32, now: Time) {
-        if listener.hears() < Hears::Beliefs {
+    fn tell(&mut self, _said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
+        if listener.hears() < ListenLevel::Snapshots {
             return;
         }
-        let Told { srtt, min_rtt, cwnd, ssthresh, in_flight, lost, .. } = self.protocol.told().unwrap_or_default();
-        listener.believes(slot, &Belief { cwnd, ssthresh, in_flight, srtt, min_rtt, lost, tcp: None }, now);
+        let ProtocolStats { srtt, min_rtt, cwnd, ssthresh, in_flight, lost, .. } = self.protocol.told().unwrap_or_default();
+        listener.believes(slot, &SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, lost, tcp: None }, now);
     }
 
-    fn speaks(&self) -> Speech {
+    fn speaks(&self) -> ProtocolKind {
         if self.is_transport {
-            Speech::Datagrams
+            ProtocolKind::Datagrams
         } else {
-            Speech::Udp
+            ProtocolKind::Udp
         }
     }
 
@@ -361,7 +361,7 @@ impl Ends for Other {
                 ..common
             };
         };
-        let Told { lost, probes, reductions, spurious, ce, .. } = told;
+        let ProtocolStats { lost, probes, reductions, spurious, ce, .. } = told;
         let closed = self.closed.and_then(|at| self.protocol.closed().map(|why| (why.to_owned(), at - self.started)));
         FlowResult {
             // as of TCP: measured until everything has arrived, not until it is told to stop
@@ -380,15 +380,19 @@ impl Ends for Other {
         }
     }
 
-    fn seen(&self) -> Seen {
-        let tcp = self.protocol.told().map(|Told { srtt, cwnd, ssthresh, in_flight, segment, lost, .. }| SeenTcp {
+    fn seen(&self) -> SeriesView {
+        let tcp = self.protocol.told().map(|ProtocolStats { srtt, cwnd, ssthresh, in_flight, segment, lost, .. }| SeenTcp {
             srtt_us: srtt.map_or(0, micros),
             cwnd: segments(cwnd, segment),
             ssthresh: segments(ssthresh, segment),
             in_flight: segments(in_flight, segment),
             retransmissions: lost.unwrap_or(UNTOLD),
         });
-        Seen { payload: self.payload(), tcp, answered: self.answers.as_ref().map_or_else(Answered::default, |one| one.all) }
+        SeriesView {
+            payload: self.payload(),
+            tcp,
+            answered: self.answers.as_ref().map_or_else(AnswerCounts::default, |one| one.all),
+        }
     }
 
     fn forget_samples(&mut self) {

@@ -2,24 +2,24 @@
 
 use super::endpoint::Stages;
 use super::lines::BlockPool;
-use super::net::Way;
+use super::net::Ingress;
 use super::other::Other;
 use super::tcp::Tcp;
-use crate::measure::{FlowResult, Samples, Seen};
+use crate::measure::{FlowResult, Samples, SeriesView};
 use crate::transit::Transit;
-use dumbbell_core::cc::exit::Said;
+use dumbbell_core::cc::exit::Reported;
 use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::log::{Log, Speech};
+use dumbbell_core::log::{Log, ProtocolKind};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::tcp::stats::ReceiverStats;
-use dumbbell_core::tcp::{Ack, BackEcn, Block, Network};
+use dumbbell_core::tcp::{Ack, BackEcn, Block, Outlet};
 use dumbbell_core::units::Time;
-use dumbbell_measure::together::Arrived;
+use dumbbell_measure::together::FlowProgress;
 use dumbbell_measure::trace::Trace;
 
 /// The way back from a receiver, at one instant.
-pub trait WayBack {
+pub trait ReturnPort {
     /// SACK blocks under way.
     fn pool(&mut self) -> &mut BlockPool;
 
@@ -28,7 +28,7 @@ pub trait WayBack {
 }
 
 /// Both ends of one flow.
-pub trait Ends {
+pub trait Connection {
     /// Its sender has begun, or never will.
     fn has_begun(&self) -> bool;
 
@@ -36,16 +36,16 @@ pub trait Ends {
     fn next_timer(&self, start: Time) -> Time;
 
     /// Whatever is due at `now` happens at the sender; a `stop` that has come is taken. Returns whether it has just begun.
-    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Network) -> bool;
+    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Outlet) -> bool;
 
     /// Whatever is due at `now` happens at the receiver.
-    fn on_receiver_timer(&mut self, _now: Time, _back: &mut impl WayBack) {}
+    fn on_receiver_timer(&mut self, _now: Time, _back: &mut impl ReturnPort) {}
 
     /// A packet reaches the receiver. Returns when that has something to do.
-    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) -> Time;
+    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time;
 
     /// What the receiver sent reaches the sender. Returns when that has something to do, at the latest, its `stages` included.
-    fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Way) -> Time;
+    fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time;
 
     /// What the receiver sent will soon reach the sender.
     fn prefetch(&self) {}
@@ -68,8 +68,8 @@ pub trait Ends {
     fn finished(&self) -> Option<Time>;
 
     /// What has arrived since its start.
-    fn arrived(&self) -> Arrived {
-        Arrived { payload: self.payload(), frames: self.counted().1.frame_bytes, finished: self.finished() }
+    fn arrived(&self) -> FlowProgress {
+        FlowProgress { payload: self.payload(), frames: self.counted().1.frame_bytes, finished: self.finished() }
     }
 
     /// Its sender has nothing more to do.
@@ -108,16 +108,16 @@ pub trait Ends {
     fn result(&self, common: FlowResult, now: Time) -> FlowResult;
 
     /// How it looks now.
-    fn seen(&self) -> Seen;
+    fn seen(&self) -> SeriesView;
 
     /// What its control believes goes into the trace, if it has one; `backlog` is that of the queue, bytes.
     fn trace(&self, _trace: &mut Trace, _slot: u32, _now: Time, _backlog: impl FnOnce() -> u64) {}
 
     /// Tells `listener` what is new of its control, if it has one; `said` is what was told before.
-    fn tell(&mut self, _said: &mut Said, _listener: &mut impl Log, _slot: u32, _now: Time) {}
+    fn tell(&mut self, _said: &mut Reported, _listener: &mut impl Log, _slot: u32, _now: Time) {}
 
     /// What its ends speak, and whether they agree on ECN.
-    fn speaks(&self) -> Speech;
+    fn speaks(&self) -> ProtocolKind;
 
     /// Tells `listener` the payload of what has been sent since the last call, at this instant; not of zeros.
     fn tell_payloads(&mut self, _listener: &mut dyn Log) {}
@@ -146,7 +146,7 @@ macro_rules! of {
     };
 }
 
-impl Ends for Transport {
+impl Connection for Transport {
     #[inline]
     fn has_begun(&self) -> bool {
         of!(self, one => one.has_begun())
@@ -158,22 +158,22 @@ impl Ends for Transport {
     }
 
     #[inline]
-    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Network) -> bool {
+    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Outlet) -> bool {
         of!(self, one => one.on_timer(start, stop, now, port))
     }
 
     #[inline]
-    fn on_receiver_timer(&mut self, now: Time, back: &mut impl WayBack) {
+    fn on_receiver_timer(&mut self, now: Time, back: &mut impl ReturnPort) {
         of!(self, one => one.on_receiver_timer(now, back));
     }
 
     #[inline(always)]
-    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) -> Time {
+    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time {
         of!(self, one => one.on_packet(packet, now, back))
     }
 
     #[inline(always)]
-    fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Way) -> Time {
+    fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time {
         of!(self, one => one.on_back(ack, blocks, stages, now, way))
     }
 
@@ -235,7 +235,7 @@ impl Ends for Transport {
         of!(self, one => one.result(common, now))
     }
 
-    fn seen(&self) -> Seen {
+    fn seen(&self) -> SeriesView {
         of!(self, one => one.seen())
     }
 
@@ -243,11 +243,11 @@ impl Ends for Transport {
         of!(self, one => one.trace(trace, slot, now, backlog));
     }
 
-    fn tell(&mut self, said: &mut Said, listener: &mut impl Log, slot: u32, now: Time) {
+    fn tell(&mut self, said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
         of!(self, one => one.tell(said, listener, slot, now));
     }
 
-    fn speaks(&self) -> Speech {
+    fn speaks(&self) -> ProtocolKind {
         of!(self, one => one.speaks())
     }
 

@@ -1,15 +1,15 @@
 //! The ways into the bottleneck and out of it.
 
 use super::endpoint::Arena;
-use super::lines::{Back, HeardLines, Lines};
-use super::net::Way;
+use super::lines::{DelayLines, ReturnPath, TappedLines};
+use super::net::Ingress;
 use crate::bottleneck::Bottleneck;
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::hint::seldom;
-use dumbbell_core::log::{At, DropReason, Log, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::{flag, Packet};
-use dumbbell_core::path::{End, Path};
-use dumbbell_core::tcp::Network;
+use dumbbell_core::path::{Path, Sink};
+use dumbbell_core::tcp::Outlet;
 use dumbbell_core::units::Time;
 
 /// A processor keeps changes of the total to itself until they are so many bytes. Linux `SK_MEMORY_PCPU_RESERVE`, since 6.0.
@@ -21,7 +21,7 @@ const MEMORY_FREED: i64 = 65_536;
 
 /// What the send buffers of all endpoints hold, where that is limited. The kernel's total changes in steps: what one processor takes or gives back counts once it is
 /// [`MEMORY_RESERVE`]. Linux `sk_memory_allocated_add`, `tcp_should_expand_sndbuf`.
-pub struct Memory {
+pub struct SendMemory {
     limit: u64,
     /// As the kernel counts it.
     total: i64,
@@ -31,9 +31,9 @@ pub struct Memory {
     by_slot: Vec<u64>,
 }
 
-impl Memory {
-    pub fn new(limit: Option<u64>) -> Memory {
-        Memory { limit: limit.unwrap_or(u64::MAX), total: 0, reserve: 0, by_slot: Vec::new() }
+impl SendMemory {
+    pub fn new(limit: Option<u64>) -> SendMemory {
+        SendMemory { limit: limit.unwrap_or(u64::MAX), total: 0, reserve: 0, by_slot: Vec::new() }
     }
 
     /// No send buffer may grow.
@@ -70,10 +70,10 @@ impl Memory {
 }
 
 /// Stages that the packets of all endpoints pass, and the bottleneck behind them.
-pub struct Entrance<A: Aqm, L: Log> {
+pub struct SharedIngress<A: Aqm, L: Log> {
     /// Stages right ahead of the queue.
     pub shared: Option<Box<Path<Packet>>>,
-    pub memory: Memory,
+    pub memory: SendMemory,
     pub bottleneck: Bottleneck<A, L>,
 }
 
@@ -85,7 +85,7 @@ pub fn alone(mut packet: Packet) -> Packet {
 }
 
 /// The paths of single endpoints lead to what they share.
-impl<A: Aqm, L: Log> End<Packet> for Entrance<A, L> {
+impl<A: Aqm, L: Log> Sink<Packet> for SharedIngress<A, L> {
     #[inline]
     fn arrive(&mut self, packet: Packet, now: Time) {
         match &mut self.shared {
@@ -104,13 +104,13 @@ impl<A: Aqm, L: Log> End<Packet> for Entrance<A, L> {
 }
 
 /// An endpoint's way into the net at one instant.
-pub struct Port<'a, W: Way> {
+pub struct EndpointPort<'a, W: Ingress> {
     pub way: &'a mut W,
     pub path: &'a mut Option<Box<Path<Packet>>>,
     pub now: Time,
 }
 
-impl<W: Way> Port<'_, W> {
+impl<W: Ingress> EndpointPort<'_, W> {
     /// Sends the packet of these words on any way.
     #[inline(never)]
     fn send_anyhow(&mut self, a: u64, b: u64, c: u64, d: u64) {
@@ -122,7 +122,7 @@ impl<W: Way> Port<'_, W> {
     }
 }
 
-impl<W: Way> Network for Port<'_, W> {
+impl<W: Ingress> Outlet for EndpointPort<'_, W> {
     #[inline(always)]
     fn send(&mut self, packet: Packet) {
         self.way.post(&packet, self.now);
@@ -151,22 +151,22 @@ impl<W: Way> Network for Port<'_, W> {
 }
 
 /// What lies behind the bottleneck: the receivers, and their acknowledgements on the way back.
-pub struct Exit<'a, A: Aqm, L: Log> {
+pub struct BehindSink<'a, A: Aqm, L: Log> {
     pub arena: &'a mut Arena,
-    pub lines: &'a mut Lines,
+    pub lines: &'a mut DelayLines,
     /// Hears of what is dropped.
     pub bottleneck: &'a mut Bottleneck<A, L>,
 }
 
-impl<A: Aqm, L: Log> End<Packet> for Exit<'_, A, L> {
+impl<A: Aqm, L: Log> Sink<Packet> for BehindSink<'_, A, L> {
     #[inline]
     fn arrive(&mut self, packet: Packet, now: Time) {
         let listener = &mut self.bottleneck.log.listener;
-        HeardLines { lines: &mut *self.lines, listener }.deliver(self.arena, &packet, now);
+        TappedLines { lines: &mut *self.lines, listener }.deliver(self.arena, &packet, now);
     }
 
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        self.bottleneck.log.dropped(&packet, reason, Place::Behind, At::time(now));
+        self.bottleneck.log.dropped(&packet, reason, DropSite::Behind, At::time(now));
     }
 
     fn erased(&mut self, packet: &Packet, now: Time) {
@@ -181,7 +181,7 @@ mod tests {
     #[test]
     fn memory_is_counted_in_steps_of_what_a_processor_keeps() {
         let mib = |count: u64| count << 20;
-        let mut memory = Memory::new(Some(mib(3)));
+        let mut memory = SendMemory::new(Some(mib(3)));
         let mut after = |slot, bytes| {
             memory.set(slot, bytes);
             (memory.total as u64, memory.is_short())

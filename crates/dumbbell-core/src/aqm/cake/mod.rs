@@ -23,13 +23,13 @@ use super::store::{Chain, Store};
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::buffers::truesize;
 use crate::link_layer::{Framing, LinkLayer};
-use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use crate::log::{At, DropReason, Log, Mark, MarkReason, DropSite};
 use crate::packet::{Ecn, Packet};
 use crate::units::{Rate, Time};
 use ack_filter::AckFilter;
 use cobalt::Coins;
 use isolation::{FlowState, FlowTable, Isolation};
-use shaper::{bytes_per_second, Shaper};
+use shaper::{bytes_per_second, CakeShaper};
 use tins::{Diffserv, Tin, DECAYING, NEW, OLD};
 
 /// Name in experiment files.
@@ -64,7 +64,7 @@ crate::params! {
         /// Drops acknowledgements in a queue that one behind them makes superfluous.
         ack_filter: AckFilter = AckFilter::Off, unit "", source "tc-cake(8): no-ack-filter is the default";
         /// Marks some congestion (SCE): ECT(0) becomes ECT(1) with a probability that rises with the delay.
-        sce: sce::Mode = sce::Mode::Off, unit "", source "tc-cake of github.com/chromi/iproute2-sce: no-sce, sce, sce-single, sce-thresh; \
+        sce: sce::SceMode = sce::SceMode::Off, unit "", source "tc-cake of github.com/chromi/iproute2-sce: no-sce, sce, sce-single, sce-thresh; \
             off without the attribute (sch_cake.c of chromi/sce)";
         /// With `sce` = "thresh": one packet in so many is marked at target, all of them at twice the target.
         sce_thresh: u16 = 8, unit "packets", range 1_u16, 1024_u16,
@@ -73,8 +73,8 @@ crate::params! {
 }
 
 impl Params {
-    fn sce_setting(&self) -> sce::Setting {
-        sce::Setting { mode: self.sce, thresh: self.sce_thresh }
+    fn sce_setting(&self) -> sce::SceSetting {
+        sce::SceSetting { mode: self.sce, thresh: self.sce_thresh }
     }
 }
 
@@ -101,11 +101,11 @@ pub struct State {
     layer: LinkLayer,
     full_frame: u16,
     shaped: bool,
-    shaper: Shaper,
+    shaper: CakeShaper,
     tins: Vec<Tin>,
     current_tin: usize,
     table: FlowTable,
-    held: Held,
+    held: CakeStore,
     memory_limit: u64,
     coins: Coins,
     /// Acknowledgements that the filter dropped.
@@ -114,7 +114,7 @@ pub struct State {
 
 /// The packets of all queues, and what they take.
 #[derive(Clone, Debug, Default)]
-struct Held {
+struct CakeStore {
     store: Store,
     packets: usize,
     bytes: u64,
@@ -123,7 +123,7 @@ struct Held {
     small_heads: bool,
 }
 
-impl Held {
+impl CakeStore {
     /// Appends to `queue`.
     #[inline]
     fn push(&mut self, queue: &mut Chain, packet: Packet) {
@@ -161,11 +161,11 @@ impl State {
             layer: context.link_layer.with(params.overhead, params.mpu, params.framing),
             full_frame: context.full_frame,
             shaped: rate > 0,
-            shaper: Shaper::new(rate),
+            shaper: CakeShaper::new(rate),
             tins,
             current_tin: 0,
             table,
-            held: Held { small_heads: context.small_heads, ..Held::default() },
+            held: CakeStore { small_heads: context.small_heads, ..CakeStore::default() },
             memory_limit: buffer_limit(&params, rate, context.full_frame),
             coins: Coins::new(context.seed),
             filtered: 0,
@@ -196,7 +196,7 @@ impl State {
         if self.params.ingress {
             self.charge(tin, packet.len, now, true);
         }
-        log.dropped(&packet, DropReason::Filter, Place::Queue, At { now, queue: tin as u32 });
+        log.dropped(&packet, DropReason::Filter, DropSite::Queue, At { now, queue: tin as u32 });
     }
 
     /// Takes the head of queue `slot`.
@@ -243,7 +243,7 @@ impl State {
         if self.params.ingress {
             self.charge(tin, packet.len, now, true);
         }
-        log.dropped(&packet, DropReason::Overflow, Place::Queue, At { now, queue: tin as u32 });
+        log.dropped(&packet, DropReason::Overflow, DropSite::Queue, At { now, queue: tin as u32 });
     }
 
     /// Takes queue `slot` of `tin` out of `list`; from [`OLD`] only the first can be taken.
@@ -405,7 +405,7 @@ impl Aqm for State {
                         flow.cobalt.judge(thresholds, now, sojourn, packet.ecn.is_capable(), bulk_flows, &mut self.coins);
                     // The last packet of a flow may be marked, but is never dropped.
                     if verdict.drop && !flow.packets.is_empty() {
-                        log.dropped(&packet, DropReason::Aqm, Place::Queue, at);
+                        log.dropped(&packet, DropReason::Aqm, DropSite::Queue, at);
                         if self.params.ingress {
                             self.charge_turn(slot, tin, list, packet.len, now, true);
                             continue 'flow;

@@ -43,17 +43,17 @@ pub fn bytes_per_second(rate: Rate) -> u64 {
 
 /// The global shaper. No bursts: time that passes idle gives no credit.
 #[derive(Clone, Copy, Debug)]
-pub struct Shaper {
+pub struct CakeShaper {
     byte_time: ByteTime,
     next: Time,
     /// Runs at 2/3 of the rate over what was sent, not dropped: bounds the gap that charged drops can make.
     failsafe_next: Time,
 }
 
-impl Shaper {
+impl CakeShaper {
     /// A shaper at `bytes_per_second`.
-    pub fn new(bytes_per_second: u64) -> Shaper {
-        Shaper { byte_time: ByteTime::at(bytes_per_second), next: Time::ZERO, failsafe_next: Time::ZERO }
+    pub fn new(bytes_per_second: u64) -> CakeShaper {
+        CakeShaper { byte_time: ByteTime::at(bytes_per_second), next: Time::ZERO, failsafe_next: Time::ZERO }
     }
 
     /// Changes the rate; what was sent stays charged at the old one.
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn durations_at_10_mbit() {
         // 800 ns a byte: 1514 B take 1211200 ns, the failsafe 1.5 times as long, 1538 B 1230400 ns
-        let mut shaper = Shaper::new(1_250_000);
+        let mut shaper = CakeShaper::new(1_250_000);
         shaper.charge(1514, false);
         assert_eq!((shaper.next, shaper.failsafe_next), (Time(1_211_200), Time(1_816_800)));
         assert_eq!(ByteTime::at(1_250_000).times(1538), Time(1_230_400));
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn dropped_packets_do_not_move_the_failsafe_clock() {
-        let mut shaper = Shaper::new(1_250_000);
+        let mut shaper = CakeShaper::new(1_250_000);
         for _ in 0..10 {
             shaper.charge(1000, true);
         }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn idle_time_gives_no_credit() {
-        let mut shaper = Shaper::new(1_250_000);
+        let mut shaper = CakeShaper::new(1_250_000);
         shaper.wake(Time::from_secs(1));
         assert_eq!(shaper.ready_at(), Time::from_secs(1));
         shaper.charge(1000, false);

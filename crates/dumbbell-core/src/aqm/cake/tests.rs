@@ -319,7 +319,7 @@ fn a_flow_that_ignores_marks_fills_the_memory_and_meets_blue() {
 
 /// Sojourn times (ms) of 120 % of the rate with SCE, of one flow that is ECT(0) and ignores marks.
 fn with_sce(params: Params, ecn: Ecn) -> (Vec<f64>, Counters) {
-    let (sojourns, log, _) = overload(Params { sce: sce::Mode::On, ..params }, ecn, 3);
+    let (sojourns, log, _) = overload(Params { sce: sce::SceMode::On, ..params }, ecn, 3);
     (sojourns, log)
 }
 
@@ -337,7 +337,7 @@ fn sce_marks_with_one_queue_and_with_a_queue_for_every_flow() {
 
 #[test]
 fn sce_marks_a_sparse_flow_too() {
-    let params = Params { sce: sce::Mode::On, ..Params::default() };
+    let params = Params { sce: sce::SceMode::On, ..Params::default() };
     let (mut state, mut log) = cake(params, &keys(&[(1, 2)]));
     state.enqueue(packet(0, 0, 1514, Ecn::Ect0), Time::ZERO, &mut log);
     // over the target of 5 ms and four frames (4.84 ms)
@@ -375,7 +375,7 @@ fn sce_disturbs_no_other_draw() {
 #[test]
 fn the_threshold_sets_the_share_of_marks_at_the_target() {
     // 300 times a packet that waited for exactly the target (5 ms): 1/4 is marked; 75 +- 5 sqrt(300 / 4 * 3 / 4) = 75 +- 37.5
-    let params = Params { sce: sce::Mode::Thresh, sce_thresh: 4, ..single() };
+    let params = Params { sce: sce::SceMode::Thresh, sce_thresh: 4, ..single() };
     let (mut state, mut log) = cake(params, &keys(&[(1, 2)]));
     for seq in 0..300 {
         let now = Time::from_millis(20 * seq);
@@ -488,7 +488,7 @@ fn hosts_are_counted_as_often_as_they_have_bulk_flows() {
 fn tins_count_what_they_sent_and_marked() {
     // two flows of best effort and voice at a tenth of what they offer: both tins mark, and together as much as the log
     let keys = [0_u8, 46].map(|dscp| FlowKey { src_host: 1, dst_host: 2, ports: u32::from(dscp), dscp });
-    let (mut cake, mut log) = cake(Params { sce: sce::Mode::On, ..Params::default() }, &keys);
+    let (mut cake, mut log) = cake(Params { sce: sce::SceMode::On, ..Params::default() }, &keys);
     let (mut sent, mut now) = (0, Time::ZERO);
     for step in 0..20_000_u64 {
         now = Time::from_micros(200 * step);

@@ -31,7 +31,7 @@ fn kept(deficit: i32) -> i16 {
 }
 
 /// What turns give to slots.
-pub trait Gains {
+pub trait TurnGains {
     /// What a turn gives to `slot`, in units of 2^-16 bytes: not 0, and less than 2^31.
     fn of(&mut self, slot: u16) -> u32;
     /// Whether all slots gain the same.
@@ -40,7 +40,7 @@ pub trait Gains {
 
 /// Flows in a circle, by slot (not 0), with what they may send.
 #[derive(Clone, Debug)]
-pub struct Turns {
+pub struct TurnRing {
     // The places, and behind them [`BEYOND`] that stay vacant.
     slots: Vec<u16>,
     deficits: Vec<i16>,
@@ -89,11 +89,11 @@ fn give_block(deficits: &mut [i16], wholes: &[i16], limits: &[i16], chances: [i1
     turns
 }
 
-impl Turns {
+impl TurnRing {
     /// Nobody is waiting.
-    pub fn new(rng: &mut Rng) -> Turns {
+    pub fn new(rng: &mut Rng) -> TurnRing {
         let chances = Chances::new(rng);
-        let mut turns = Turns {
+        let mut turns = TurnRing {
             slots: Vec::new(),
             deficits: Vec::new(),
             wholes: Vec::new(),
@@ -137,7 +137,7 @@ impl Turns {
         self.flows += 1;
     }
 
-    /// Takes the first flow out: the one that [`Turns::next`] returned. Returns the bytes that it may still send.
+    /// Takes the first flow out: the one that [`TurnRing::next`] returned. Returns the bytes that it may still send.
     #[inline]
     pub fn pop(&mut self) -> i32 {
         let deficit = self.deficits[self.head];
@@ -150,7 +150,7 @@ impl Turns {
         deficit.into()
     }
 
-    /// The first flow, which [`Turns::next`] returned, has sent `bytes`.
+    /// The first flow, which [`TurnRing::next`] returned, has sent `bytes`.
     #[inline]
     pub fn charge(&mut self, bytes: i32) {
         self.deficits[self.head] = kept(i32::from(self.deficits[self.head]) - bytes);
@@ -165,7 +165,7 @@ impl Turns {
 
     /// Gives turns until the first flow may send; returns it, and tells `soon` as early as it is known. There must be one.
     #[inline(always)]
-    pub fn next<G: Gains>(&mut self, gains: impl FnOnce() -> G, soon: impl FnMut(u16)) -> u16 {
+    pub fn next<G: TurnGains>(&mut self, gains: impl FnOnce() -> G, soon: impl FnMut(u16)) -> u16 {
         if self.deficits[self.head] <= 0 {
             match self.flows {
                 1 => self.give_to_one(gains()),
@@ -177,7 +177,7 @@ impl Turns {
 
     /// Gives turns until the first of several flows may send.
     #[inline(never)]
-    fn give(&mut self, mut gains: impl Gains, mut soon: impl FnMut(u16)) {
+    fn give(&mut self, mut gains: impl TurnGains, mut soon: impl FnMut(u16)) {
         if self.stale > 0 && gains.are_equal() {
             let of = self.slots.iter().copied().find(|&slot| slot != 0);
             self.set_all_gains(gains.of(of.expect("there are several flows")));
@@ -185,14 +185,14 @@ impl Turns {
         if self.stale > 0 && self.give_stale(&mut gains) {
             return;
         }
-        let Turns { slots, deficits, wholes, limits, places, chances, .. } = self;
+        let TurnRing { slots, deficits, wholes, limits, places, chances, .. } = self;
         let circle = Circle { deficits, wholes, limits, places: *places };
         self.head = self.vectors.walk(circle, self.head, chances, |place| soon(slots[place]));
     }
 
     /// Gives turns until the first flow may send or no gain is out of date. Returns whether one may send.
     #[inline(never)]
-    fn give_stale(&mut self, gains: &mut impl Gains) -> bool {
+    fn give_stale(&mut self, gains: &mut impl TurnGains) -> bool {
         while self.stale > 0 {
             if self.head >= self.places {
                 self.head = 0;
@@ -218,7 +218,7 @@ impl Turns {
 
     /// Gives turns to the only flow until it may send.
     #[inline(never)]
-    fn give_to_one(&mut self, mut gains: impl Gains) {
+    fn give_to_one(&mut self, mut gains: impl TurnGains) {
         if self.slots[self.head] == 0 {
             self.head = self.slots.iter().position(|&slot| slot != 0).unwrap_or(0);
         }
@@ -324,7 +324,7 @@ mod tests {
     /// What a function says; `.1`: all the same.
     struct Say<F>(F, bool);
 
-    impl<F: Fn(u16) -> u32> Gains for Say<F> {
+    impl<F: Fn(u16) -> u32> TurnGains for Say<F> {
         fn of(&mut self, slot: u16) -> u32 {
             self.0(slot)
         }
@@ -334,7 +334,7 @@ mod tests {
     }
 
     /// Deficits and head after turns have been given one by one, each with the bits that are its own.
-    fn one_by_one(turns: &Turns, draw: &mut impl FnMut() -> [u32; BLOCK], gain: impl Fn(u16) -> u32) -> (Vec<i16>, usize) {
+    fn one_by_one(turns: &TurnRing, draw: &mut impl FnMut() -> [u32; BLOCK], gain: impl Fn(u16) -> u32) -> (Vec<i16>, usize) {
         let (mut deficits, mut head) = (turns.deficits.clone(), turns.head);
         let turn = |deficit: &mut i16, slot: u16, bits: u32| *deficit += ((gain(slot) + bits) >> 16) as i16;
         if turns.flows == 1 && deficits[head] <= 0 {
@@ -382,7 +382,7 @@ mod tests {
             std::array::from_fn(|turn| if turn < 4 { four[turn] >> 16 } else { four[turn - 4] & 0xffff })
         };
         let mut random = Rng::stream(9, "test", 0);
-        let mut turns = Turns { vectors, ..Turns::new(&mut rng()) };
+        let mut turns = TurnRing { vectors, ..TurnRing::new(&mut rng()) };
         let mut coming = VecDeque::from_iter(1..800_u16);
         let (mut gains, mut equal, mut sent, mut told) = (vec![1 << 16; 800], true, [0, 0], 0);
         for step in 0..20_000_u64 {
@@ -430,7 +430,7 @@ mod tests {
         // Gains of whole bytes leave nothing to chance: order and deficits must be those of the plain algorithm, while flows
         // come, go and send, and while gains change.
         let mut random = Rng::stream(5, "test", 0);
-        let (mut turns, mut list) = (Turns::new(&mut rng()), VecDeque::new());
+        let (mut turns, mut list) = (TurnRing::new(&mut rng()), VecDeque::new());
         let (mut gains, mut coming, mut sent) = (vec![0_u32; 300], VecDeque::from_iter(1..300_u16), 0);
         gains.iter_mut().for_each(|gain| *gain = 1 + random.below(40) as u32);
         for step in 0..30_000 {
@@ -479,7 +479,7 @@ mod tests {
         let mut random = rng();
         let mut extra = Vec::new();
         for _ in 0..400 {
-            let mut turns = Turns::new(&mut random);
+            let mut turns = TurnRing::new(&mut random);
             (1..=10).for_each(|slot| turns.push(slot, -30_000, (15 << 16) + 6554));
             // two blocks have room for the ten, and for six that are vacant
             assert_eq!(turns.places, 2 * BLOCK);
@@ -506,7 +506,7 @@ mod tests {
 
     #[test]
     fn one_flow_gets_turn_after_turn() {
-        let mut turns = Turns::new(&mut rng());
+        let mut turns = TurnRing::new(&mut rng());
         turns.push(7, -1000, 300 << 16);
         assert_eq!(turns.next(|| Say(|_| 1 << 16, true), |_| {}), 7);
         // -1000 + 4 * 300
@@ -516,7 +516,7 @@ mod tests {
 
     #[test]
     fn a_gain_below_a_byte_is_enough() {
-        let mut turns = Turns::new(&mut rng());
+        let mut turns = TurnRing::new(&mut rng());
         turns.push(1, 0, 1);
         turns.push(2, -1, 0x8000);
         assert_eq!(turns.next(|| Say(|_| 1, false), |_| {}), 2);

@@ -60,7 +60,7 @@ pub fn moved(prob: u32, delta: i64) -> u32 {
 
 /// What the controller is built from.
 #[derive(Clone, Copy, Debug)]
-pub struct Gains {
+pub struct PiGains {
     /// How it computes.
     pub arithmetic: Arithmetic,
     /// Delay to hold.
@@ -76,7 +76,7 @@ pub struct Gains {
 /// The controller and its probability p'.
 #[derive(Clone, Copy, Debug)]
 pub struct Controller {
-    gains: Gains,
+    gains: PiGains,
     alpha: i64,
     beta: i64,
     /// p', in [`MAX_PROB`]s.
@@ -98,7 +98,7 @@ impl Controller {
     }
 
     /// With a probability of 0.
-    pub fn new(gains: Gains) -> Controller {
+    pub fn new(gains: PiGains) -> Controller {
         let gain = match gains.arithmetic {
             Arithmetic::PerNs => whole_gain,
             _ => scaled_gain,

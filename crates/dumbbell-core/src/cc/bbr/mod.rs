@@ -85,21 +85,21 @@ pub fn bdp(bw: u32, min_rtt_us: u32, gain: u32, initial: u32) -> u32 {
 
 /// Sets the pacing rate, and remembers whether an RTT was known when it first did.
 #[derive(Clone, Copy, Debug)]
-pub struct Pacing {
+pub struct BbrPacing {
     /// Gain of STARTUP, with which the first rate is made.
     high_gain: u32,
     has_seen_rtt: bool,
 }
 
-impl Pacing {
+impl BbrPacing {
     /// Before the connection is established.
-    pub const fn before(high_gain: u32) -> Pacing {
-        Pacing { high_gain, has_seen_rtt: false }
+    pub const fn before(high_gain: u32) -> BbrPacing {
+        BbrPacing { high_gain, has_seen_rtt: false }
     }
 
     /// The connection begins: the initial window in a round trip. Linux `bbr_init_pacing_rate_begin`.
-    pub fn new(conn: &mut Conn, high_gain: u32) -> Pacing {
-        let mut pacing = Pacing::before(high_gain);
+    pub fn new(conn: &mut Conn, high_gain: u32) -> BbrPacing {
+        let mut pacing = BbrPacing::before(high_gain);
         pacing.begin(conn);
         conn.paced = true;
         pacing

@@ -51,7 +51,7 @@ fn the_first_rate_is_the_window_a_round_trip() {
     {
         let mut conn = conn();
         conn.rtt.srtt_8us = srtt_us << 3;
-        let mut pacing = Pacing::new(&mut conn, gain);
+        let mut pacing = BbrPacing::new(&mut conn, gain);
         assert_eq!((conn.pacing_rate, conn.paced), (rate, true), "{srtt_us} {gain}");
         // until the pipe is full it only rises
         pacing.set(&mut conn, 1, 256, false);
@@ -61,7 +61,7 @@ fn the_first_rate_is_the_window_a_round_trip() {
     }
     // an RTT that becomes known later
     let mut conn = conn();
-    let mut pacing = Pacing::new(&mut conn, 739);
+    let mut pacing = BbrPacing::new(&mut conn, 739);
     conn.rtt.srtt_8us = 20_001 << 3;
     pacing.set(&mut conn, 1, 256, false);
     assert_eq!(conn.pacing_rate, 2_068_934);

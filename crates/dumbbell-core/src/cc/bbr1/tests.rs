@@ -36,7 +36,7 @@ fn the_window_has_room_for_three_bursts_and_is_even() {
     let conn = Conn { pacing_rate: 1_183_576, ..conn() };
     // 38 + 3 * 2 = 44; 17 + 6 = 23, rounded up
     assert_eq!([state.quantised(&conn, 38), state.quantised(&conn, 17)], [44, 24]);
-    state.mode = Mode::ProbeBw;
+    state.mode = Bbr1Mode::ProbeBw;
     assert_eq!(state.quantised(&conn, 38), 46, "two more in the phase that probes");
     state.phase = 3;
     assert_eq!(state.quantised(&conn, 38), 44);
@@ -58,7 +58,7 @@ fn the_cycle_begins_anywhere_but_in_the_phase_that_drains() {
 fn phases_last_a_round_trip_and_the_probe_until_it_filled_the_pipe() {
     let mut state = v1();
     let conn = Conn { pacing_rate: 1_183_576, ..conn() };
-    state.mode = Mode::ProbeBw;
+    state.mode = Bbr1Mode::ProbeBw;
     let over = |of: &State, prior_in_flight, newly_lost| {
         let sample = RateSample { prior_in_flight, newly_lost, ..RateSample::default() };
         of.phase_is_over(&conn, &sample)
@@ -181,16 +181,16 @@ fn probe_rtt_comes_after_ten_seconds_with_four_segments() {
     let mut conn = Conn { now: Time::from_millis(10_000), cwnd: 40, snd_nxt: 4, delivered: 100, ..conn() };
     let sample = RateSample { newly_delivered: 1, rtt_us: Some(30_000), delivered: Some(1), ..RateSample::default() };
     state.cong_control(&mut conn, &sample);
-    assert_eq!(state.mode, Mode::ProbeBw);
+    assert_eq!(state.mode, Bbr1Mode::ProbeBw);
     conn.now = Time::from_millis(10_001);
     state.cong_control(&mut conn, &sample);
-    assert_eq!((state.mode, conn.cwnd, conn.holds_back, state.min_rtt_us), (Mode::ProbeRtt, 4, true, 30_000));
+    assert_eq!((state.mode, conn.cwnd, conn.holds_back, state.min_rtt_us), (Bbr1Mode::ProbeRtt, 4, true, 30_000));
     assert_eq!(state.probe_rtt_done, Some(10_201));
     state.round_start = true;
     conn.now = Time::from_millis(10_202);
     let round = RateSample { interval_us: Some(20_000), prior_delivered: 100, ..sample };
     state.cong_control(&mut conn, &round);
-    assert_eq!(state.mode, Mode::ProbeBw);
+    assert_eq!(state.mode, Bbr1Mode::ProbeBw);
     assert!(conn.cwnd > 4);
 }
 

@@ -24,11 +24,11 @@ fn bbr() -> (State, Conn) {
 }
 
 /// In `phase`, with an estimate of 1000 segments per second and 20 ms: a BDP of 20 segments, all in flight under a window of 40.
-fn at(phase: Phase) -> (State, Conn) {
+fn at(phase: BbrPhase) -> (State, Conn) {
     let (mut state, mut conn) = bbr();
     state.max_bw = state.max_bw_filter.update(1_000.0);
     state.bw = 1_000.0;
-    state.full_bw_reached = phase != Phase::Startup;
+    state.full_bw_reached = phase != BbrPhase::Startup;
     state.state = phase;
     state.cycle_stamp = conn.now;
     state.bw_probe_wait = Time::from_millis(2_500);

@@ -419,7 +419,7 @@ fn four_segments_and_less_are_controlled_by_rate_after_a_mark() {
     // 8 * 10^6 * 1500 / 108000 = 111111, times 3.81469
     assert!(!state.rate_mode && state.rate == 423_854);
     let (old, _) = prague(json!({"version": "0.6"}), 108_000, 4.0);
-    assert_eq!(old.params.mode, Mode::Window);
+    assert_eq!(old.params.mode, PragueMode::Window);
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Ends of slow start, and what a sender tells.
 
 use super::*;
-use crate::cc::exit::{ControlEvent, Exit, ExitCause, Exits, Said};
+use crate::cc::exit::{ControlEvent, ExitCause, Reported, SlowStartExit, SlowStartExits};
 
-fn exit(ms: u64, cwnd: u32, cause: ExitCause) -> Option<Exit> {
-    Some(Exit { time: Time::from_millis(ms), cwnd, cause })
+fn exit(ms: u64, cwnd: u32, cause: ExitCause) -> Option<SlowStartExit> {
+    Some(SlowStartExit { time: Time::from_millis(ms), cwnd, cause })
 }
 
 /// What is new, without rate samples.
-fn news(said: &mut Said, story: &Story) -> Vec<ControlEvent> {
+fn news(said: &mut Reported, story: &Story) -> Vec<ControlEvent> {
     let mut all = Vec::new();
     said.tell_news(story.conn(), "", false, |event| all.push(event));
     all
@@ -21,15 +21,15 @@ fn state(from: CaState, to: CaState) -> ControlEvent {
 #[test]
 fn a_loss_ends_slow_start_once() {
     let mut story = Story::reno(10);
-    let mut said = Said::default();
+    let mut said = Reported::default();
     story.advance(RTT);
-    assert_eq!((story.conn().exits, news(&mut said, &story)), (Exits::default(), vec![]));
+    assert_eq!((story.conn().exits, news(&mut said, &story)), (SlowStartExits::default(), vec![]));
     // segment 0 is missing: one segment above it is Disorder, the third is Recovery, with ssthresh 10 / 2
     story.sack(0, &[(1, 2)]);
     assert_eq!(news(&mut said, &story), [state(CaState::Open, CaState::Disorder)]);
     story.sack(0, &[(1, 4)]);
     let first = exit(2 * RTT, 10, ExitCause::Loss);
-    assert_eq!(story.conn().exits, Exits { first, last: first });
+    assert_eq!(story.conn().exits, SlowStartExits { first, last: first });
     let expected = [ControlEvent::SlowStartExit(first.unwrap()), state(CaState::Disorder, CaState::Recovery)];
     assert_eq!(news(&mut said, &story), expected);
     assert_eq!(news(&mut said, &story), []);
@@ -53,7 +53,7 @@ fn a_mark_ends_slow_start() {
 #[test]
 fn a_timeout_ends_slow_start() {
     let mut story = Story::reno(10);
-    let mut said = Said::default();
+    let mut said = Reported::default();
     // a probe, then the timeout: nothing has come back
     for _ in 0..2 {
         story.fire();

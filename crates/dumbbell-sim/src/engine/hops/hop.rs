@@ -4,13 +4,13 @@ use super::super::acks::Acks;
 use super::super::setup::build_path;
 use crate::bottleneck::Bottleneck;
 use crate::config::{Classes, HopConfig, RunConfig};
-use crate::hop_log::Counted;
+use crate::hop_log::HopCounts;
 use crate::RunError;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
-use dumbbell_core::log::{At, DropReason, Log, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::ParamError;
-use dumbbell_core::path::{End, Path};
+use dumbbell_core::path::{Path, Sink};
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::units::Time;
 use std::collections::VecDeque;
@@ -60,8 +60,8 @@ pub struct Hop<L: Log> {
     /// Packets that went on, of the endpoints that are counted now; not of a bare hop, where none stays behind the link.
     pub left: u64,
     /// What it had counted when counting began, and at the last point of the time series.
-    pub begun: Counted,
-    pub before: Counted,
+    pub begun: HopCounts,
+    pub before: HopCounts,
 }
 
 impl<L: Log> Hop<L> {
@@ -95,13 +95,13 @@ impl<L: Log> Hop<L> {
             next: Vec::new(),
             aqm_at: Time::NEVER,
             left: 0,
-            begun: Counted::default(),
-            before: Counted::default(),
+            begun: HopCounts::default(),
+            before: HopCounts::default(),
         })
     }
 
-    pub fn counted(&self) -> Counted {
-        Counted::now(&self.bottleneck.log.counters.queue, &self.bottleneck.log.listener.counters)
+    pub fn counted(&self) -> HopCounts {
+        HopCounts::now(&self.bottleneck.log.counters.queue, &self.bottleneck.log.listener.counters)
     }
 
     /// Packets in the hop, stages and propagation included.
@@ -128,18 +128,18 @@ impl<L: Log> Hop<L> {
 }
 
 /// The end of the stages behind a link.
-pub struct Out<'a, L: Log> {
+pub struct HopSink<'a, L: Log> {
     pub packets: &'a mut Vec<Packet>,
     pub bottleneck: &'a mut Bottleneck<AnyAqm, Acks<L>>,
 }
 
-impl<L: Log> End<Packet> for Out<'_, L> {
+impl<L: Log> Sink<Packet> for HopSink<'_, L> {
     fn arrive(&mut self, packet: Packet, _now: Time) {
         self.packets.push(packet);
     }
 
     fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        self.bottleneck.log.dropped(&packet, reason, Place::Behind, At::time(now));
+        self.bottleneck.log.dropped(&packet, reason, DropSite::Behind, At::time(now));
     }
 
     fn erased(&mut self, packet: &Packet, now: Time) {

@@ -19,14 +19,14 @@ fn finished(mut engine: Box<dyn Run>) -> Outcome {
 /// A run over hops, also if there is only one.
 fn over_hops(config: &Value) -> Outcome {
     let config = parsed(config);
-    let (aqms, controls) = crate::build(&config, &crate::additions::Additions::default()).expect("a valid configuration");
+    let (aqms, controls) = crate::build(&config, &crate::additions::Extensions::default()).expect("a valid configuration");
     finished(Box::new(Engine::over_hops(config, controls, aqms, |_| ()).expect("no mistake in a stage")))
 }
 
 fn over_one(config: &Value) -> Outcome {
     let config = parsed(config);
     assert!(config.is_one_hop());
-    let (mut aqms, controls) = crate::build(&config, &crate::additions::Additions::default()).expect("a valid configuration");
+    let (mut aqms, controls) = crate::build(&config, &crate::additions::Extensions::default()).expect("a valid configuration");
     dumbbell_core::with_aqm!(aqms.remove(0), aqm => {
         finished(Box::new(Engine::new(config, controls, aqm, ()).expect("no mistake in a stage")))
     })

@@ -1,10 +1,10 @@
 //! The machine of BBRv2 and v3: bounds of rate and volume, the cycle that probes them, ECN, PROBE_RTT. What a version does otherwise is its
-//! [`Version`], in a file of its own.
+//! [`BbrVersion`], in a file of its own.
 //!
 //! The order of work is that of Linux `tcp_bbr2.c` and `tcp_bbr.c` (google/bbr); bounds have their Linux names: `bw_lo`, `inflight_lo`, `inflight_hi`.
 
 use super::{
-    bdp, in_network, payload_rate, rate_ceil, scaled, Aggregation, Bursts, Pacing, AGGREGATION_ROUNDS, MIN_CWND, UNIT, UNSET,
+    bdp, in_network, payload_rate, rate_ceil, scaled, Aggregation, BbrPacing, Bursts, AGGREGATION_ROUNDS, MIN_CWND, UNIT, UNSET,
 };
 use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use crate::cc::exit::ExitCause;
@@ -120,7 +120,7 @@ pub(in crate::cc) use settings;
 
 /// Where the machine stands. Linux `mode` and `cycle_idx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum ProbingMode {
     /// STARTUP: looks for the rate of the path.
     Startup,
     /// DRAIN: empties the queue of STARTUP.
@@ -137,22 +137,22 @@ pub enum Mode {
     ProbeRtt,
 }
 
-impl Mode {
+impl ProbingMode {
     fn name(self) -> &'static str {
         match self {
-            Mode::Startup => "startup",
-            Mode::Drain => "drain",
-            Mode::Down => "probe_down",
-            Mode::Cruise => "probe_cruise",
-            Mode::Refill => "probe_refill",
-            Mode::Up => "probe_up",
-            Mode::ProbeRtt => "probe_rtt",
+            ProbingMode::Startup => "startup",
+            ProbingMode::Drain => "drain",
+            ProbingMode::Down => "probe_down",
+            ProbingMode::Cruise => "probe_cruise",
+            ProbingMode::Refill => "probe_refill",
+            ProbingMode::Up => "probe_up",
+            ProbingMode::ProbeRtt => "probe_rtt",
         }
     }
 
     /// Linux `BBR_PROBE_BW`.
     fn in_cycle(self) -> bool {
-        matches!(self, Mode::Down | Mode::Cruise | Mode::Refill | Mode::Up)
+        matches!(self, ProbingMode::Down | ProbingMode::Cruise | ProbingMode::Refill | ProbingMode::Up)
     }
 }
 
@@ -190,7 +190,7 @@ impl FullBw {
 }
 
 /// What tells BBRv2 and BBRv3 apart.
-pub trait Version: Sized + Clone + std::fmt::Debug {
+pub trait BbrVersion: Sized + Clone + std::fmt::Debug {
     /// How it sizes bursts.
     const BURSTS: Bursts;
     /// An equal RTT refreshes the estimate whose age asks for PROBE_RTT.
@@ -225,11 +225,11 @@ pub trait Version: Sized + Clone + std::fmt::Debug {
 
 /// A connection of BBRv2 or BBRv3.
 #[derive(Clone, Debug)]
-pub struct Machine<V: Version> {
+pub struct Machine<V: BbrVersion> {
     set: Settings,
     rng: Rng,
-    pacing: Pacing,
-    pub(in crate::cc) mode: Mode,
+    pacing: BbrPacing,
+    pub(in crate::cc) mode: ProbingMode,
     ack_phase: AckPhase,
     pacing_gain: u32,
     cwnd_gain: u32,
@@ -298,15 +298,15 @@ pub struct Machine<V: Version> {
     version: std::marker::PhantomData<V>,
 }
 
-impl<V: Version> Machine<V> {
+impl<V: BbrVersion> Machine<V> {
     /// A machine with `set`; `name` is that of its random stream.
     pub fn with(set: Settings, name: &str, context: &CcContext) -> Machine<V> {
         let high_gain = set.startup_gain;
         Machine {
             rng: Rng::stream(context.seed, name, context.flow),
             // replaced when the connection is established
-            pacing: Pacing::before(high_gain),
-            mode: Mode::Startup,
+            pacing: BbrPacing::before(high_gain),
+            mode: ProbingMode::Startup,
             ack_phase: AckPhase::Init,
             pacing_gain: set.startup_gain,
             cwnd_gain: set.startup_cwnd_gain,
@@ -378,7 +378,7 @@ impl<V: Version> Machine<V> {
     /// Room for bursts, and to probe at all. Linux `bbr_quantization_budget`.
     fn quantised(&self, conn: &Conn, segments: u32) -> u32 {
         let least = segments.max(3 * V::BURSTS.goal(conn, self.min_rtt_us)).max(MIN_CWND);
-        least + if self.mode == Mode::Up { 2 } else { 0 }
+        least + if self.mode == ProbingMode::Up { 2 } else { 0 }
     }
 
     /// What `gain` times `bw` has in flight. Linux `bbr_inflight`.
@@ -427,7 +427,7 @@ impl<V: Version> Machine<V> {
         self.next_round = conn.delivered;
     }
 
-    fn enter(&mut self, mode: Mode) {
+    fn enter(&mut self, mode: ProbingMode) {
         self.mode = mode;
         self.try_fast_path = false;
     }
@@ -436,12 +436,12 @@ impl<V: Version> Machine<V> {
     fn update_gains(&mut self) {
         let set = &self.set;
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
-            Mode::Startup => (set.startup_gain, set.startup_cwnd_gain),
-            Mode::Drain => (set.drain_gain, set.startup_cwnd_gain),
-            Mode::Down => (set.down_gain, set.cwnd_gain),
-            Mode::Cruise | Mode::Refill => (UNIT, set.cwnd_gain),
-            Mode::Up => (set.up_gain, set.up_cwnd_gain),
-            Mode::ProbeRtt => (UNIT, UNIT),
+            ProbingMode::Startup => (set.startup_gain, set.startup_cwnd_gain),
+            ProbingMode::Drain => (set.drain_gain, set.startup_cwnd_gain),
+            ProbingMode::Down => (set.down_gain, set.cwnd_gain),
+            ProbingMode::Cruise | ProbingMode::Refill => (UNIT, set.cwnd_gain),
+            ProbingMode::Up => (set.up_gain, set.up_cwnd_gain),
+            ProbingMode::ProbeRtt => (UNIT, UNIT),
         };
     }
 
@@ -463,7 +463,7 @@ impl<V: Version> Machine<V> {
             cwnd = cwnd.max(MIN_CWND);
         }
         conn.cwnd = cwnd.min(conn.cwnd_clamp);
-        if self.mode == Mode::ProbeRtt {
+        if self.mode == ProbingMode::ProbeRtt {
             conn.cwnd = conn.cwnd.min(self.probe_rtt_cwnd());
         }
     }
@@ -471,9 +471,9 @@ impl<V: Version> Machine<V> {
     /// Linux `bbr_bound_cwnd_for_inflight_model`.
     fn bound_cwnd(&self, conn: &mut Conn) {
         let cap = match self.mode {
-            Mode::Down | Mode::Refill | Mode::Up => self.inflight_hi,
-            Mode::Cruise | Mode::ProbeRtt => self.with_headroom(),
-            Mode::Startup | Mode::Drain => UNSET,
+            ProbingMode::Down | ProbingMode::Refill | ProbingMode::Up => self.inflight_hi,
+            ProbingMode::Cruise | ProbingMode::ProbeRtt => self.with_headroom(),
+            ProbingMode::Startup | ProbingMode::Drain => UNSET,
         };
         conn.cwnd = conn.cwnd.min(cap.min(self.inflight_lo).max(MIN_CWND));
     }
@@ -513,7 +513,7 @@ impl<V: Version> Machine<V> {
     }
 }
 
-impl<V: Version> CongestionControl for Machine<V> {
+impl<V: BbrVersion> CongestionControl for Machine<V> {
     fn control(&self) -> Control {
         Control::Both
     }
@@ -542,7 +542,7 @@ impl<V: Version> CongestionControl for Machine<V> {
         let min_rtt = conn.rtt.min_us();
         (self.min_rtt_us, self.probe_rtt_min_us) = (min_rtt, min_rtt);
         (self.min_rtt_stamp, self.probe_rtt_min_stamp) = (conn.jiffies(), conn.jiffies());
-        self.pacing = Pacing::new(conn, self.set.startup_gain);
+        self.pacing = BbrPacing::new(conn, self.set.startup_gain);
         self.aggregation.restart(self.now_us);
         self.loss_round_delivered = conn.delivered + 1;
     }
@@ -612,7 +612,7 @@ impl<V: Version> CongestionControl for Machine<V> {
                 if self.mode.in_cycle() {
                     let estimate = self.bw();
                     self.pacing.set(conn, estimate, UNIT, self.full_bw_reached);
-                } else if self.mode == Mode::ProbeRtt {
+                } else if self.mode == ProbingMode::ProbeRtt {
                     self.check_probe_rtt_done(conn);
                 }
             }
@@ -666,7 +666,7 @@ impl<V: Version> CongestionControl for Machine<V> {
             min_rtt_us: set(self.min_rtt_us),
             extra_acked: self.aggregation.extra(),
             inflight: self.inflight(conn, self.bw(), UNIT),
-            probe_up_step: (self.mode == Mode::Up).then(|| conn.cwnd / self.up_cnt.max(1)),
+            probe_up_step: (self.mode == ProbingMode::Up).then(|| conn.cwnd / self.up_cnt.max(1)),
             pacing_gain: share(self.pacing_gain),
             cwnd_gain: share(self.cwnd_gain),
             full_bw_now: Some(self.full.now),

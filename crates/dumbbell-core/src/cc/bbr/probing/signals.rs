@@ -1,12 +1,12 @@
 //! What losses and marks say: the average of marks, the signals of a round, the short-term bounds.
 
-use super::{Machine, Mode, Version, FULL_ECN_ROUNDS, MAX_LOSS_EVENTS};
+use super::{BbrVersion, Machine, ProbingMode, FULL_ECN_ROUNDS, MAX_LOSS_EVENTS};
 use crate::cc::bbr::{scaled, SCALE, UNIT, UNSET};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::exit::ExitCause;
 use crate::cc::RateSample;
 
-impl<V: Version> Machine<V> {
+impl<V: BbrVersion> Machine<V> {
     /// A round is over: averages its share of marks. Linux `bbr_update_ecn_alpha`.
     pub(super) fn update_alpha(&mut self, conn: &Conn) {
         let near = self.set.ecn_max_rtt_us == 0 || self.min_rtt_us <= self.set.ecn_max_rtt_us;
@@ -52,7 +52,7 @@ impl<V: Version> Machine<V> {
     }
 
     pub(super) fn probing(&self) -> bool {
-        matches!(self.mode, Mode::Startup | Mode::Refill | Mode::Up)
+        matches!(self.mode, ProbingMode::Startup | ProbingMode::Refill | ProbingMode::Up)
     }
 
     /// Linux `bbr_update_latest_delivery_signals`.

@@ -6,7 +6,7 @@ use crate::packet::Packet;
 use crate::units::{Rate, Time};
 
 /// [`Aqm`] as a trait object: its logs are trait objects, too.
-trait Boxed: Send {
+trait ErasedAqm: Send {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey);
     fn fits(&self, bytes: u64) -> bool;
     fn enqueue(&mut self, packet: Packet, now: Time, log: &mut dyn Log);
@@ -27,7 +27,7 @@ trait Boxed: Send {
     fn reads_acks(&self) -> bool;
 }
 
-impl<A: Aqm + Send> Boxed for A {
+impl<A: Aqm + Send> ErasedAqm for A {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         Aqm::flow_starts(self, flow, key);
     }
@@ -85,16 +85,16 @@ impl<A: Aqm + Send> Boxed for A {
 }
 
 /// A queue discipline of any type.
-pub struct Foreign(Box<dyn Boxed>);
+pub struct DynAqm(Box<dyn ErasedAqm>);
 
-impl Foreign {
+impl DynAqm {
     /// `aqm` in a box.
-    pub fn new(aqm: impl Aqm + Send + 'static) -> Foreign {
-        Foreign(Box::new(aqm))
+    pub fn new(aqm: impl Aqm + Send + 'static) -> DynAqm {
+        DynAqm(Box::new(aqm))
     }
 }
 
-impl Aqm for Foreign {
+impl Aqm for DynAqm {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         self.0.flow_starts(flow, key);
     }
@@ -166,10 +166,10 @@ mod tests {
     #[test]
     fn a_box_passes_every_method_on() {
         // a default of the trait would stand in for one that is missing here, and no compiler says so
-        let (all, own) = (include_str!("mod.rs"), include_str!("foreign.rs"));
+        let (all, own) = (include_str!("mod.rs"), include_str!("dyn_aqm.rs"));
         let wanted = functions(all, "pub trait Aqm");
         assert!(wanted.len() > 15 && wanted.contains("passes"), "{wanted:?}");
-        for part in ["trait Boxed", "impl<A: Aqm + Send> Boxed for A", "impl Aqm for Foreign"] {
+        for part in ["trait ErasedAqm", "impl<A: Aqm + Send> ErasedAqm for A", "impl Aqm for DynAqm"] {
             assert_eq!(functions(own, part), wanted, "{part}");
         }
         assert_eq!(functions(all, "impl Aqm for AnyAqm"), wanted);
