@@ -63,7 +63,7 @@ pub struct StartRange {
 impl StartRange {
     /// A start drawn from the stream `name` of `seed`, number `index`.
     pub fn draw(&self, seed: u64, name: &str, index: usize) -> Time {
-        self.min + Time(Rng::stream(seed, name, index as u64).below((self.max - self.min).0 + 1))
+        self.min + Time(Rng::stream(seed, name, index as u64).draw_below((self.max - self.min).0 + 1))
     }
 }
 
@@ -208,7 +208,7 @@ impl RunConfig {
         check_keys(root, &RunParams::specs(), &SECTIONS)?;
         let hosts = match root.get("hosts") {
             None => HostParams::default(),
-            Some(hosts) => HostParams::from_json(object(hosts, "hosts")?).map_err(|e| e.within("hosts"))?,
+            Some(hosts) => HostParams::from_json(object(hosts, "hosts")?).map_err(|e| e.prefix_key("hosts"))?,
         };
         let settled;
         let root = if hosts.mss == HostParams::default().mss {
@@ -223,7 +223,7 @@ impl RunConfig {
 
         let section = object(root.get(BOTTLENECK).unwrap_or(&Value::Null), BOTTLENECK)?;
         let mut rate_changes = Vec::new();
-        let first = read_hop(section, BOTTLENECK, 0, &mut rate_changes).map_err(|e| e.within(BOTTLENECK))?;
+        let first = read_hop(section, BOTTLENECK, 0, &mut rate_changes).map_err(|e| e.prefix_key(BOTTLENECK))?;
         let hops = read_hops(root, &mut rate_changes)?;
         rate_changes.sort_by_key(|change| change.at);
         let names: Vec<&str> = std::iter::once(BOTTLENECK).chain(hops.iter().map(|hop| hop.name.as_str())).collect();
@@ -243,10 +243,10 @@ impl RunConfig {
         let record = match root.get("record") {
             None => RecordParams::default(),
             Some(record) => {
-                RecordParams::from_json(&without(object(record, "record")?, &["queue"])).map_err(|e| e.within("record"))?
+                RecordParams::from_json(&without(object(record, "record")?, &["queue"])).map_err(|e| e.prefix_key("record"))?
             }
         };
-        let states = read_states(root).map_err(|e| e.within("record"))?;
+        let states = read_states(root).map_err(|e| e.prefix_key("record"))?;
         let HopConfig { params: bottleneck, link, aqm, path, behind, delay, .. } = first;
         let resolved = RunConfig {
             run,

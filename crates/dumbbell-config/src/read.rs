@@ -50,7 +50,7 @@ pub(crate) fn read_all<T: Clone>(
     for (index, entry) in entries.iter().enumerate() {
         let (one, count) = match (before, all.last()) {
             (Some((same, count)), Some(last)) if same == entry => (last.clone(), count),
-            (_, last) => read(entry, last).map_err(|e| e.within(&format!("{key}[{index}]")))?,
+            (_, last) => read(entry, last).map_err(|e| e.prefix_key(&format!("{key}[{index}]")))?,
         };
         before = Some((entry, count));
         let total = all.len().saturating_add(count);
@@ -114,7 +114,7 @@ pub(crate) fn read_web(
     let params = WebParams::from_json(&without(&without(map, &OF_ROUTE), &["cc", "start", "path", "ack_path"]))?;
     let route = read_route(map, hops)?;
     let cc = read_control(map, of_profile)?;
-    let chosen = additions.choose_control(&cc).map_err(|e| e.within("cc"))?;
+    let chosen = additions.choose_control(&cc).map_err(|e| e.prefix_key("cc"))?;
     Ok(WebConfig {
         cc_name: cc_name(&cc).to_owned(),
         cc: chosen,
@@ -132,7 +132,7 @@ pub(crate) fn read_udp(value: &Value, hops: &[&str], additions: &Extensions) -> 
         None => None,
         Some(keys) => {
             let keys = object(keys, "protocol")?;
-            Some(additions.choose_endpoint(keys).map_err(|e| e.within("protocol"))?)
+            Some(additions.choose_endpoint(keys).map_err(|e| e.prefix_key("protocol"))?)
         }
     };
     if params.base_rtt > Time::ZERO && !params.echo {
@@ -182,7 +182,7 @@ pub(crate) fn read_start(map: &Map<String, Value>) -> Result<StartRange, ParamEr
     match map.get("start") {
         None => Ok(StartRange { min: Time::ZERO, max: Time::ZERO }),
         Some(Value::Object(range)) => {
-            check_keys(range, &[], &["min", "max"]).map_err(|e| e.within("start"))?;
+            check_keys(range, &[], &["min", "max"]).map_err(|e| e.prefix_key("start"))?;
             let end = |key: &str| range.get(key).and_then(Value::as_u64).map(Time);
             match (end("min"), end("max")) {
                 (Some(min), Some(max)) if min <= max && max <= Time::from_secs(86_400) => Ok(StartRange { min, max }),

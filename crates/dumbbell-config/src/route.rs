@@ -97,7 +97,7 @@ pub fn read_hop(
     let aqm = object(section.get("aqm").unwrap_or(&Value::Null), "aqm")?.clone();
     let own = list(section.get("rate_changes"), "rate_changes")?;
     for change in own {
-        let read = read_rate_change(change).map_err(|e| e.within("rate_changes"))?;
+        let read = read_rate_change(change).map_err(|e| e.prefix_key("rate_changes"))?;
         changes.push(RateChange { hop, ..read });
     }
     if params.trace.is_some() && !own.is_empty() {
@@ -134,7 +134,7 @@ fn read_link(section: &Map<String, Value>, params: &mut BottleneckParams) -> Res
         }
         return Ok(None);
     };
-    let chosen = LinkSpec::from_json(object(given, "link")?).map_err(|e| e.within("link"))?;
+    let chosen = LinkSpec::from_json(object(given, "link")?).map_err(|e| e.prefix_key("link"))?;
     let twice = [
         ("trace", params.trace.is_some()),
         ("shaper", params.shaper != default.shaper),
@@ -169,11 +169,11 @@ pub fn read_hops(root: &Map<String, Value>, changes: &mut Vec<RateChange>) -> Re
             let key = format!("{place}.name");
             return Err(ParamError::new(&key, format!("{name:?}"), "a name that no other hop has"));
         }
-        hops.push(read_hop(section, name, hops.len() as u16 + 1, changes).map_err(|e| e.within(&place))?);
+        hops.push(read_hop(section, name, hops.len() as u16 + 1, changes).map_err(|e| e.prefix_key(&place))?);
     }
     if let Some(value) = root.get(REVERSE).filter(|value| !value.is_null()) {
         let section = object(value, REVERSE)?;
-        hops.push(read_hop(section, REVERSE, hops.len() as u16 + 1, changes).map_err(|e| e.within(REVERSE))?);
+        hops.push(read_hop(section, REVERSE, hops.len() as u16 + 1, changes).map_err(|e| e.prefix_key(REVERSE))?);
     }
     Ok(hops)
 }

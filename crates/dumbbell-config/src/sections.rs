@@ -77,7 +77,7 @@ impl BottleneckParams {
 
     /// What a frame takes on the link.
     pub fn layer(&self) -> LinkLayer {
-        LinkLayer::of_preset(self.link_layer).with(self.overhead, self.mpu, self.framing)
+        LinkLayer::of_preset(self.link_layer).with_overrides(self.overhead, self.mpu, self.framing)
     }
 
     /// Gives `rate` the value that it has with a trace; `given` says whether the configuration sets it.

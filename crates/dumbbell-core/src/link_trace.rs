@@ -99,7 +99,10 @@ impl LinkTrace {
             let at_ms = milliseconds(time, line, number)?;
             let delay = delay(rest.trim_ascii(), line, number)?;
             if lines > 0 && delay.is_some() == delays.is_empty() {
-                return bad(format!("{:?} in line {number}", shown(line)), "a delay behind the time in all lines, or in none");
+                return bad(
+                    format!("{:?} in line {number}", abbreviate_line(line)),
+                    "a delay behind the time in all lines, or in none",
+                );
             }
             lines += 1;
             if lines > MAX_LINES {
@@ -108,7 +111,10 @@ impl LinkTrace {
             match moments.last_mut() {
                 Some(last) if last.at_ms == at_ms && delays.last().copied() == delay => last.through = lines,
                 Some(last) if last.at_ms == at_ms => {
-                    return bad(format!("{:?} in line {number}", shown(line)), "one delay for all lines of the same time");
+                    return bad(
+                        format!("{:?} in line {number}", abbreviate_line(line)),
+                        "one delay for all lines of the same time",
+                    );
                 }
                 Some(last) if last.at_ms > at_ms => {
                     return bad(format!("{at_ms} in line {number}, after {}", last.at_ms), "times that do not decrease");
@@ -119,7 +125,7 @@ impl LinkTrace {
                 }
             }
         }
-        LinkTrace::checked(name, moments, delays)
+        LinkTrace::check_moments(name, moments, delays)
     }
 
     /// A trace with an opportunity each millisecond.
@@ -131,7 +137,7 @@ impl LinkTrace {
         }
     }
 
-    fn checked(name: &str, moments: Vec<OpportunityGroup>, delays: Vec<u32>) -> Result<LinkTrace, BadTrace> {
+    fn check_moments(name: &str, moments: Vec<OpportunityGroup>, delays: Vec<u32>) -> Result<LinkTrace, BadTrace> {
         let Some(last) = moments.last() else { return bad("no line with a time", "one line or more, the last after 0") };
         if last.at_ms == 0 {
             return bad("nothing but the time 0", "a last line after 0: there the trace begins anew");
@@ -239,7 +245,7 @@ impl LinkTrace {
             moments.push(OpportunityGroup { at_ms, through });
             delays.extend(with_delays.map(|_| delay));
         }
-        LinkTrace::checked(name, moments, delays)
+        LinkTrace::check_moments(name, moments, delays)
     }
 }
 
@@ -299,7 +305,7 @@ fn value_of(digit: u8) -> Option<u64> {
 }
 
 /// The beginning of a line, for messages.
-fn shown(line: &[u8]) -> String {
+fn abbreviate_line(line: &[u8]) -> String {
     String::from_utf8_lossy(&line[..line.len().min(40)]).into_owned()
 }
 
@@ -311,7 +317,7 @@ fn milliseconds(time: &[u8], line: &[u8], number: u64) -> Result<u32, BadTrace> 
     match value {
         Some(at_ms) if at_ms <= MAX_MS => Ok(at_ms),
         _ => bad(
-            format!("{:?} in line {number}", shown(line)),
+            format!("{:?} in line {number}", abbreviate_line(line)),
             format!("one whole number of milliseconds per line, 0 to {MAX_MS} (a day), and perhaps a delay in ms behind it"),
         ),
     }
@@ -331,7 +337,7 @@ fn delay(text: &[u8], line: &[u8], number: u64) -> Result<Option<u32>, BadTrace>
     match value {
         Some(us) if us <= MAX_DELAY_US => Ok(Some(us)),
         _ => bad(
-            format!("{:?} in line {number}", shown(line)),
+            format!("{:?} in line {number}", abbreviate_line(line)),
             format!(
                 "behind the time nothing, or a delay from 0 to {} ms with up to three digits behind the point",
                 MAX_DELAY_US / 1_000
@@ -407,7 +413,7 @@ impl Opportunities {
     }
 
     /// Bytes of all opportunities that are used up or lost; of a trace that began at time 0.
-    pub fn used(&self) -> u64 {
+    pub fn used_bytes(&self) -> u64 {
         let laps = self.lap.0 / self.trace.period().0 * u64::from(self.trace.lines());
         (laps + u64::from(self.trace.moments[self.index].through)) * OPPORTUNITY - self.left
     }

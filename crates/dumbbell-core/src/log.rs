@@ -41,11 +41,11 @@ impl DropReason {
 /// Where a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DropSite {
-    /// On arrival at the queue: no [`Log::enqueued`] came before.
+    /// On arrival at the queue: no [`Log::on_enqueue`] came before.
     Arrival,
     /// In the queue: it had been enqueued.
     Queue,
-    /// On the path ahead of the bottleneck: no [`Log::arrived`] came before.
+    /// On the path ahead of the bottleneck: no [`Log::on_arrival`] came before.
     Ahead,
     /// On the path behind the bottleneck: it had departed.
     Behind,
@@ -219,89 +219,89 @@ pub struct SenderSnapshot<'a> {
 pub trait Log {
     /// The packet reached the bottleneck.
     #[inline]
-    fn arrived(&mut self, _packet: &Packet, _now: Time) {}
+    fn on_arrival(&mut self, _packet: &Packet, _now: Time) {}
 
     /// The queue accepted the packet.
     #[inline]
-    fn enqueued(&mut self, _packet: &Packet, _at: At) {}
+    fn on_enqueue(&mut self, _packet: &Packet, _at: At) {}
 
     /// The queue gave the packet to the link. It had been queued since [`Packet::enqueue_time`].
     #[inline]
-    fn sent(&mut self, _packet: &Packet, _at: At) {}
+    fn on_dequeue(&mut self, _packet: &Packet, _at: At) {}
 
     /// The last bit of the packet left the link.
     #[inline]
-    fn departed(&mut self, _packet: &Packet, _now: Time) {}
+    fn on_departure(&mut self, _packet: &Packet, _now: Time) {}
 
     /// A packet for which queue and link are idle arrives at `now`, is enqueued, sent at once and has left the link at `leaves`, and nothing else
     /// happens meanwhile. Who counts may do all of it in one.
     #[inline]
-    fn crossed(&mut self, packet: &Packet, now: Time, leaves: Time) {
-        self.arrived(packet, now);
-        self.enqueued(packet, At::time(now));
-        self.sent(packet, At::time(now));
-        self.departed(packet, leaves);
+    fn on_bypass(&mut self, packet: &Packet, now: Time, leaves: Time) {
+        self.on_arrival(packet, now);
+        self.on_enqueue(packet, At::time(now));
+        self.on_dequeue(packet, At::time(now));
+        self.on_departure(packet, leaves);
     }
 
     /// The queue marked the packet, which had the codepoint `before`. `before` is CE if the mark changed nothing.
     #[inline]
-    fn marked(&mut self, _packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, _at: At) {}
+    fn on_mark(&mut self, _packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, _at: At) {}
 
     /// The packet was dropped.
     #[inline]
-    fn dropped(&mut self, _packet: &Packet, _reason: DropReason, _place: DropSite, _at: At) {}
+    fn on_drop(&mut self, _packet: &Packet, _reason: DropReason, _place: DropSite, _at: At) {}
 
     /// A router on the path, and not the queue, is about to clear the codepoint of the packet.
     #[inline]
-    fn erased(&mut self, _packet: &Packet, _now: Time) {}
+    fn on_clear_ecn(&mut self, _packet: &Packet, _now: Time) {}
 
     /// What it wants to hear. The same throughout a run: senders are asked what is new only for listeners that want it.
     #[inline]
-    fn hears(&self) -> ListenLevel {
+    fn listen_level(&self) -> ListenLevel {
         ListenLevel::Packets
     }
 
     /// The sender of `flow`, numbered as [`Packet::flow`], tells something, at `now` on the clock of its host.
     #[inline]
-    fn control(&mut self, _flow: u32, _event: &ControlEvent, _now: Time) {}
+    fn on_control_event(&mut self, _flow: u32, _event: &ControlEvent, _now: Time) {}
 
     /// The slot `flow`, as [`Packet::flow`] has it, belongs to another flow from now on.
     #[inline]
-    fn begins(&mut self, _flow: u32, _beginning: &FlowStart) {}
+    fn on_flow_start(&mut self, _flow: u32, _beginning: &FlowStart) {}
 
-    /// A sender sends the packet into the net, at `now` on the clock of the engine. [`Log::believes`] follows.
+    /// A sender sends the packet into the net, at `now` on the clock of the engine. [`Log::on_snapshot`] follows.
     #[inline]
-    fn posted(&mut self, _packet: &Packet, _now: Time) {}
+    fn on_send(&mut self, _packet: &Packet, _now: Time) {}
 
     /// The packet reaches its receiver, at `now` on the clock of the engine.
     #[inline]
-    fn delivered(&mut self, _packet: &Packet, _now: Time) {}
+    fn on_delivery(&mut self, _packet: &Packet, _now: Time) {}
 
     /// A receiver sends an acknowledgement or an answer, with its SACK blocks, at `now` on the clock of the engine.
     #[inline]
-    fn answered(&mut self, _ack: &Ack, _blocks: &[Block], _now: Time) {}
+    fn on_send_ack(&mut self, _ack: &Ack, _blocks: &[Block], _now: Time) {}
 
     /// An acknowledgement or an answer enters hops as this packet, whose number is free again when it has left them or was dropped.
     #[inline]
-    fn packed(&mut self, _packet: &Packet, _ack: &Ack, _blocks: &[Block]) {}
+    fn on_pack_ack(&mut self, _packet: &Packet, _ack: &Ack, _blocks: &[Block]) {}
 
-    /// An acknowledgement, or an answer, reaches its sender, with its SACK blocks, at `now` on the clock of the engine. [`Log::believes`] follows.
+    /// An acknowledgement, or an answer, reaches its sender, with its SACK blocks, at `now` on the clock of the engine. [`Log::on_snapshot`] follows.
     #[inline]
-    fn acknowledged(&mut self, _ack: &Ack, _blocks: &[Block], _now: Time) {}
+    fn on_ack(&mut self, _ack: &Ack, _blocks: &[Block], _now: Time) {}
 
     /// The payload of a datagram of `flow` that was sent at this instant: of the packet with this number, or of the answer with this value.
     #[inline]
-    fn payload(&mut self, _flow: u32, _number: u64, _is_answer: bool, _bytes: &[u8]) {}
+    fn on_payload(&mut self, _flow: u32, _number: u64, _is_answer: bool, _bytes: &[u8]) {}
 
     /// What the sender of `flow` believes after an acknowledgement or a timer, at `now` on the clock of its host: the time of all that was posted and
     /// acknowledged since the last call.
     #[inline]
-    fn believes(&mut self, _flow: u32, _belief: &SenderSnapshot<'_>, _now: Time) {}
+    fn on_snapshot(&mut self, _flow: u32, _belief: &SenderSnapshot<'_>, _now: Time) {}
 
     /// What an acknowledgement that waits in a queue as a packet says, for filters: itself, and its SACK blocks. `None` of all other packets,
     /// and of a listener that does not know.
     #[inline]
-    fn acknowledgement(&self, _packet: &Packet) -> Option<(&Ack, &[Block])> {
+    fn find_ack(&self, _packet: &Packet) -> Option<(&Ack, &[Block])> {
         None
     }
 
@@ -311,7 +311,7 @@ pub trait Log {
         let before = packet.ecn;
         let marked = packet.set_ce();
         if marked {
-            self.marked(packet, before, Mark::Ce, reason, at);
+            self.on_mark(packet, before, Mark::Ce, reason, at);
         }
         marked
     }
@@ -325,27 +325,27 @@ impl Log for () {}
 macro_rules! log_to {
     ($self:ident => $($log:expr),+ $(,)?) => {
         #[inline(always)]
-        fn arrived(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
-            $($log.arrived(packet, now);)+
+        fn on_arrival(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
+            $($log.on_arrival(packet, now);)+
         }
         #[inline(always)]
-        fn enqueued(&mut $self, packet: &$crate::packet::Packet, at: $crate::log::At) {
-            $($log.enqueued(packet, at);)+
+        fn on_enqueue(&mut $self, packet: &$crate::packet::Packet, at: $crate::log::At) {
+            $($log.on_enqueue(packet, at);)+
         }
         #[inline(always)]
-        fn sent(&mut $self, packet: &$crate::packet::Packet, at: $crate::log::At) {
-            $($log.sent(packet, at);)+
+        fn on_dequeue(&mut $self, packet: &$crate::packet::Packet, at: $crate::log::At) {
+            $($log.on_dequeue(packet, at);)+
         }
         #[inline(always)]
-        fn departed(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
-            $($log.departed(packet, now);)+
+        fn on_departure(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
+            $($log.on_departure(packet, now);)+
         }
         #[inline(always)]
-        fn crossed(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time, leaves: $crate::units::Time) {
-            $($log.crossed(packet, now, leaves);)+
+        fn on_bypass(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time, leaves: $crate::units::Time) {
+            $($log.on_bypass(packet, now, leaves);)+
         }
         #[inline(always)]
-        fn marked(
+        fn on_mark(
             &mut $self,
             packet: &$crate::packet::Packet,
             before: $crate::packet::Ecn,
@@ -353,65 +353,65 @@ macro_rules! log_to {
             reason: $crate::log::MarkReason,
             at: $crate::log::At,
         ) {
-            $($log.marked(packet, before, mark, reason, at);)+
+            $($log.on_mark(packet, before, mark, reason, at);)+
         }
         #[inline(always)]
-        fn dropped(
+        fn on_drop(
             &mut $self,
             packet: &$crate::packet::Packet,
             reason: $crate::log::DropReason,
             place: $crate::log::DropSite,
             at: $crate::log::At,
         ) {
-            $($log.dropped(packet, reason, place, at);)+
+            $($log.on_drop(packet, reason, place, at);)+
         }
         #[inline(always)]
-        fn erased(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
-            $($log.erased(packet, now);)+
+        fn on_clear_ecn(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
+            $($log.on_clear_ecn(packet, now);)+
         }
         #[inline(always)]
-        fn hears(&$self) -> $crate::log::ListenLevel {
-            $crate::log::ListenLevel::Packets$(.max($log.hears()))+
+        fn listen_level(&$self) -> $crate::log::ListenLevel {
+            $crate::log::ListenLevel::Packets$(.max($log.listen_level()))+
         }
         #[inline(always)]
-        fn control(&mut $self, flow: u32, event: &$crate::cc::exit::ControlEvent, now: $crate::units::Time) {
-            $($log.control(flow, event, now);)+
+        fn on_control_event(&mut $self, flow: u32, event: &$crate::cc::exit::ControlEvent, now: $crate::units::Time) {
+            $($log.on_control_event(flow, event, now);)+
         }
         #[inline(always)]
-        fn posted(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
-            $($log.posted(packet, now);)+
+        fn on_send(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
+            $($log.on_send(packet, now);)+
         }
         #[inline(always)]
-        fn begins(&mut $self, flow: u32, beginning: &$crate::log::FlowStart) {
-            $($log.begins(flow, beginning);)+
+        fn on_flow_start(&mut $self, flow: u32, beginning: &$crate::log::FlowStart) {
+            $($log.on_flow_start(flow, beginning);)+
         }
         #[inline(always)]
-        fn delivered(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
-            $($log.delivered(packet, now);)+
+        fn on_delivery(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
+            $($log.on_delivery(packet, now);)+
         }
         #[inline(always)]
-        fn answered(&mut $self, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time) {
-            $($log.answered(ack, blocks, now);)+
+        fn on_send_ack(&mut $self, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time) {
+            $($log.on_send_ack(ack, blocks, now);)+
         }
         #[inline(always)]
-        fn packed(&mut $self, packet: &$crate::packet::Packet, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block]) {
-            $($log.packed(packet, ack, blocks);)+
+        fn on_pack_ack(&mut $self, packet: &$crate::packet::Packet, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block]) {
+            $($log.on_pack_ack(packet, ack, blocks);)+
         }
         #[inline(always)]
-        fn acknowledged(&mut $self, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time) {
-            $($log.acknowledged(ack, blocks, now);)+
+        fn on_ack(&mut $self, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time) {
+            $($log.on_ack(ack, blocks, now);)+
         }
         #[inline(always)]
-        fn payload(&mut $self, flow: u32, number: u64, is_answer: bool, bytes: &[u8]) {
-            $($log.payload(flow, number, is_answer, bytes);)+
+        fn on_payload(&mut $self, flow: u32, number: u64, is_answer: bool, bytes: &[u8]) {
+            $($log.on_payload(flow, number, is_answer, bytes);)+
         }
         #[inline(always)]
-        fn believes(&mut $self, flow: u32, belief: &$crate::log::SenderSnapshot<'_>, now: $crate::units::Time) {
-            $($log.believes(flow, belief, now);)+
+        fn on_snapshot(&mut $self, flow: u32, belief: &$crate::log::SenderSnapshot<'_>, now: $crate::units::Time) {
+            $($log.on_snapshot(flow, belief, now);)+
         }
         #[inline]
-        fn acknowledgement(&$self, packet: &$crate::packet::Packet) -> Option<(&$crate::tcp::Ack, &[$crate::tcp::Block])> {
-            None$(.or_else(|| $log.acknowledgement(packet)))+
+        fn find_ack(&$self, packet: &$crate::packet::Packet) -> Option<(&$crate::tcp::Ack, &[$crate::tcp::Block])> {
+            None$(.or_else(|| $log.find_ack(packet)))+
         }
     };
 }
@@ -438,7 +438,7 @@ mod tests {
     struct Marks(Vec<(Ecn, Mark, MarkReason, u32)>);
 
     impl Log for Marks {
-        fn marked(&mut self, _packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+        fn on_mark(&mut self, _packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
             self.0.push((before, mark, reason, at.queue));
         }
     }

@@ -28,7 +28,7 @@ impl ParamError {
     }
 
     /// The same error, one level further out: `key` becomes `prefix.key`.
-    pub fn within(self, prefix: &str) -> ParamError {
+    pub fn prefix_key(self, prefix: &str) -> ParamError {
         ParamError { key: format!("{prefix}.{}", self.key), ..self }
     }
 }

@@ -1,4 +1,4 @@
-//! What `Aqm::passes` lets pass is as what is enqueued and dequeued, for every registered queue discipline: the same story is told to two queues,
+//! What `Aqm::bypass_max_len` lets pass is as what is enqueued and dequeued, for every registered queue discipline: the same story is told to two queues,
 //! one of which packets pass that find it and the link idle.
 
 #![allow(clippy::disallowed_methods)] // examples need not be the same on every system
@@ -18,19 +18,19 @@ use std::cell::Cell;
 struct Told(Vec<String>);
 
 impl Log for Told {
-    fn enqueued(&mut self, packet: &Packet, at: At) {
+    fn on_enqueue(&mut self, packet: &Packet, at: At) {
         self.0.push(format!("enqueued {packet:?} {at:?}"));
     }
 
-    fn sent(&mut self, packet: &Packet, at: At) {
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
         self.0.push(format!("sent {packet:?} {at:?}"));
     }
 
-    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
         self.0.push(format!("marked {packet:?} {before:?} {mark:?} {reason:?} {at:?}"));
     }
 
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
         self.0.push(format!("dropped {packet:?} {reason:?} {place:?} {at:?}"));
     }
 }
@@ -107,10 +107,10 @@ impl<A: Aqm> Served<A> {
     }
 
     fn arrive(&mut self, mut packet: Packet, now: Time, service: Time) {
-        if self.passes && self.free == Time::NEVER && packet.len <= self.aqm.passes() {
+        if self.passes && self.free == Time::NEVER && packet.len <= self.aqm.bypass_max_len() {
             packet.enqueue_time = now;
-            self.told.enqueued(&packet, At::time(now));
-            self.told.sent(&packet, At::time(now));
+            self.told.on_enqueue(&packet, At::time(now));
+            self.told.on_dequeue(&packet, At::time(now));
             (self.free, self.busy, self.passing) = (now + service, true, true);
             self.passed += 1;
             return;

@@ -134,17 +134,17 @@ impl Tally {
 }
 
 impl Log for Tally {
-    fn arrived(&mut self, packet: &Packet, now: Time) {
+    fn on_arrival(&mut self, packet: &Packet, now: Time) {
         self.now = now;
         self.codepoints.insert((packet.flow, packet.seq), (packet.ecn, packet.ecn));
     }
 
-    fn enqueued(&mut self, packet: &Packet, at: At) {
+    fn on_enqueue(&mut self, packet: &Packet, at: At) {
         assert_eq!((at.now, packet.enqueue_time), (self.now, self.now));
         self.queues.entry(at.queue).or_default().push_back((packet.flow, packet.seq));
     }
 
-    fn sent(&mut self, packet: &Packet, at: At) {
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
         assert_eq!(at.now, self.now);
         self.leaves(packet, at.queue, self.in_order);
         self.left_ce += u64::from(self.ends(packet));
@@ -152,7 +152,7 @@ impl Log for Tally {
         self.last_sent = Some((packet.flow, packet.seq));
     }
 
-    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, _reason: MarkReason, at: At) {
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, _reason: MarkReason, at: At) {
         assert_eq!(at.now, self.now);
         let known = self.codepoints.get_mut(&(packet.flow, packet.seq)).expect("a packet that is marked is inside");
         assert_eq!(known.1, before);
@@ -169,7 +169,7 @@ impl Log for Tally {
         }
     }
 
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
         assert_eq!(at.now, self.now);
         assert!(matches!(reason, DropReason::Overflow | DropReason::Aqm));
         match place {
@@ -243,7 +243,7 @@ impl Model {
     fn check(&self, aqm: &impl Aqm, log: &Counters) {
         let mut queued = (0, 0);
         for (flow, &len) in LENGTHS.iter().enumerate() {
-            let counters = log.flows.of(flow as u32);
+            let counters = log.flows.flow_counters(flow as u32);
             let left = self.sent[flow] + counters.dropped_overflow + counters.dropped_aqm;
             assert!(left <= self.entered[flow], "flow {flow}: {left} left of {}", self.entered[flow]);
             queued.0 += self.entered[flow] - left;
@@ -277,7 +277,7 @@ fn pass(aqm: &mut impl Aqm, now: &mut Time, until: Time, log: &mut Logs) {
 /// Asks once; what it says must be plausible. Returns when to ask again if it waits, `None` if it is empty.
 fn ask(aqm: &mut impl Aqm, now: Time, log: &mut Logs, model: &mut Model) -> Option<Time> {
     log.1.now = now;
-    let nothing_before = aqm.has_nothing_before(now);
+    let nothing_before = aqm.earliest_packet(now);
     match aqm.dequeue(now, log) {
         Dequeue::Packet(packet) => {
             assert_eq!(nothing_before, None, "said that it has nothing");
@@ -338,7 +338,7 @@ pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
                         flags: 4,
                     };
                     model.enters(Packet { enqueue_time: now, ..packet });
-                    log.arrived(&packet, now);
+                    log.on_arrival(&packet, now);
                     aqm.enqueue(packet, now, &mut log);
                 }
             }
@@ -541,7 +541,7 @@ fn steady(spec: &AlgorithmSpec, ecn: Ecn, gap: Time, seconds: u64) -> Counters {
             if arrival <= link {
                 let packet = Packet { enqueue_time: now, seq, tsval: 3, value: mix(seq) as u16, len: LENGTHS[0], ecn, flags: 4, ..Packet::EMPTY };
                 model.enters(packet);
-                log.arrived(&packet, now);
+                log.on_arrival(&packet, now);
                 aqm.enqueue(packet, now, &mut log);
                 seq += 1;
                 link = if link == Time::NEVER { now } else { link };

@@ -29,25 +29,25 @@ pub struct FrameLog {
 
 impl Log for FrameLog {
     #[inline]
-    fn sent(&mut self, packet: &Packet, at: At) {
-        self.acks.sent(packet, at);
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
+        self.acks.on_dequeue(packet, at);
     }
 
     #[inline]
-    fn departed(&mut self, packet: &Packet, now: Time) {
-        self.acks.departed(packet, now);
+    fn on_departure(&mut self, packet: &Packet, now: Time) {
+        self.acks.on_departure(packet, now);
     }
 
     #[inline]
-    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, _at: At) {
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, _at: At) {
         if let Some(marks) = self.marks.as_mut().filter(|_| before != Ecn::Ce) {
             marks.push((packet.seq as u32, mark, reason));
         }
     }
 
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
         self.frames.push((packet.seq as u32, reason, place, at.now));
-        self.acks.dropped(packet, reason, place, at);
+        self.acks.on_drop(packet, reason, place, at);
     }
 }
 
@@ -237,7 +237,7 @@ impl<A: Aqm> Direction<A> {
         for _ in 0..LOOKS.min(others) {
             self.hand = (self.hand + 1) % others;
             let slot = (self.announced + self.hand) as u32;
-            let queued = self.queue.as_ref().map_or(0, |queue| queue.log.counters.flows.of(slot).queued());
+            let queued = self.queue.as_ref().map_or(0, |queue| queue.log.counters.flows.flow_counters(slot).count_queued());
             if queued == 0 {
                 self.slots.remove(&self.flows[slot as usize].tuple);
                 if let Some(queue) = &mut self.queue {
@@ -364,7 +364,7 @@ impl<A: Aqm> Direction<A> {
         self.lines.iter().filter_map(|line| line.waiting.front()).fold(queue, |first, head| first.min(head.due))
     }
 
-    /// The next frame that is to leave until `now`, the earliest first. Its bytes are there until [`Direction::gone`].
+    /// The next frame that is to leave until `now`, the earliest first. Its bytes are there until [`Direction::count_finished`].
     pub fn depart(&mut self, now: Time) -> Option<Departure> {
         let due = |line: &&mut DelayQueue| line.waiting.front().is_some_and(|head| head.due <= now);
         let first = self.lines.iter_mut().filter(due).min_by_key(|line| line.waiting.front().map(|head| head.due))?;
@@ -439,9 +439,9 @@ impl<A: Aqm> Direction<A> {
     fn check_flows(&self) -> Result<(), String> {
         let Some(queue) = &self.queue else { return Ok(()) };
         for (slot, flow) in (0..).zip(&self.flows) {
-            let counters = queue.log.counters.flows.of(slot);
-            if flow.arrived != counters.arrived || counters.gone() > counters.arrived {
-                let [there, gone] = [counters.arrived, counters.gone()];
+            let counters = queue.log.counters.flows.flow_counters(slot);
+            if flow.arrived != counters.arrived || counters.count_finished() > counters.arrived {
+                let [there, gone] = [counters.arrived, counters.count_finished()];
                 return Err(format!("flow {slot}: of {} frames {there} were queued and {gone} are gone", flow.arrived));
             }
         }

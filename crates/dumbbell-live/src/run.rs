@@ -221,7 +221,10 @@ fn counted<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Vec<Fl
         let mut received = data.received(slot);
         received.acks = acks.arrived(slot);
         received.data = received.arrived;
-        FlowCounts { counters: data.queue().map_or_else(Default::default, |queue| queue.log.counters.flows.of(slot)), received }
+        FlowCounts {
+            counters: data.queue().map_or_else(Default::default, |queue| queue.log.counters.flows.flow_counters(slot)),
+            received,
+        }
     };
     (0..config.flows.len() as u32).map(of).collect()
 }

@@ -386,7 +386,7 @@ fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<from_frames::FrameFlow> {
             destination: shown(tuple.dst, tuple.dst_port, tuple.protocol),
             start,
             end,
-            counted: FlowCounts { counters: queue.log.counters.flows.of(slot), received: direction.received(slot) },
+            counted: FlowCounts { counters: queue.log.counters.flows.flow_counters(slot), received: direction.received(slot) },
         })
         .collect()
 }

@@ -130,7 +130,7 @@ impl SeenLink<'_> {
 
     fn take(&mut self, len: u16, now: Time) {
         self.go_to(now);
-        let bytes = u64::from(self.layer.of(len));
+        let bytes = u64::from(self.layer.wire_bytes(len));
         self.bucket.take(bytes, now);
         self.taken += bytes;
     }
@@ -175,22 +175,22 @@ impl CaptureHop<'_> {
         }
         match event {
             QueueEvent::Arrived => {
-                log.arrived(&packet, time);
+                log.on_arrival(&packet, time);
                 self.held = Backlog { packets: self.held.packets + 1, bytes: self.held.bytes + bytes };
             }
             QueueEvent::Dropped => {
                 let full = self.held.packets >= self.limit;
                 let reason = if full { DropReason::Overflow } else { DropReason::Aqm };
-                log.dropped(&packet, reason, DropSite::Queue, At::time(time));
+                log.on_drop(&packet, reason, DropSite::Queue, At::time(time));
             }
-            QueueEvent::Marked(before) => log.marked(&packet, before, Mark::Ce, MarkReason::Aqm, At::time(time)),
+            QueueEvent::Marked(before) => log.on_mark(&packet, before, Mark::Ce, MarkReason::Aqm, At::time(time)),
             QueueEvent::Sent(since) => {
-                log.sent(&Packet { enqueue_time: since, ..packet }, At::time(time));
+                log.on_dequeue(&Packet { enqueue_time: since, ..packet }, At::time(time));
                 self.link.take(frame.len, time);
             }
             QueueEvent::Departed { .. } => {
-                log.departed(&packet, time);
-                self.counters.queue.link_layer_bytes += i64::from(self.link.layer.of(frame.len)) - bytes as i64;
+                log.on_departure(&packet, time);
+                self.counters.queue.link_layer_bytes += i64::from(self.link.layer.wire_bytes(frame.len)) - bytes as i64;
             }
         }
     }
@@ -252,7 +252,7 @@ impl Replay<'_> {
     /// What was counted of the data of flow `number` along their route.
     fn of_flow(&self, number: usize) -> FlowCounters {
         let (_, _, route) = self.of(number);
-        let of = |&hop: &u16| self.hops[usize::from(hop)].counters.flows.of(number as u32);
+        let of = |&hop: &u16| self.hops[usize::from(hop)].counters.flows.flow_counters(number as u32);
         route.data.iter().map(of).reduce(|all, next| all.then(&next)).unwrap_or_default()
     }
 

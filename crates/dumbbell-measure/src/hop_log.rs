@@ -28,7 +28,7 @@ dumbbell_core::counted_after!(AckCounters: sent, sojourn_ns, departed, dropped);
 
 impl Log for AckCounters {
     #[inline(always)]
-    fn sent(&mut self, packet: &Packet, at: At) {
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
         if packet.is_back() {
             self.sent += 1;
             self.sojourn_ns += (at.now - packet.enqueue_time).0;
@@ -36,21 +36,21 @@ impl Log for AckCounters {
     }
 
     #[inline(always)]
-    fn departed(&mut self, packet: &Packet, _now: Time) {
+    fn on_departure(&mut self, packet: &Packet, _now: Time) {
         if packet.is_back() {
             self.departed += 1;
         }
     }
 
     #[inline(always)]
-    fn crossed(&mut self, packet: &Packet, _now: Time, _leaves: Time) {
+    fn on_bypass(&mut self, packet: &Packet, _now: Time, _leaves: Time) {
         if packet.is_back() {
             self.sent += 1;
             self.departed += 1;
         }
     }
 
-    fn dropped(&mut self, packet: &Packet, _reason: DropReason, place: DropSite, _at: At) {
+    fn on_drop(&mut self, packet: &Packet, _reason: DropReason, place: DropSite, _at: At) {
         self.dropped += u64::from(packet.is_back() && matches!(place, DropSite::Arrival | DropSite::Queue));
     }
 }

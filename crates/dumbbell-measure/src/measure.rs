@@ -196,7 +196,7 @@ impl FlowResult {
         match (self.due, &self.transit) {
             (Some(due), _) => UdpFate { lost: due.saturating_sub(answers), known: due.max(answers) },
             (None, Some(_)) => {
-                let lost = counters.lost();
+                let lost = counters.count_lost();
                 UdpFate { lost, known: lost + counters.departed - counters.lost_behind }
             }
             (None, None) => UdpFate::default(),

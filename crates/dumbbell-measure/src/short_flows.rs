@@ -143,7 +143,7 @@ impl ShortFlows {
         if self.kept.len() < self.limit {
             self.kept.push(flow);
         } else {
-            let place = self.rng.below(self.seen) as usize;
+            let place = self.rng.draw_below(self.seen) as usize;
             if place < self.limit {
                 self.kept[place] = flow;
             }

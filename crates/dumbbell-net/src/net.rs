@@ -35,7 +35,7 @@ struct Lost {
 }
 
 impl Log for Lost {
-    fn dropped(&mut self, packet: &Packet, _reason: DropReason, place: DropSite, _at: At) {
+    fn on_drop(&mut self, packet: &Packet, _reason: DropReason, place: DropSite, _at: At) {
         self.places.push(packet.tsval);
         self.on_paths += u64::from(matches!(place, DropSite::Ahead | DropSite::Behind));
     }
@@ -52,12 +52,12 @@ impl Sink<Packet> for NetSink<'_> {
         self.packets.push(packet);
     }
 
-    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        self.log.dropped(&packet, reason, DropSite::Behind, At::time(now));
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        self.log.on_drop(&packet, reason, DropSite::Behind, At::time(now));
     }
 
-    fn erased(&mut self, packet: &Packet, now: Time) {
-        self.log.erased(packet, now);
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+        self.log.on_clear_ecn(packet, now);
     }
 }
 
@@ -266,7 +266,7 @@ impl<T> Net<T> {
 
     /// What queue and link have counted of `flow`, packets; zero of a flow that was not seen. Its `lost_ahead` and `lost_behind` are those of stages.
     pub fn of_flow(&self, flow: u32) -> FlowCounters {
-        self.slots.get(&flow).map_or(FlowCounters::default(), |&slot| self.queue.log.counters.flows.of(slot))
+        self.slots.get(&flow).map_or(FlowCounters::default(), |&slot| self.queue.log.counters.flows.flow_counters(slot))
     }
 
     /// The time in the queue below which a `share` (0 to 1) of all packets lay that the queue has sent, to about 1 %; 0 without any.

@@ -116,7 +116,7 @@ fn bottleneck(given: &Map<String, Value>, files: &mut FileReader) -> Result<Map<
         found.insert(key.into(), read.collect::<Result<_, _>>()?);
     }
     let changes = list(given, "rate_changes")?.iter().enumerate();
-    let read = changes.map(|(index, change)| rate_change(change).map_err(|e| e.within(&format!("rate_changes[{index}]"))));
+    let read = changes.map(|(index, change)| rate_change(change).map_err(|e| e.prefix_key(&format!("rate_changes[{index}]"))));
     found.insert("rate_changes".into(), read.collect::<Result<_, _>>()?);
     if let Some(delay) = given.get("delay") {
         found.insert("delay".into(), quantity("delay", Quantity::Time, delay)?);
@@ -156,7 +156,7 @@ fn algorithm(key: &str, value: &Value, known: &[AlgorithmSpec], files: &mut File
     let Some(spec) = known.iter().find(|spec| name == spec.name) else {
         return Err(ParamError::new(key, name, names(known)));
     };
-    let within = |error: ParamError| error.within(key);
+    let within = |error: ParamError| error.prefix_key(key);
     check_keys(&given, &spec.params, &["name"]).map_err(within)?;
     let mut found = parameters(&given, &spec.params, files).map_err(within)?;
     found.insert("name".into(), name.clone());

@@ -284,7 +284,7 @@ impl TrackedFlow {
 
     /// The same somewhere on its way, with these counts.
     pub fn answered(&self, ack: &Ack, blocks: &[Block], counts: [u32; 2]) -> AckHeaders {
-        let ecn = self.back_ecn.of(ack);
+        let ecn = self.back_ecn.ack_codepoint(ack);
         let blocks = (!blocks.is_empty()).then(|| blocks.into());
         AckHeaders { ack: *ack, blocks, ecn, counts, syn_ecn: self.syn_ecn }
     }

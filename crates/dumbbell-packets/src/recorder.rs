@@ -222,17 +222,17 @@ impl PacketListener {
 }
 
 impl Log for PacketListener {
-    fn hears(&self) -> ListenLevel {
+    fn listen_level(&self) -> ListenLevel {
         ListenLevel::Frames
     }
 
-    fn arrived(&mut self, packet: &Packet, now: Time) {
+    fn on_arrival(&mut self, packet: &Packet, now: Time) {
         if let Some(point) = self.into {
             self.hear(now, LoggedEvent::Seen(*packet, point, true));
         }
     }
 
-    fn departed(&mut self, packet: &Packet, now: Time) {
+    fn on_departure(&mut self, packet: &Packet, now: Time) {
         if let Some(point) = self.out {
             self.hear(now, LoggedEvent::Seen(*packet, point, false));
         }
@@ -241,34 +241,34 @@ impl Log for PacketListener {
         }
     }
 
-    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
         if before != Ecn::Ce {
             self.hear(at.now, LoggedEvent::Marked(*packet, Marked { hop: self.hop, mark, reason: Some(reason) }));
         }
     }
 
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
         let dropped = DropRecord { hop: self.hop, reason: Some(reason), place: Some(place), at: at.now };
         self.hear(at.now, LoggedEvent::Dropped(*packet, Box::new(dropped)));
     }
 
-    fn erased(&mut self, packet: &Packet, now: Time) {
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
         self.hear(now, LoggedEvent::Erased(*packet, self.hop));
     }
 
-    fn begins(&mut self, flow: u32, beginning: &FlowStart) {
+    fn on_flow_start(&mut self, flow: u32, beginning: &FlowStart) {
         self.hear(Time::ZERO, LoggedEvent::Begins(flow, Box::new(*beginning)));
     }
 
-    fn posted(&mut self, packet: &Packet, now: Time) {
+    fn on_send(&mut self, packet: &Packet, now: Time) {
         self.hear(now, LoggedEvent::Posted(*packet));
     }
 
-    fn delivered(&mut self, packet: &Packet, now: Time) {
+    fn on_delivery(&mut self, packet: &Packet, now: Time) {
         self.hear(now, LoggedEvent::Delivered(*packet));
     }
 
-    fn answered(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+    fn on_send_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
         // others are of no account before they reach their sender
         if !self.hears_receivers && !ack.has(ack_flag::SYN_ACK | ack_flag::ACCECN_OPTION | ack_flag::ECHO) {
             return;
@@ -276,15 +276,15 @@ impl Log for PacketListener {
         self.hear(now, LoggedEvent::Answered(*ack, some(blocks)));
     }
 
-    fn packed(&mut self, packet: &Packet, ack: &Ack, blocks: &[Block]) {
+    fn on_pack_ack(&mut self, packet: &Packet, ack: &Ack, blocks: &[Block]) {
         self.hear(Time::ZERO, LoggedEvent::Packed(*packet, Box::new(*ack), some(blocks)));
     }
 
-    fn acknowledged(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+    fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
         self.hear(now, LoggedEvent::Acknowledged(*ack, some(blocks)));
     }
 
-    fn payload(&mut self, flow: u32, number: u64, is_answer: bool, bytes: &[u8]) {
+    fn on_payload(&mut self, flow: u32, number: u64, is_answer: bool, bytes: &[u8]) {
         self.hear(Time::ZERO, LoggedEvent::Payload(flow, number, is_answer, bytes.into()));
     }
 }

@@ -42,7 +42,7 @@ impl abi::CConn {
     pub fn of(conn: &Conn) -> abi::CConn {
         abi::CConn {
             now: conn.now().0,
-            delivered: conn.delivered(),
+            delivered: conn.delivered_segments(),
             delivered_ce: conn.delivered_ce(),
             sent: conn.snd_nxt(),
             acked: conn.snd_una(),

@@ -111,7 +111,7 @@ impl Shelf {
     pub fn settle(&mut self, now: Time, log: &mut (impl Log + ?Sized)) {
         let id = std::mem::take(&mut self.arriving);
         if let Some(packet) = self.packet(id) {
-            log.enqueued(packet, At::time(now));
+            log.on_enqueue(packet, At::time(now));
         }
     }
 
@@ -126,7 +126,7 @@ impl Shelf {
         let Some(packet) = self.take(id, "dropped") else { return };
         let (place, reason) =
             if is_arriving { (DropSite::Arrival, DropReason::Overflow) } else { (DropSite::Queue, DropReason::Aqm) };
-        log.dropped(&packet, reason, place, At::time(now));
+        log.on_drop(&packet, reason, place, At::time(now));
     }
 
     /// Puts a packet at the end of a list.
@@ -173,7 +173,7 @@ impl Shelf {
         let until = self.until.take();
         if id != 0 {
             return self.take(id, "dequeue() returned").map_or(Dequeue::Empty, |packet| {
-                log.sent(&packet, At::time(now));
+                log.on_dequeue(&packet, At::time(now));
                 Dequeue::Packet(packet)
             });
         }

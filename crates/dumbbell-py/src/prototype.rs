@@ -54,10 +54,10 @@ enum LogCall {
 struct Later(Vec<LogCall>);
 
 impl Log for Later {
-    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
         self.0.push(LogCall::Marked(*packet, before, mark, reason, at));
     }
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
         self.0.push(LogCall::Dropped(*packet, reason, place, at));
     }
 }
@@ -250,8 +250,8 @@ impl PyQueue {
         let told = std::mem::take(&mut self.kept().later.0);
         for one in told {
             match one {
-                LogCall::Marked(packet, before, mark, reason, at) => log.marked(&packet, before, mark, reason, at),
-                LogCall::Dropped(packet, reason, place, at) => log.dropped(&packet, reason, place, at),
+                LogCall::Marked(packet, before, mark, reason, at) => log.on_mark(&packet, before, mark, reason, at),
+                LogCall::Dropped(packet, reason, place, at) => log.on_drop(&packet, reason, place, at),
             }
         }
     }

@@ -106,30 +106,30 @@ impl QlogListener {
 }
 
 impl Log for QlogListener {
-    fn hears(&self) -> ListenLevel {
+    fn listen_level(&self) -> ListenLevel {
         ListenLevel::Snapshots
     }
 
-    fn enqueued(&mut self, packet: &Packet, at: At) {
+    fn on_enqueue(&mut self, packet: &Packet, at: At) {
         self.queue.add(packet);
         self.queue_did(packet, at, "dumbbell:packet_enqueued", |_| {});
     }
 
-    fn sent(&mut self, packet: &Packet, at: At) {
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
         self.queue.remove(packet);
         self.queue_did(packet, at, "dumbbell:packet_dequeued", |data| {
             data.key("sojourn").ms(at.now.saturating_sub(packet.enqueue_time));
         });
     }
 
-    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
         self.queue_did(packet, at, "dumbbell:packet_marked", |data| {
             data.key("old_ecn").text(record::ecn(before)).key("mark").text(mark.name());
             data.key("reason").text(reason.name());
         });
     }
 
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
         if place == DropSite::Queue {
             self.queue.remove(packet);
         }
@@ -138,25 +138,25 @@ impl Log for QlogListener {
         });
     }
 
-    fn control(&mut self, flow: u32, event: &ControlEvent, _now: Time) {
+    fn on_control_event(&mut self, flow: u32, event: &ControlEvent, _now: Time) {
         if let (ControlEvent::SlowStartExit(exit), Some(flow)) = (event, self.recorder.files().flow(flow)) {
             flow.left_slow_start(exit.cause);
         }
     }
 
-    fn posted(&mut self, packet: &Packet, now: Time) {
+    fn on_send(&mut self, packet: &Packet, now: Time) {
         if let Some(flow) = self.recorder.files().flow(packet.flow) {
             flow.post(packet, now);
         }
     }
 
-    fn acknowledged(&mut self, ack: &Ack, blocks: &[Block], _now: Time) {
+    fn on_ack(&mut self, ack: &Ack, blocks: &[Block], _now: Time) {
         if let Some(flow) = self.recorder.files().flow(ack.flow) {
             flow.hear(ack, blocks);
         }
     }
 
-    fn believes(&mut self, flow: u32, belief: &SenderSnapshot<'_>, now: Time) {
+    fn on_snapshot(&mut self, flow: u32, belief: &SenderSnapshot<'_>, now: Time) {
         if let Some(flow) = self.recorder.files().flow(flow) {
             flow.look(belief, now);
         }

@@ -230,7 +230,7 @@ fn latency(bytes: usize) -> f64 {
     let mut random = Rng::stream(1, "latency", 0);
     for index in (1..lines).rev() {
         // Sattolo's algorithm: one cycle through all
-        order.swap(index, random.below(index as u64) as usize);
+        order.swap(index, random.draw_below(index as u64) as usize);
     }
     let mut next = vec![0_usize; lines * LINE];
     for (line, &to) in order.iter().enumerate() {

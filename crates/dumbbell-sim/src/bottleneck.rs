@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 fn on_link(layer: &Option<LinkLayer>, len: u16) -> u64 {
     let Some(layer) = layer else { return u64::from(len) };
     seldom();
-    u64::from(layer.of(len))
+    u64::from(layer.wire_bytes(len))
 }
 
 /// [`Aqm::dequeue`], compiled once more for token buckets only.
@@ -71,7 +71,7 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     coming: Vec<Packet>,
     /// The rest of the burst in front leaves without waiting.
     leaving: bool,
-    /// Frames of up to so many bytes that find queue and link idle need not enter the queue ([`Aqm::passes`]).
+    /// Frames of up to so many bytes that find queue and link idle need not enter the queue ([`Aqm::bypass_max_len`]).
     passes: u16,
     /// The packet on the wire was one of them: if nothing has come meanwhile, the queue need not be asked again.
     passing: bool,
@@ -96,7 +96,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         let counters =
             Counters { internal: InternalLog::new(aqm.internal_queues()), flows: FlowLog::new(classes), ..Counters::default() };
         Bottleneck {
-            passes: aqm.passes(),
+            passes: aqm.bypass_max_len(),
             aqm,
             log: Listeners { counters, listener },
             in_service: None,
@@ -134,7 +134,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// The same as [`Bottleneck::arrive`], if it [is busy](Bottleneck::is_busy). It is compiled into the loops of senders.
     #[inline(always)]
     pub fn arrive_busy(&mut self, packet: Packet, now: Time) {
-        self.log.arrived(&packet, now);
+        self.log.on_arrival(&packet, now);
         self.aqm.enqueue(packet, now, &mut self.log);
     }
 
@@ -152,17 +152,17 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                 self.taken += bytes;
                 packet.enqueue_time = now;
                 if is_next(leaves) {
-                    self.log.crossed(packet, now, leaves);
+                    self.log.on_bypass(packet, now, leaves);
                     self.count_link_layer(packet.len);
                     return Some(leaves);
                 }
-                self.log.arrived(packet, now);
-                self.log.enqueued(packet, At::time(now));
-                self.log.sent(packet, At::time(now));
+                self.log.on_arrival(packet, now);
+                self.log.on_enqueue(packet, At::time(now));
+                self.log.on_dequeue(packet, At::time(now));
                 (self.next, self.in_service, self.passing) = (leaves, Some(*packet), true);
                 return None;
             }
-            self.log.arrived(packet, now);
+            self.log.on_arrival(packet, now);
             self.aqm.enqueue(*packet, now, &mut self.log);
         }
         if self.next == Time::NEVER {
@@ -196,13 +196,13 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             return;
         }
         let log = &mut self.log;
-        let fits = self.aqm.fits(self.coming.iter().map(|part| u64::from(part.len)).sum());
+        let fits = self.aqm.has_room(self.coming.iter().map(|part| u64::from(part.len)).sum());
         for part in self.coming.drain(..) {
-            log.arrived(&part, now);
+            log.on_arrival(&part, now);
             if fits {
                 self.aqm.enqueue(part, now, log);
             } else {
-                log.dropped(&part, DropReason::Overflow, DropSite::Arrival, At::time(now));
+                log.on_drop(&part, DropReason::Overflow, DropSite::Arrival, At::time(now));
             }
         }
     }
@@ -217,7 +217,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                 return;
             }
         }
-        match self.aqm.has_nothing_before(now) {
+        match self.aqm.earliest_packet(now) {
             Some(until) if matches!(self.link, AnyLink::Unshaped(_)) => self.next = until,
             _ => self.look_for_packet(now),
         }
@@ -284,7 +284,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     fn count_link_layer(&mut self, len: u16) {
         if let Some(layer) = &self.layer {
             seldom();
-            self.log.counters.queue.link_layer_bytes += i64::from(layer.of(len)) - i64::from(len);
+            self.log.counters.queue.link_layer_bytes += i64::from(layer.wire_bytes(len)) - i64::from(len);
         }
     }
 
@@ -298,7 +298,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         let queue = &mut self.log.counters.queue;
         // a change of the rate changes the time that a bucket's debt stands for
         queue.carried_bytes = queue.carried_bytes.max(self.taken as i64 - self.link.unsent(now) as i64);
-        queue.lost_bytes = self.link.lost(now);
+        queue.lost_bytes = self.link.capacity_deficit(now);
         self.settled = self.taken;
     }
 
@@ -312,7 +312,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     pub fn advance(&mut self, now: Time) -> Option<Packet> {
         let packet = self.in_service.take();
         if let Some(packet) = &packet {
-            self.log.departed(packet, now);
+            self.log.on_departure(packet, now);
             self.count_link_layer(packet.len);
         }
         match self.following.pop_front() {
@@ -365,12 +365,12 @@ impl<A: Aqm, L: Log> Sink<Packet> for Bottleneck<A, L> {
         Bottleneck::arrive(self, packet, now);
     }
 
-    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        self.log.dropped(&packet, reason, DropSite::Ahead, At::time(now));
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        self.log.on_drop(&packet, reason, DropSite::Ahead, At::time(now));
     }
 
-    fn erased(&mut self, packet: &Packet, now: Time) {
-        self.log.erased(packet, now);
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+        self.log.on_clear_ecn(packet, now);
     }
 }
 

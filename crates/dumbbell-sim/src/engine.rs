@@ -343,7 +343,7 @@ impl<N: Topology> Engine<N> {
         if self.measures.trace.is_some() {
             self.trace(slot, now);
         }
-        if self.net.listener().hears() >= ListenLevel::Controls {
+        if self.net.listener().listen_level() >= ListenLevel::Controls {
             self.tell(slot, now);
         }
         if origin != Origin::Listed && self.end_short_flow(slot, now)? {
@@ -563,7 +563,7 @@ impl<N: Topology> Engine<N> {
         let (mut found, mut staged) = (UnderWay::default(), 0);
         for (slot, endpoint) in self.arena.iter() {
             found += endpoint.check_conservation(&self.net.of_flow(slot))?;
-            staged += endpoint.stages.data.as_ref().map_or(0, |path| path.held() as u64);
+            staged += endpoint.stages.data.as_ref().map_or(0, |path| path.count_items() as u64);
         }
         self.net.check_links(&self.config)?;
         self.net.check(found, staged)
@@ -572,7 +572,7 @@ impl<N: Topology> Engine<N> {
 
 impl<N: Topology> Run for Engine<N> {
     fn advance(&mut self, until: Time, events: u64) -> Result<Standing, RunError> {
-        let watched = self.measures.trace.is_some() || self.net.listener().hears() >= ListenLevel::Controls;
+        let watched = self.measures.trace.is_some() || self.net.listener().listen_level() >= ListenLevel::Controls;
         let mut moment = LoopState { now: self.now, before: until, events: 0, most_events: events, watched };
         let mut standing = Standing::Busy;
         while moment.events < events {
@@ -589,7 +589,7 @@ impl<N: Topology> Run for Engine<N> {
                 moment.before = timer_at.min(clock_at).min(until);
                 let reached = self.net.move_packets(due, &mut moment, &mut self.arena);
                 if let (true, Some(sender)) = (watched, reached) {
-                    if self.net.listener().hears() >= ListenLevel::Controls {
+                    if self.net.listener().listen_level() >= ListenLevel::Controls {
                         self.tell(sender, moment.now);
                     }
                     if self.measures.trace.is_some() {
@@ -661,13 +661,13 @@ fn tell_beginning<N: Topology>(
     back_ecn: BackEcn,
     ends: &Transport,
 ) {
-    if net.listener().hears() < ListenLevel::Frames {
+    if net.listener().listen_level() < ListenLevel::Frames {
         return;
     }
     let DelayLine { delay, up, ahead, .. } = net.lines().all[line as usize];
     let behind = if up { Time(delay.0 / 2) } else { Time::ZERO };
     let beginning = FlowStart { number, ahead, behind, key, up, back_ecn, protocol: ends.speaks() };
-    net.listener().begins(slot, &beginning);
+    net.listener().on_flow_start(slot, &beginning);
 }
 
 /// Largest frame that a host setting gives.

@@ -74,9 +74,9 @@ fn build(config: &RunConfig, additions: &Extensions) -> Result<(Vec<AnyAqm>, Vec
     let mut controls = Vec::with_capacity(config.flows.len());
     let mut last: Option<(&FlowConfig, CcSpec)> = None;
     for (index, flow) in config.flows.iter().enumerate() {
-        let within = |error: ParamError| error.within(&format!("flows[{index}].cc"));
+        let within = |error: ParamError| error.prefix_key(&format!("flows[{index}].cc"));
         if let Some(make) = additions.choose_stack(&flow.cc).map_err(within)? {
-            fits_stack(&flow.params).map_err(|error| error.within(&format!("flows[{index}]")))?;
+            fits_stack(&flow.params).map_err(|error| error.prefix_key(&format!("flows[{index}]")))?;
             controls.push(Speaks::Stack(make));
             continue;
         }
@@ -153,8 +153,8 @@ fn every_queue(config: &RunConfig, additions: &Extensions) -> Result<Vec<AnyAqm>
         let context = context(config, &hop.params, seed);
         let place = format!("{}.aqm", hop.name);
         let is_paced = is_paced(&hop.params, hop.link.as_ref());
-        let aqm = discipline(&hop.aqm, &context, is_paced, additions).map_err(|e| e.within(&place))?;
-        check_link(hop.link.as_ref(), &aqm).map_err(|e| e.within(&hop.name))?;
+        let aqm = discipline(&hop.aqm, &context, is_paced, additions).map_err(|e| e.prefix_key(&place))?;
+        check_link(hop.link.as_ref(), &aqm).map_err(|e| e.prefix_key(&hop.name))?;
         aqms.push(aqm);
     }
     Ok(aqms)
@@ -178,8 +178,8 @@ fn context(config: &RunConfig, params: &BottleneckParams, seed: u64) -> QueueCon
 fn first_queue(config: &RunConfig, additions: &Extensions) -> Result<AnyAqm, ParamError> {
     let context = context(config, &config.bottleneck, config.run.seed);
     let is_paced = is_paced(&config.bottleneck, config.link.as_ref());
-    let aqm = discipline(&config.aqm, &context, is_paced, additions).map_err(|e| e.within("bottleneck.aqm"))?;
-    check_link(config.link.as_ref(), &aqm).map_err(|e| e.within(BOTTLENECK))?;
+    let aqm = discipline(&config.aqm, &context, is_paced, additions).map_err(|e| e.prefix_key("bottleneck.aqm"))?;
+    check_link(config.link.as_ref(), &aqm).map_err(|e| e.prefix_key(BOTTLENECK))?;
     Ok(aqm)
 }
 

@@ -77,16 +77,16 @@ struct Stack {
 impl Aqm for Stack {
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
         if self.packets.len() == 50 {
-            return log.dropped(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
+            return log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
         }
         packet.enqueue_time = now;
-        log.enqueued(&packet, At::time(now));
+        log.on_enqueue(&packet, At::time(now));
         self.packets.push_back(packet);
     }
 
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         self.packets.pop_back().map_or(Dequeue::Empty, |packet| {
-            log.sent(&packet, At::time(now));
+            log.on_dequeue(&packet, At::time(now));
             Dequeue::Packet(packet)
         })
     }
@@ -126,16 +126,16 @@ struct Heard {
 struct Ear(Arc<Mutex<Heard>>);
 
 impl Log for Ear {
-    fn arrived(&mut self, _packet: &Packet, _now: Time) {
+    fn on_arrival(&mut self, _packet: &Packet, _now: Time) {
         self.0.lock().expect("no panic").arrived += 1;
     }
-    fn marked(&mut self, _packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, _at: At) {
+    fn on_mark(&mut self, _packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, _at: At) {
         self.0.lock().expect("no panic").marked += 1;
     }
-    fn dropped(&mut self, _packet: &Packet, _reason: DropReason, _place: DropSite, _at: At) {
+    fn on_drop(&mut self, _packet: &Packet, _reason: DropReason, _place: DropSite, _at: At) {
         self.0.lock().expect("no panic").dropped += 1;
     }
-    fn departed(&mut self, _packet: &Packet, _now: Time) {
+    fn on_departure(&mut self, _packet: &Packet, _now: Time) {
         self.0.lock().expect("no panic").departed += 1;
     }
 }

@@ -179,7 +179,7 @@ impl Codel {
     }
 
     /// The next packet of `source` that is to be sent, after the drops and with the mark that CoDel decides. It stays at the head: it moves once,
-    /// as a whole, when it is sent. Drops and marks are reported, [`Log::sent`] is left to the caller.
+    /// as a whole, when it is sent. Drops and marks are reported, [`Log::on_dequeue`] is left to the caller.
     #[inline(always)]
     pub fn judge<'a, S: Source, L: Log>(&self, vars: &mut CodelVars, source: &'a mut S, now: Time, log: &mut L) -> Option<&'a Packet> {
         let at = At { now, queue: source.number() };
@@ -287,7 +287,7 @@ impl Codel {
 #[inline]
 fn drop_head<L: Log>(source: &mut impl Source, at: At, log: &mut L) {
     let Some(head) = source.head() else { return };
-    log.dropped(head, DropReason::Aqm, DropSite::Queue, at);
+    log.on_drop(head, DropReason::Aqm, DropSite::Queue, at);
     let len = head.len;
     source.discard(len);
 }
@@ -330,7 +330,7 @@ impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if self.fifo.len() >= self.limit {
-            log.dropped(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
             return;
         }
         self.fifo.accept(packet, now, log);
@@ -339,14 +339,14 @@ impl Aqm for State {
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         let Some(head) = self.codel.judge(&mut self.vars, &mut self.fifo, now, log) else { return Dequeue::Empty };
-        log.sent(head, At::time(now));
+        log.on_dequeue(head, At::time(now));
         let (packet, len) = (Dequeue::Packet(*head), head.len);
         self.fifo.discard(len);
         packet
     }
 
     /// The law has been told that the queue is empty: it does not drop, and a packet that does not wait is not above the target.
-    fn passes(&self) -> u16 {
+    fn bypass_max_len(&self) -> u16 {
         if self.limit > 0 {
             u16::MAX
         } else {
@@ -355,7 +355,7 @@ impl Aqm for State {
     }
 
     #[inline]
-    fn coming(&self) -> Option<u32> {
+    fn next_flow_hint(&self) -> Option<u32> {
         self.fifo.head().map(|packet| packet.flow)
     }
 

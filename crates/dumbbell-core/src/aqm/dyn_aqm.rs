@@ -8,13 +8,13 @@ use crate::units::{Rate, Time};
 /// [`Aqm`] as a trait object: its logs are trait objects, too.
 trait ErasedAqm: Send {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey);
-    fn fits(&self, bytes: u64) -> bool;
+    fn has_room(&self, bytes: u64) -> bool;
     fn enqueue(&mut self, packet: Packet, now: Time, log: &mut dyn Log);
-    fn has_nothing_before(&self, now: Time) -> Option<Time>;
+    fn earliest_packet(&self, now: Time) -> Option<Time>;
     fn dequeue(&mut self, now: Time, log: &mut dyn Log) -> Dequeue;
-    fn coming(&self) -> Option<u32>;
+    fn next_flow_hint(&self) -> Option<u32>;
     fn prefetch(&self, flow: u32, near: bool);
-    fn passes(&self) -> u16;
+    fn bypass_max_len(&self) -> u16;
     fn packets(&self) -> usize;
     fn bytes(&self) -> u64;
     fn next_timer(&self) -> Time;
@@ -31,26 +31,26 @@ impl<A: Aqm + Send> ErasedAqm for A {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         Aqm::flow_starts(self, flow, key);
     }
-    fn fits(&self, bytes: u64) -> bool {
-        Aqm::fits(self, bytes)
+    fn has_room(&self, bytes: u64) -> bool {
+        Aqm::has_room(self, bytes)
     }
     fn enqueue(&mut self, packet: Packet, now: Time, mut log: &mut dyn Log) {
         Aqm::enqueue(self, packet, now, &mut log);
     }
-    fn has_nothing_before(&self, now: Time) -> Option<Time> {
-        Aqm::has_nothing_before(self, now)
+    fn earliest_packet(&self, now: Time) -> Option<Time> {
+        Aqm::earliest_packet(self, now)
     }
     fn dequeue(&mut self, now: Time, mut log: &mut dyn Log) -> Dequeue {
         Aqm::dequeue(self, now, &mut log)
     }
-    fn coming(&self) -> Option<u32> {
-        Aqm::coming(self)
+    fn next_flow_hint(&self) -> Option<u32> {
+        Aqm::next_flow_hint(self)
     }
     fn prefetch(&self, flow: u32, near: bool) {
         Aqm::prefetch(self, flow, near);
     }
-    fn passes(&self) -> u16 {
-        Aqm::passes(self)
+    fn bypass_max_len(&self) -> u16 {
+        Aqm::bypass_max_len(self)
     }
     fn packets(&self) -> usize {
         Aqm::packets(self)
@@ -98,26 +98,26 @@ impl Aqm for DynAqm {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         self.0.flow_starts(flow, key);
     }
-    fn fits(&self, bytes: u64) -> bool {
-        self.0.fits(bytes)
+    fn has_room(&self, bytes: u64) -> bool {
+        self.0.has_room(bytes)
     }
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         self.0.enqueue(packet, now, log);
     }
-    fn has_nothing_before(&self, now: Time) -> Option<Time> {
-        self.0.has_nothing_before(now)
+    fn earliest_packet(&self, now: Time) -> Option<Time> {
+        self.0.earliest_packet(now)
     }
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         self.0.dequeue(now, log)
     }
-    fn coming(&self) -> Option<u32> {
-        self.0.coming()
+    fn next_flow_hint(&self) -> Option<u32> {
+        self.0.next_flow_hint()
     }
     fn prefetch(&self, flow: u32, near: bool) {
         self.0.prefetch(flow, near);
     }
-    fn passes(&self) -> u16 {
-        self.0.passes()
+    fn bypass_max_len(&self) -> u16 {
+        self.0.bypass_max_len()
     }
     fn packets(&self) -> usize {
         self.0.packets()

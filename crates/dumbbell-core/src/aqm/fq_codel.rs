@@ -146,7 +146,7 @@ impl State {
         let enough = self.queues.backlog(index) / 2;
         let (mut packets, mut bytes) = (0, 0);
         while let Some(packet) = self.queues.take(index) {
-            log.dropped(&packet, DropReason::Overflow, DropSite::Queue, at);
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Queue, at);
             packets += 1;
             bytes += u64::from(packet.len);
             if packets >= self.drop_batch || bytes >= enough {
@@ -178,10 +178,10 @@ impl Aqm for State {
             let mut source = FlowQueue { queues: &mut self.queues, index, guards_itself: self.guards_itself };
             match self.codel.judge(&mut self.vars[index], &mut source, now, log) {
                 Some(head) => {
-                    log.sent(head, At { now, queue: index as u32 });
+                    log.on_dequeue(head, At { now, queue: index as u32 });
                     let (packet, len) = (Dequeue::Packet(*head), head.len);
                     self.queues.discard(index);
-                    let soon = self.queues.sent(index, len);
+                    let soon = self.queues.charge_sent(index, len);
                     if let Some(vars) = self.vars.get(soon) {
                         prefetch(vars);
                     }
@@ -194,8 +194,8 @@ impl Aqm for State {
     }
 
     #[inline]
-    fn coming(&self) -> Option<u32> {
-        self.queues.coming()
+    fn next_flow_hint(&self) -> Option<u32> {
+        self.queues.next_flow_hint()
     }
 
     #[inline]
@@ -273,7 +273,7 @@ mod tests {
         state
     }
 
-    fn filled(packets: u64, limit: u32) -> (State, Counters) {
+    fn fill_queue(packets: u64, limit: u32) -> (State, Counters) {
         let mut state = state(Params { limit, ..Params::default() });
         let mut log = Counters::default();
         (0..packets).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
@@ -284,19 +284,19 @@ mod tests {
     fn a_batch_is_half_of_the_bytes_or_64_packets() {
         // 101 * 1514 B, half 76457 B: 50 packets are 75700 B, 51 are enough; 100 * 1514 B: 50 are half; 64 are less than half of 300
         for (queued, dropped) in [(101, 51), (100, 50), (300, 64)] {
-            let (mut state, mut log) = filled(queued, 10_240);
+            let (mut state, mut log) = fill_queue(queued, 10_240);
             state.drop_batch(Time::ZERO, &mut log);
             assert_eq!((log.queue.drops_overflow, state.vars[0].count), (dropped, dropped as u32));
             assert_eq!(state.packets() as u64, queued - dropped);
         }
         // one packet too many
-        assert_eq!(filled(101, 100).1.queue.drops_overflow, 51);
+        assert_eq!(fill_queue(101, 100).1.queue.drops_overflow, 51);
     }
 
     #[test]
     fn a_lone_packet_beyond_the_limit_is_dropped() {
         // 2 packets, limit 1: half of the bytes is one packet
-        let (state, log) = filled(2, 1);
+        let (state, log) = fill_queue(2, 1);
         assert_eq!((log.queue.drops_overflow, state.packets()), (1, 1));
     }
 
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn a_batch_before_the_first_signal_does_not_make_a_drop_rate() {
-        let (mut state, mut log) = filled(101, 100);
+        let (mut state, mut log) = fill_queue(101, 100);
         // half of 101 * 1514 B are 51 packets: the count says so, but the first signal, after 100 ms above target, is the first
         assert_eq!(state.vars[0].count, 51);
         assert!(matches!(state.dequeue(Time::from_millis(10), &mut log), Dequeue::Packet(_)));
@@ -334,7 +334,7 @@ mod tests {
             let _ = state.dequeue(Time::from_millis(ms), &mut log);
         }
         // the first packets start the interval, the second are marked; the third of flow 0 leaves 1514 B behind and is let through
-        assert_eq!((log.flows.of(0).ce, log.flows.of(1).ce), (1, 1));
+        assert_eq!((log.flows.flow_counters(0).ce, log.flows.flow_counters(1).ce), (1, 1));
     }
 
     #[test]

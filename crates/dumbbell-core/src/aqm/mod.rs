@@ -76,7 +76,7 @@ pub trait Aqm {
     fn flow_starts(&mut self, _flow: u32, _key: &FlowKey) {}
 
     /// Whether a burst of so many bytes that counts as one packet fits into the queue; it is offered packet by packet then, and dropped otherwise.
-    fn fits(&self, _bytes: u64) -> bool {
+    fn has_room(&self, _bytes: u64) -> bool {
         true
     }
 
@@ -87,7 +87,7 @@ pub trait Aqm {
     /// Until when [`Aqm::dequeue`] certainly returns nothing, and changes nothing. `None`: ask it. For disciplines that shape, which are often
     /// asked in vain.
     #[inline]
-    fn has_nothing_before(&self, _now: Time) -> Option<Time> {
+    fn earliest_packet(&self, _now: Time) -> Option<Time> {
         None
     }
 
@@ -97,7 +97,7 @@ pub trait Aqm {
     /// The flow of the packet that most likely leaves next, if that is easily told: where there are thousands, what its receiver needs is fetched
     /// ahead.
     #[inline]
-    fn coming(&self) -> Option<u32> {
+    fn next_flow_hint(&self) -> Option<u32> {
         None
     }
 
@@ -109,7 +109,7 @@ pub trait Aqm {
     /// [`Aqm::dequeue`] was told [`Dequeue::Empty`] or the last packet passed. `enqueue` and `dequeue` would report it as enqueued and sent and
     /// leave everything else as it was, and one more call of `dequeue` would change nothing and find nothing. So a queue that never has
     /// anything in it costs little. The same throughout a run; 0 if none passes.
-    fn passes(&self) -> u16 {
+    fn bypass_max_len(&self) -> u16 {
         0
     }
 
@@ -262,29 +262,29 @@ impl Aqm for AnyAqm {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         with_aqm!(self, aqm => aqm.flow_starts(flow, key));
     }
-    fn fits(&self, bytes: u64) -> bool {
-        with_aqm!(self, aqm => aqm.fits(bytes))
+    fn has_room(&self, bytes: u64) -> bool {
+        with_aqm!(self, aqm => aqm.has_room(bytes))
     }
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         with_aqm!(self, aqm => put(aqm, packet, now, log));
     }
     #[inline]
-    fn has_nothing_before(&self, now: Time) -> Option<Time> {
-        with_aqm!(self, aqm => aqm.has_nothing_before(now))
+    fn earliest_packet(&self, now: Time) -> Option<Time> {
+        with_aqm!(self, aqm => aqm.earliest_packet(now))
     }
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         with_aqm!(self, aqm => ask(aqm, now, log))
     }
-    fn coming(&self) -> Option<u32> {
-        with_aqm!(self, aqm => aqm.coming())
+    fn next_flow_hint(&self) -> Option<u32> {
+        with_aqm!(self, aqm => aqm.next_flow_hint())
     }
     fn prefetch(&self, flow: u32, near: bool) {
         with_aqm!(self, aqm => aqm.prefetch(flow, near));
     }
-    fn passes(&self) -> u16 {
-        with_aqm!(self, aqm => aqm.passes())
+    fn bypass_max_len(&self) -> u16 {
+        with_aqm!(self, aqm => aqm.bypass_max_len())
     }
     #[inline]
     fn packets(&self) -> usize {

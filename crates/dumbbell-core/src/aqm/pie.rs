@@ -202,7 +202,7 @@ impl Pie {
 
     /// Time of the first update: the queue is older than the run, so that it may come at any time within `tupdate`.
     pub fn first_update(&self, seed: u64) -> Time {
-        Time(1 + Rng::stream(seed, "pie phase", 0).below(self.tupdate.0))
+        Time(1 + Rng::stream(seed, "pie phase", 0).draw_below(self.tupdate.0))
     }
 
     /// State of an idle queue.
@@ -270,11 +270,11 @@ impl Pie {
 
     /// `packet` departs and leaves `backlog` bytes behind. Linux `pie_process_dequeue`; RFC 8033 section 5.2.
     #[inline]
-    pub fn departed(&self, vars: &mut PieVars, packet: &Packet, backlog: u64, now: Time) {
+    pub fn on_departure(&self, vars: &mut PieVars, packet: &Packet, backlog: u64, now: Time) {
         let now = now.0 >> self.tick_shift;
         let mut passed = 0;
         if let Some(estimator) = &self.estimator {
-            match vars.departures.departed(estimator, packet.len, backlog, now) {
+            match vars.departures.on_departure(estimator, packet.len, backlog, now) {
                 Some(measured) => passed = measured,
                 None => return,
             }
@@ -441,11 +441,11 @@ impl Aqm for State {
         let at = At::time(now);
         if self.fifo.len() >= self.limit {
             self.pie.overflow(&mut self.vars);
-            log.dropped(&packet, DropReason::Overflow, DropSite::Arrival, at);
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, at);
             return;
         }
         if !self.pie.admit(&mut self.vars, &mut packet, self.fifo.bytes(), &mut self.rng, at, log) {
-            log.dropped(&packet, DropReason::Aqm, DropSite::Arrival, at);
+            log.on_drop(&packet, DropReason::Aqm, DropSite::Arrival, at);
             return;
         }
         self.fifo.accept(packet, now, log);
@@ -454,13 +454,13 @@ impl Aqm for State {
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
-        self.pie.departed(&mut self.vars, &packet, self.fifo.bytes(), now);
-        log.sent(&packet, At::time(now));
+        self.pie.on_departure(&mut self.vars, &packet, self.fifo.bytes(), now);
+        log.on_dequeue(&packet, At::time(now));
         Dequeue::Packet(packet)
     }
 
     #[inline]
-    fn coming(&self) -> Option<u32> {
+    fn next_flow_hint(&self) -> Option<u32> {
         self.fifo.head().map(|packet| packet.flow)
     }
 
@@ -520,7 +520,7 @@ mod tests {
     }
 
     /// One update with time stamps: probability before, delay and old delay in ms; the probability after.
-    fn after(pie: &Pie, prob: f64, delay: u64, old: u64) -> f64 {
+    fn update_prob(pie: &Pie, prob: f64, delay: u64, old: u64) -> f64 {
         let ticks = |ms| Time::from_millis(ms).0 >> pie.tick_shift;
         let mut vars = PieVars { prob: (prob * ONE as f64) as u64, qdelay: ticks(delay), qdelay_old: ticks(old), ..pie.vars() };
         if pie.estimator.is_some() {
@@ -546,7 +546,7 @@ mod tests {
             (0.1000001, 300, 0, 0.1400001),
             (0.05, 0, 0, 0.0482959),
         ] {
-            let got = after(&pie(PieVersion::Linux), prob, q, old);
+            let got = update_prob(&pie(PieVersion::Linux), prob, q, old);
             assert!((got / expected - 1.0).abs() < 2e-4, "{prob} {q} {old}: {got}, not {expected}");
         }
     }
@@ -565,7 +565,7 @@ mod tests {
             (0.05, 0, 0, 0.048_081_25),
             (0.999, 300, 0, 1.0),
         ] {
-            let got = after(&pie(PieVersion::Rfc8033), prob, q, old);
+            let got = update_prob(&pie(PieVersion::Rfc8033), prob, q, old);
             assert!((got / expected - 1.0).abs() < 1e-6, "{prob} {q} {old}: {got}, not {expected}");
         }
     }
@@ -584,7 +584,7 @@ mod tests {
             (0.0005, 10, 20, 0.0),
             (0.05, 0, 0, (0.05 - step(17.0, 20.0, 0.0, 0.0)) * 0.98),
         ] {
-            let got = after(&pie(PieVersion::Linux4), prob, q, old);
+            let got = update_prob(&pie(PieVersion::Linux4), prob, q, old);
             assert!((got - expected).abs() < 1e-6, "{prob} {q} {old}: {got}, not {expected}");
         }
     }

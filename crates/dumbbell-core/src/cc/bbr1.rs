@@ -3,7 +3,7 @@
 //! nor ECN but by a round of packet conservation.
 
 use super::bbr::{
-    bdp, bytes_per_sec, fixed, in_network, payload_rate, rate_floor, scaled, Aggregation, Bursts, BbrPacing, AGGREGATION_ROUNDS,
+    bdp, bytes_per_sec, to_fixed, in_network, payload_rate, rate_floor, scale_by_share, Aggregation, Bursts, BbrPacing, AGGREGATION_ROUNDS,
     GSO_LEGACY_MAX_SIZE, MIN_CWND, SCALE, UNIT, UNSET,
 };
 use super::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
@@ -194,10 +194,10 @@ pub struct State {
 impl State {
     /// A control with `params` for the connection of `context`.
     pub fn new(params: Params, context: &CcContext) -> State {
-        let high_gain = fixed(params.startup_gain);
+        let high_gain = to_fixed(params.startup_gain);
         State {
             rng: Rng::stream(context.seed, NAME, context.flow),
-            pacing: BbrPacing::before(high_gain),
+            pacing: BbrPacing::before_connection(high_gain),
             mode: Bbr1Mode::Startup,
             phase: 0,
             cycle_us: 0,
@@ -235,14 +235,14 @@ impl State {
     }
 
     /// Linux `bbr_quantization_budget`: room for three bursts, an even number, and two more to probe at all.
-    fn quantised(&self, conn: &Conn, segments: u32) -> u32 {
+    fn add_burst_budget(&self, conn: &Conn, segments: u32) -> u32 {
         let even = (segments.saturating_add(3 * BURSTS.goal(conn, self.min_rtt_us)) + 1) & !1;
         even + if self.mode == Bbr1Mode::ProbeBw && self.phase == 0 { 2 } else { 0 }
     }
 
     /// Linux `bbr_inflight`.
     fn inflight(&self, conn: &Conn, bw: u32, gain: u32) -> u32 {
-        self.quantised(conn, bdp(bw, self.min_rtt_us, gain, INIT_CWND))
+        self.add_burst_budget(conn, bdp(bw, self.min_rtt_us, gain, INIT_CWND))
     }
 
     fn in_network(&self, conn: &Conn, in_flight: u32, sample: &RateSample) -> u32 {
@@ -333,7 +333,7 @@ impl State {
     /// Linux `bbr_reset_probe_bw_mode`: any phase but the one that drains.
     fn enter_probe_bw(&mut self) {
         self.mode = Bbr1Mode::ProbeBw;
-        self.phase = PHASES - 1 - self.rng.below(FIRST_PHASES) as u32;
+        self.phase = PHASES - 1 - self.rng.draw_below(FIRST_PHASES) as u32;
         self.advance_phase();
     }
 
@@ -344,8 +344,8 @@ impl State {
 
     fn phase_gain(&self) -> u32 {
         match self.phase {
-            0 => fixed(self.params.probe_up_gain),
-            1 => fixed(self.params.probe_down_gain),
+            0 => to_fixed(self.params.probe_up_gain),
+            1 => to_fixed(self.params.probe_down_gain),
             _ => UNIT,
         }
     }
@@ -369,7 +369,7 @@ impl State {
         if self.full_bw_reached || !self.round_start || sample.is_app_limited {
             return;
         }
-        if self.bw.get() >= scaled(self.full_bw, FULL_BW_THRESH) {
+        if self.bw.get() >= scale_by_share(self.full_bw, FULL_BW_THRESH) {
             self.full_bw = self.bw.get();
             self.full_bw_rounds = 0;
             return;
@@ -382,7 +382,7 @@ impl State {
     fn check_drain(&mut self, conn: &mut Conn, sample: &RateSample) {
         if self.mode == Bbr1Mode::Startup && self.full_bw_reached {
             self.mode = Bbr1Mode::Drain;
-            conn.leaves_slow_start(ExitCause::Plateau);
+            conn.leave_slow_start(ExitCause::Plateau);
             conn.ssthresh = self.inflight(conn, self.bw.get(), UNIT);
         }
         let bdp = self.inflight(conn, self.bw.get(), UNIT);
@@ -442,7 +442,7 @@ impl State {
         if self.full_bw_reached {
             if conn.exits.first.is_none() {
                 // STARTUP ended meanwhile
-                conn.leaves_slow_start(ExitCause::Plateau);
+                conn.leave_slow_start(ExitCause::Plateau);
             }
             self.enter_probe_bw();
         } else {
@@ -454,13 +454,13 @@ impl State {
 
     /// Linux `bbr_update_gains`.
     fn update_gains(&mut self) {
-        let high = fixed(self.params.startup_gain);
+        let high = to_fixed(self.params.startup_gain);
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
             Bbr1Mode::Startup => (high, high),
-            Bbr1Mode::Drain => (fixed(self.params.drain_gain), high),
+            Bbr1Mode::Drain => (to_fixed(self.params.drain_gain), high),
             Bbr1Mode::ProbeBw => {
                 let gain = if self.long_term.in_use { UNIT } else { self.phase_gain() };
-                (gain, fixed(self.params.cwnd_gain))
+                (gain, to_fixed(self.params.cwnd_gain))
             }
             Bbr1Mode::ProbeRtt => (UNIT, UNIT),
         };
@@ -499,7 +499,7 @@ impl State {
             cwnd = recovering;
             if !last {
                 let extra = if self.full_bw_reached { self.aggregation.allowance(bw) } else { 0 };
-                let target = self.quantised(conn, bdp(bw, self.min_rtt_us, self.cwnd_gain, INIT_CWND).saturating_add(extra));
+                let target = self.add_burst_budget(conn, bdp(bw, self.min_rtt_us, self.cwnd_gain, INIT_CWND).saturating_add(extra));
                 if self.full_bw_reached {
                     cwnd = cwnd.saturating_add(acked).min(target);
                 } else if cwnd < target || conn.delivered < u64::from(INIT_CWND) {
@@ -537,7 +537,7 @@ impl CongestionControl for State {
         conn.ssthresh = INFINITE_SSTHRESH;
         self.min_rtt_us = conn.rtt.min_us();
         self.min_rtt_stamp = conn.jiffies();
-        self.pacing = BbrPacing::new(conn, fixed(self.params.startup_gain));
+        self.pacing = BbrPacing::new(conn, to_fixed(self.params.startup_gain));
         self.aggregation.restart(self.delivered_us);
         self.reset_long_term(conn);
     }
@@ -575,7 +575,7 @@ impl CongestionControl for State {
     }
 
     fn max_burst(&self, conn: &Conn) -> Option<u32> {
-        Some(BURSTS.sent(conn, self.min_rtt_us))
+        Some(BURSTS.burst_segments(conn, self.min_rtt_us))
     }
 
     fn cwnd_event(&mut self, conn: &mut Conn, event: CaEvent) {

@@ -2,7 +2,7 @@
 //! REFILL. The machine that it shares with v3 is in [`probing`](super::bbr::probing); here is what v2 does otherwise.
 
 use super::bbr::probing::{settings, FullBw, Machine, Settings, BbrVersion, FULL_BW_ROUNDS};
-use super::bbr::{fixed, Bursts, UNIT};
+use super::bbr::{to_fixed, Bursts, UNIT};
 use super::conn::Conn;
 use super::{CcContext, RateSample};
 use crate::units::Time;
@@ -89,8 +89,8 @@ impl BbrVersion for V2 {
             return;
         }
         let max_bw = machine.max_bw();
-        if machine.full.grows(max_bw) {
-            machine.full = FullBw::from(max_bw);
+        if machine.full.is_growth(max_bw) {
+            machine.full = FullBw::starting_at(max_bw);
             return;
         }
         machine.full.rounds += 1;
@@ -121,6 +121,6 @@ impl State {
     /// A control with `params` for the connection of `context`.
     #[allow(clippy::needless_pass_by_value)] // the registry hands parameters over
     pub fn new(params: Params, context: &CcContext) -> State {
-        Machine::with(settings!(&params, params.cwnd_gain, 0.0), NAME, context)
+        Machine::from_settings(settings!(&params, params.cwnd_gain, 0.0), NAME, context)
     }
 }

@@ -193,7 +193,7 @@ impl Conn {
 
     /// Segments delivered so far.
     #[inline]
-    pub fn delivered(&self) -> u64 {
+    pub fn delivered_segments(&self) -> u64 {
         self.delivered
     }
 

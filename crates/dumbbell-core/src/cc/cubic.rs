@@ -334,11 +334,11 @@ impl CongestionControl for State {
         } else {
             conn.cwnd
         };
-        abe::kept(conn.cwnd, beta)
+        abe::scale_window(conn.cwnd, beta)
     }
 
     fn loss_after_ecn(&self, conn: &Conn) -> Option<u32> {
-        self.config.abe.map(|_| abe::kept(conn.prior_cwnd, u64::from(self.config.beta)))
+        self.config.abe.map(|_| abe::scale_window(conn.prior_cwnd, u64::from(self.config.beta)))
     }
 
     #[inline]
@@ -369,7 +369,7 @@ impl CongestionControl for State {
             self.min_rtt_us = rtt_us;
             self.look_ahead = u64::from(if self.config.rounds_down { rtt_us / 1000 } else { rtt_us.div_ceil(1000) });
         }
-        if let Some(cause) = self.exit.ends(conn, rtt_us) {
+        if let Some(cause) = self.exit.check_sample(conn, rtt_us) {
             conn.set_ssthresh(conn.cwnd, cause);
         }
     }

@@ -105,7 +105,7 @@ impl State {
             self.cubic.ack_cnt += threshold;
             if conn.cwnd > MIN_CWND {
                 conn.cwnd -= 1;
-                self.root.shrunk(conn.cwnd);
+                self.root.shrink_to(conn.cwnd);
             }
             self.cubic.origin = self.cubic.origin.saturating_sub(1);
         }
@@ -224,7 +224,7 @@ mod tests {
         // the root of 100 from above is 9: 2 * 1448 * 9 / (1448 * 100) = 0.18, as coded 0.486
         for (divisor, down) in [(1448, 0.18), (536, 0.486)] {
             let mut sender = epoch(divisor, 100, 100);
-            assert_eq!(sender.cc.root, Root::of(9));
+            assert_eq!(sender.cc.root, Root::from_root(9));
             sender.cc.in_ack_event(&mut sender.conn, &AckEvent { ece: false, esce: true, advanced: 2, ..AckEvent::default() });
             let moved = sender.cc.cubic.ack_cnt as f64 / f64::from(divisor * 100);
             assert!((moved + down).abs() < 0.0005, "{moved}");
@@ -293,7 +293,7 @@ mod tests {
         assert_eq!((sender.conn.cwnd, sender.conn.ssthresh, sender.cc.cubic.ack_cnt, sender.cc.recent), (40, 20, 0, 0));
         // the next ACK begins an epoch, with the root of the window
         sender.ack_n(1, RTT);
-        assert!(sender.cc.cubic.epoch_start.is_some() && sender.cc.root == Root::of(6));
+        assert!(sender.cc.cubic.epoch_start.is_some() && sender.cc.root == Root::from_root(6));
     }
 
     #[test]

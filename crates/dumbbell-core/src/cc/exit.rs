@@ -65,7 +65,7 @@ impl Conn {
     /// Slow start ends now. Controls without a threshold say it by themselves, the others by [`Conn::set_ssthresh`].
     #[cold]
     #[inline(never)]
-    pub fn leaves_slow_start(&mut self, cause: ExitCause) {
+    pub fn leave_slow_start(&mut self, cause: ExitCause) {
         let exit = Some(SlowStartExit { time: self.now, cwnd: self.cwnd, cause });
         self.exits = SlowStartExits { first: self.exits.first.or(exit), last: exit };
     }
@@ -76,7 +76,7 @@ impl Conn {
         let was_in = self.in_slow_start();
         self.ssthresh = ssthresh;
         if was_in && !self.in_slow_start() {
-            self.leaves_slow_start(cause);
+            self.leave_slow_start(cause);
         }
     }
 }
@@ -124,7 +124,7 @@ impl Default for Reported {
 
 impl Reported {
     /// Tells what is new of a connection whose control is in `phase` and which may have `ended`, in the order of events.
-    pub fn tell_news(&mut self, conn: &Conn, phase: &'static str, ended: bool, mut tell: impl FnMut(ControlEvent)) {
+    pub fn report_changes(&mut self, conn: &Conn, phase: &'static str, ended: bool, mut tell: impl FnMut(ControlEvent)) {
         let before = std::mem::replace(self, Reported { state: conn.state, phase, exit: conn.exits.last, ended });
         if let Some(exit) = conn.exits.last.filter(|_| before.exit != conn.exits.last) {
             tell(ControlEvent::SlowStartExit(exit));

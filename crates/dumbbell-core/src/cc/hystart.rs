@@ -19,7 +19,7 @@ pub trait EarlyExit {
     fn before_growth(&mut self, _conn: &Conn) {}
 
     /// An RTT sample of at least 1 us came, in slow start or not. If slow start ends at the present window, returns why.
-    fn ends(&mut self, conn: &Conn, rtt_us: u32) -> Option<ExitCause>;
+    fn check_sample(&mut self, conn: &Conn, rtt_us: u32) -> Option<ExitCause>;
 }
 
 crate::choice! {
@@ -104,7 +104,7 @@ impl EarlyExit for Hystart {
     }
 
     #[inline]
-    fn ends(&mut self, conn: &Conn, rtt_us: u32) -> Option<ExitCause> {
+    fn check_sample(&mut self, conn: &Conn, rtt_us: u32) -> Option<ExitCause> {
         let delay = match self.form {
             HystartForm::Milliseconds => (((u64::from(rtt_us) << 3) / 1000) as u32).max(1),
             _ => rtt_us,

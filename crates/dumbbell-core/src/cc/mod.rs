@@ -334,7 +334,7 @@ pub fn slow_start(conn: &mut Conn, acked: u32) -> u32 {
     let left = acked - (grown - conn.cwnd);
     conn.cwnd = grown.min(conn.cwnd_clamp);
     if !conn.in_slow_start() {
-        conn.leaves_slow_start(ExitCause::Threshold);
+        conn.leave_slow_start(ExitCause::Threshold);
     }
     left
 }

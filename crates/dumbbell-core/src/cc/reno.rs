@@ -68,7 +68,7 @@ fn half(cwnd: u32) -> u32 {
 
 impl CongestionControl for State {
     fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
-        self.abe.and_then(|abe| abe.factor(conn, cause)).map_or(half(conn.cwnd), |factor| abe::kept(conn.cwnd, factor))
+        self.abe.and_then(|abe| abe.factor(conn, cause)).map_or(half(conn.cwnd), |factor| abe::scale_window(conn.cwnd, factor))
     }
 
     fn loss_after_ecn(&self, conn: &Conn) -> Option<u32> {

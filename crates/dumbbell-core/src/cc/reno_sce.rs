@@ -97,7 +97,7 @@ mod tests {
     fn avoidance(cc: State, cwnd: u32) -> DrivenSender<State> {
         let mut sender = DrivenSender::new(cc, cwnd);
         sender.conn.ssthresh = 2;
-        sender.cc.sce.root = Root::of(f64::from(cwnd).sqrt().ceil() as u32);
+        sender.cc.sce.root = Root::from_root(f64::from(cwnd).sqrt().ceil() as u32);
         sender
     }
 
@@ -125,7 +125,7 @@ mod tests {
     fn a_round_trip_of_marks_takes_the_root_of_the_window() {
         // B, intended: 200 - 14.1; the window falls below 196 = 14^2 and the root to 13 on the way
         let mut sender = avoidance(reno_sce(SceVersion::B, 1448), 200);
-        sender.cc.sce.root = Root::of(14);
+        sender.cc.sce.root = Root::from_root(14);
         for _ in 0..200 {
             sender.ack_marked(1, RTT, false, true);
         }

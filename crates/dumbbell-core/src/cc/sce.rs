@@ -113,12 +113,12 @@ impl Root {
     }
 
     /// The window has become `cwnd`, one more.
-    fn grown(&mut self, cwnd: u32) {
+    fn grow_to(&mut self, cwnd: u32) {
         self.0 += u32::from(self.square() < u64::from(cwnd));
     }
 
     /// The window has become `cwnd`, one less.
-    pub fn shrunk(&mut self, cwnd: u32) {
+    pub fn shrink_to(&mut self, cwnd: u32) {
         self.0 -= u32::from(self.square() >= u64::from(cwnd) && self.0 > 1);
     }
 
@@ -143,7 +143,7 @@ impl Root {
     }
 
     #[cfg(test)]
-    pub fn of(root: u32) -> Root {
+    pub fn from_root(root: u32) -> Root {
         Root(root)
     }
 }
@@ -214,14 +214,14 @@ impl Sce {
             self.count += threshold;
             if conn.cwnd > MIN_CWND {
                 conn.cwnd -= 1;
-                self.root.shrunk(conn.cwnd);
+                self.root.shrink_to(conn.cwnd);
             }
         }
         while self.count >= threshold {
             self.count -= threshold;
             if conn.cwnd < conn.cwnd_clamp {
                 conn.cwnd += 1;
-                self.root.grown(conn.cwnd);
+                self.root.grow_to(conn.cwnd);
             }
         }
     }
@@ -329,12 +329,12 @@ mod tests {
     fn the_root_is_rounded_up_while_growing_and_one_less_while_shrinking() {
         let mut root = Root(1);
         for cwnd in 2..=1000_u32 {
-            root.grown(cwnd);
+            root.grow_to(cwnd);
             assert_eq!(root.0, f64::from(cwnd).sqrt().ceil() as u32, "{cwnd}");
         }
         // down: the largest whose square is below the window
         for cwnd in (2..1000_u32).rev() {
-            root.shrunk(cwnd);
+            root.shrink_to(cwnd);
             assert_eq!(root.0, (f64::from(cwnd).sqrt().ceil() as u32 - 1).max(1), "{cwnd}");
         }
     }

@@ -66,7 +66,7 @@ impl State {
             pace: Pace::new(context.rate),
             interval,
             pipeline,
-            first: Time(rng.below(interval.0)),
+            first: Time(rng.draw_below(interval.0)),
             seed: rng.next_u64(),
             number: 0,
             asked: [0; MOST],
@@ -96,7 +96,7 @@ impl State {
     }
 
     /// The last interval whose instant is not after `now`.
-    fn at(&self, now: Time) -> u64 {
+    fn interval_at(&self, now: Time) -> u64 {
         if now < self.first {
             return 0;
         }
@@ -121,7 +121,7 @@ impl State {
 
     /// Goes on to the last instant that is not after `now`.
     fn go_to(&mut self, now: Time) {
-        let number = self.at(now);
+        let number = self.interval_at(now);
         while self.number < number {
             if self.known == 0 && self.asked_in_all == 0 && self.left >= 0 {
                 self.number = number;
@@ -196,7 +196,7 @@ mod tests {
         (0..6_100).map(|number| link().instant(number).0).collect()
     }
 
-    fn left(arrivals: &[(u64, u64)]) -> Vec<u64> {
+    fn departures(arrivals: &[(u64, u64)]) -> Vec<u64> {
         carry(&mut link(), arrivals).into_iter().map(|gone| gone.1).collect()
     }
 
@@ -209,8 +209,8 @@ mod tests {
             begins.push(link.first.0 as f64 / MS as f64);
             for number in 1..4 {
                 let place = link.instant(number) - link.begin(number);
-                assert!(place < link.interval && link.at(link.instant(number)) == number);
-                assert!(link.at(Time(link.instant(number + 1).0 - 1)) == number);
+                assert!(place < link.interval && link.interval_at(link.instant(number)) == number);
+                assert!(link.interval_at(Time(link.instant(number + 1).0 - 1)) == number);
                 places.push(place.0 as f64 / MS as f64);
             }
         }
@@ -225,19 +225,19 @@ mod tests {
     fn a_packet_waits_for_request_and_grant() {
         let at = instants();
         // asked for in interval 1, granted in interval 3
-        assert_eq!(left(&[(0, 1_000)]), [at[3]]);
+        assert_eq!(departures(&[(0, 1_000)]), [at[3]]);
         // one that comes at the instant of an interval asks in it, one that comes after it asks in the next
-        assert_eq!(left(&[(at[10], 1_000)]), [at[12]]);
-        assert_eq!(left(&[(at[10], 1_000), (at[10] + 1, 1_000)]), [at[12], at[13]]);
+        assert_eq!(departures(&[(at[10], 1_000)]), [at[12]]);
+        assert_eq!(departures(&[(at[10], 1_000), (at[10] + 1, 1_000)]), [at[12], at[13]]);
     }
 
     #[test]
     fn packets_leave_in_grants_of_the_rate() {
         let at = instants();
         // 7 packets of 1000 B, asked for in interval 1: 2500 B in each from 3 on; the third leaves with the grant that has its last byte
-        assert_eq!(left(&[(0, 1_000); 7]), [3, 3, 4, 4, 4, 5, 5].map(|number| at[number]));
+        assert_eq!(departures(&[(0, 1_000); 7]), [3, 3, 4, 4, 4, 5, 5].map(|number| at[number]));
         // a frame of 6000 B takes three grants, and leaves room in the last one
-        assert_eq!(left(&[(0, 6_000), (0, 1_000)]), [at[5], at[5]]);
+        assert_eq!(departures(&[(0, 6_000), (0, 1_000)]), [at[5], at[5]]);
     }
 
     #[test]

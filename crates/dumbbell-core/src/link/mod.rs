@@ -74,7 +74,7 @@ pub trait Link {
     }
 
     /// Bytes that the link could carry less until `now` than [`Link::open`] says, which knows the mean; negative if it could carry more.
-    fn lost(&self, _now: Time) -> i64 {
+    fn capacity_deficit(&self, _now: Time) -> i64 {
         0
     }
 
@@ -126,9 +126,9 @@ macro_rules! links {
             pub fn most_unsent(&self) -> u64 {
                 match self { $( AnyLink::$variant(link) => link.most_unsent(), )* }
             }
-            /// See [`Link::lost`].
-            pub fn lost(&self, now: Time) -> i64 {
-                match self { $( AnyLink::$variant(link) => link.lost(now), )* }
+            /// See [`Link::capacity_deficit`].
+            pub fn capacity_deficit(&self, now: Time) -> i64 {
+                match self { $( AnyLink::$variant(link) => link.capacity_deficit(now), )* }
             }
             /// See [`Link::open`].
             pub fn open(&mut self, from: Time, until: Time) -> f64 {

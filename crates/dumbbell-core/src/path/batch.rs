@@ -39,7 +39,7 @@ pub struct State<T> {
 impl<T> State<T> {
     /// With `params`; the phase is drawn from `rng`.
     pub fn new(params: Params, rng: &mut Rng) -> State<T> {
-        let phase = Time(rng.below(params.interval.0));
+        let phase = Time(rng.draw_below(params.interval.0));
         State { params, phase, grant: Time::NEVER, held: Vec::new() }
     }
 
@@ -81,7 +81,7 @@ impl<T: Carried> Stage<T> for State<T> {
         self.release(now, way);
     }
 
-    fn held(&self) -> usize {
+    fn count_items(&self) -> usize {
         self.held.len()
     }
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::super::AnyStage;
     use super::*;
 
-    fn released(frames: Option<u32>, times: &[u64]) -> Vec<(u64, u64)> {
+    fn release_times(frames: Option<u32>, times: &[u64]) -> Vec<(u64, u64)> {
         let params = Params { interval: Time::from_millis(10), frames };
         let state = State { params, phase: Time::from_millis(3), grant: Time::NEVER, held: Vec::new() };
         let seen = drive(&mut path(AnyStage::Batch(state)), times.iter().map(|&ms| Time::from_millis(ms)));
@@ -102,11 +102,11 @@ mod tests {
     #[test]
     fn what_is_held_goes_on_with_the_next_grant() {
         // grants at 3, 13, 23, 33 ms; what comes at the time of a grant waits for the next one
-        assert_eq!(released(None, &[0, 2, 4, 12, 13, 30]), [(3, 0), (3, 1), (13, 2), (13, 3), (23, 4), (33, 5)]);
+        assert_eq!(release_times(None, &[0, 2, 4, 12, 13, 30]), [(3, 0), (3, 1), (13, 2), (13, 3), (23, 4), (33, 5)]);
     }
 
     #[test]
     fn a_full_batch_does_not_wait() {
-        assert_eq!(released(Some(3), &[4, 5, 6, 7, 8, 20]), [(6, 0), (6, 1), (6, 2), (13, 3), (13, 4), (23, 5)]);
+        assert_eq!(release_times(Some(3), &[4, 5, 6, 7, 8, 20]), [(6, 0), (6, 1), (6, 2), (13, 3), (13, 4), (23, 5)]);
     }
 }

@@ -71,12 +71,12 @@ mod tests {
             self.0.push(packet);
         }
 
-        fn dropped(&mut self, packet: Packet, reason: DropReason, _now: Time) {
+        fn on_drop(&mut self, packet: Packet, reason: DropReason, _now: Time) {
             panic!("{packet:?} dropped: {reason:?}");
         }
     }
 
-    fn passed(state: State, times: std::ops::Range<u64>) -> Vec<Packet> {
+    fn pass_packets(state: State, times: std::ops::Range<u64>) -> Vec<Packet> {
         let mut path = Path::new(vec![AnyStage::Bleach(state)], Rng::stream(1, "test", 0));
         let mut seen = Arrived::default();
         for time in times {
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_codepoint_is_gone_in_its_time_and_nothing_else_is_touched() {
         let state = State { probability: 1.0, from: Time(5), to: Time(8) };
-        for packet in passed(state, 0..20) {
+        for packet in pass_packets(state, 0..20) {
             let expected = if (5..8).contains(&packet.seq) { Ecn::NotEct } else { Ecn::Ce };
             assert_eq!(packet.to_words(), Packet { ecn: expected, seq: packet.seq, ..Packet::EMPTY }.to_words());
         }
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_share_that_is_bleached_is_the_probability() {
-        let bleached = passed(State { probability: 0.25, from: Time::ZERO, to: Time::NEVER }, 0..100_000);
+        let bleached = pass_packets(State { probability: 0.25, from: Time::ZERO, to: Time::NEVER }, 0..100_000);
         let share = bleached.iter().filter(|packet| packet.ecn == Ecn::NotEct).count() as f64 / 1e5;
         // standard error: sqrt(0.25 * 0.75 / 100000) = 0.0014
         assert!((share - 0.25).abs() < 0.006, "{share}");

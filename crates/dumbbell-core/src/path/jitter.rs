@@ -37,7 +37,7 @@ impl<T> State<T> {
 
 impl<T: Carried> Stage<T> for State<T> {
     fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
-        let extra = Time(way.rng.below(self.max.0 + 1));
+        let extra = Time(way.rng.draw_below(self.max.0 + 1));
         let last = self.held.back().map_or(Time::ZERO, |held| held.0);
         self.held.push_back(((now + extra).max(last), item));
     }
@@ -52,7 +52,7 @@ impl<T: Carried> Stage<T> for State<T> {
         }
     }
 
-    fn held(&self) -> usize {
+    fn count_items(&self) -> usize {
         self.held.len()
     }
 }

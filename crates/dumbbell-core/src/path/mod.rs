@@ -73,10 +73,10 @@ pub trait Sink<T> {
     fn arrive(&mut self, item: T, now: Time);
 
     /// The path dropped `item`.
-    fn dropped(&mut self, item: T, reason: DropReason, now: Time);
+    fn on_drop(&mut self, item: T, reason: DropReason, now: Time);
 
     /// The path is about to clear the codepoint of `item`.
-    fn erased(&mut self, _item: &T, _now: Time) {}
+    fn on_clear_ecn(&mut self, _item: &T, _now: Time) {}
 }
 
 /// What lies behind a stage.
@@ -99,13 +99,13 @@ impl<T: Carried> Downstream<'_, T> {
 
     /// The codepoint of `item` is about to be cleared.
     pub fn erase(&mut self, item: &T, now: Time) {
-        self.end.erased(item, now);
+        self.end.on_clear_ecn(item, now);
     }
 
     /// `item` is dropped.
     pub fn drop(&mut self, item: T, reason: DropReason, now: Time) {
         *self.lost += 1;
-        self.end.dropped(item, reason, now);
+        self.end.on_drop(item, reason, now);
     }
 }
 
@@ -125,7 +125,7 @@ pub trait Stage<T: Carried> {
     fn on_timer(&mut self, _now: Time, _way: &mut Downstream<T>) {}
 
     /// How many items it holds.
-    fn held(&self) -> usize {
+    fn count_items(&self) -> usize {
         0
     }
 }
@@ -157,8 +157,8 @@ macro_rules! stages {
                 match self { $( AnyStage::$variant(stage) => stage.on_timer(now, way), )* }
             }
             #[inline]
-            fn held(&self) -> usize {
-                match self { $( AnyStage::$variant(stage) => Stage::<T>::held(stage), )* }
+            fn count_items(&self) -> usize {
+                match self { $( AnyStage::$variant(stage) => Stage::<T>::count_items(stage), )* }
             }
         }
 
@@ -233,12 +233,12 @@ impl<T: Carried> Path<T> {
     }
 
     /// How many items the stages hold.
-    pub fn held(&self) -> usize {
-        self.stages.iter().map(Stage::held).sum()
+    pub fn count_items(&self) -> usize {
+        self.stages.iter().map(Stage::count_items).sum()
     }
 
     /// How many items were dropped.
-    pub fn lost(&self) -> u64 {
+    pub fn count_lost(&self) -> u64 {
         self.lost
     }
 
@@ -256,7 +256,7 @@ impl<T: Carried> Path<T> {
 pub fn build<T: Carried>(configs: &[Map<String, Value>], mut rng: Rng) -> Result<Path<T>, ParamError> {
     let mut stages = Vec::with_capacity(configs.len());
     for (index, config) in configs.iter().enumerate() {
-        stages.push(stage(config, &mut rng).map_err(|e| e.within(&format!("[{index}]")))?);
+        stages.push(stage(config, &mut rng).map_err(|e| e.prefix_key(&format!("[{index}]")))?);
     }
     Ok(Path::new(stages, rng))
 }
@@ -292,7 +292,7 @@ pub(crate) mod testing {
             self.arrived.push((now, item.0));
         }
 
-        fn dropped(&mut self, item: Item, _reason: DropReason, now: Time) {
+        fn on_drop(&mut self, item: Item, _reason: DropReason, now: Time) {
             self.dropped.push((now, item.0));
         }
     }
@@ -314,7 +314,7 @@ pub(crate) mod testing {
         while path.next_timer() < Time::NEVER {
             path.on_timer(path.next_timer(), &mut seen);
         }
-        assert_eq!((path.held(), path.lost()), (0, seen.dropped.len() as u64));
+        assert_eq!((path.count_items(), path.count_lost()), (0, seen.dropped.len() as u64));
         seen
     }
 }
@@ -325,21 +325,21 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn configured(stages: Value) -> Result<Path<Item>, ParamError> {
+    fn build_stages(stages: Value) -> Result<Path<Item>, ParamError> {
         let stages: Vec<_> = stages.as_array().unwrap().iter().map(|stage| stage.as_object().unwrap().clone()).collect();
         build(&stages, Rng::stream(1, "test", 0))
     }
 
     #[test]
     fn an_empty_path_passes_at_once() {
-        let seen = drive(&mut configured(json!([])).unwrap(), [Time(1), Time(1), Time(5)]);
+        let seen = drive(&mut build_stages(json!([])).unwrap(), [Time(1), Time(1), Time(5)]);
         assert_eq!(seen.arrived, [(Time(1), 0), (Time(1), 1), (Time(5), 2)]);
     }
 
     #[test]
     fn stages_follow_each_other() {
         // policed to one frame of 1000 B a millisecond, then sent on every 10 ms: what is dropped is never held
-        let mut path = configured(json!([
+        let mut path = build_stages(json!([
             {"name": "policer", "rate": 8_000_000, "burst": 1000},
             {"name": "batch", "interval": 10_000_000, "frames": 3},
         ]))
@@ -355,13 +355,13 @@ mod tests {
         let mut rng = Rng::stream(7, "test", 0);
         let names: Vec<&str> = specs().iter().map(|spec| spec.name).collect();
         for _ in 0..300 {
-            let row: Vec<&str> = (0..1 + rng.below(4)).map(|_| names[rng.below(names.len() as u64) as usize]).collect();
+            let row: Vec<&str> = (0..1 + rng.draw_below(4)).map(|_| names[rng.draw_below(names.len() as u64) as usize]).collect();
             let stages = row.iter().map(|name| json!({"name": name})).collect();
-            let mut path = configured(stages).unwrap();
+            let mut path = build_stages(stages).unwrap();
             let mut now = Time::ZERO;
             let times: Vec<Time> = (0..300)
                 .map(|_| {
-                    now += Time(rng.below(3) * rng.below(1_000_000));
+                    now += Time(rng.draw_below(3) * rng.draw_below(1_000_000));
                     now
                 })
                 .collect();
@@ -378,7 +378,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_stage() {
-        let error = |stages| configured(stages).unwrap_err().to_string();
+        let error = |stages| build_stages(stages).unwrap_err().to_string();
         assert!(
             error(json!([{"name": "loss"}, {"name": "los"}])).starts_with("[1].name: found \"los\", allowed: loss, burst_loss")
         );
@@ -393,7 +393,7 @@ mod tests {
                 assert!(!param.doc.trim().is_empty() && !param.source.is_empty(), "{}: {}", spec.name, param.name);
                 assert_eq!(param.min.is_null(), param.max.is_null(), "{}: {}", spec.name, param.name);
             }
-            assert!(configured(json!([{"name": spec.name}])).is_ok(), "{}", spec.name);
+            assert!(build_stages(json!([{"name": spec.name}])).is_ok(), "{}", spec.name);
         }
     }
 }

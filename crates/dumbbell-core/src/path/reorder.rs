@@ -62,7 +62,7 @@ impl<T: Carried> Stage<T> for State<T> {
         }
     }
 
-    fn held(&self) -> usize {
+    fn count_items(&self) -> usize {
         self.held.len()
     }
 }

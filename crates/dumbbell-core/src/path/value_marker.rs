@@ -327,7 +327,7 @@ mod tests {
             self.0.push(packet.value);
         }
 
-        fn dropped(&mut self, _packet: Packet, _reason: DropReason, _now: Time) {}
+        fn on_drop(&mut self, _packet: Packet, _reason: DropReason, _now: Time) {}
     }
 
     #[test]

@@ -44,7 +44,7 @@ impl Sender {
             return false;
         }
         if net.counts_memory() {
-            self.tell_of_memory(net);
+            self.report_memory(net);
         }
         let sent = self.queue.waiting(&self.conn) > 0 && self.send_new(net, Push::All);
         self.queue.expand(&self.conn, &self.host, net);
@@ -74,8 +74,8 @@ impl Sender {
 
     #[cold]
     #[inline(never)]
-    fn tell_of_memory(&self, net: &mut impl Outlet) {
-        net.buffered(self.flow, self.queue.memory(&self.conn, self.board.bursts));
+    fn report_memory(&self, net: &mut impl Outlet) {
+        net.set_send_buffer(self.flow, self.queue.memory(&self.conn, self.board.bursts));
     }
 
     /// One write of `left` bytes. Data leaves meanwhile: when a buffer is full, all that may be sent if it is pushed, one burst if it is the
@@ -87,7 +87,7 @@ impl Sender {
         while let Some(filled) = self.queue.fill(offered, first, left, &self.conn, self.board.bursts) {
             first = false;
             if net.counts_memory() {
-                self.tell_of_memory(net);
+                self.report_memory(net);
             }
             match filled {
                 Filled::Pushed => sent |= self.send_new(net, Push::All),
@@ -156,7 +156,7 @@ impl Sender {
             return false;
         }
         if matches!(self.conn.state, CaState::Cwr | CaState::Recovery) {
-            self.reduction.sent(sent);
+            self.reduction.count_sent(sent);
         }
         if probe_follows {
             self.arm_probe(false);
@@ -229,12 +229,12 @@ impl Sender {
     fn send_burst(&mut self, segments: u32, probe_follows: bool, net: &mut impl Outlet) {
         let now = self.conn.now;
         if let Some(rate) = &mut self.rate {
-            rate.sent(&self.conn, self.conn.snd_nxt, segments);
+            rate.record_send(&self.conn, self.conn.snd_nxt, segments);
         }
         let arm = !probe_follows && (self.conn.packets_out() == 0 || self.timer.kind == Timer::Tlp);
         // Linux since 5.5 pushes every burst, and leaves single segments to delayed acknowledgement
         let push = self.queue.send(segments) || (segments > 1 && self.host.push_bursts);
-        let stamped = self.stamped();
+        let stamped = self.new_packet();
         let (una, first) = (self.conn.snd_una, self.conn.snd_nxt);
         let end = first + u64::from(segments);
         let (more, last) = if self.host.offload == Offload::Gso && segments > 1 { (flag::MORE, flag::LAST) } else { (0, 0) };
@@ -311,7 +311,7 @@ impl Sender {
             let Some(seq) = self.board.next_retransmission(&self.conn) else { break };
             self.retransmit(seq, net);
             if matches!(self.conn.state, CaState::Cwr | CaState::Recovery) {
-                self.reduction.sent(1);
+                self.reduction.count_sent(1);
             }
             head_sent |= seq == self.conn.snd_una && self.timer.kind != Timer::Reordering;
         }
@@ -325,7 +325,7 @@ impl Sender {
     pub(super) fn retransmit(&mut self, seq: u64, net: &mut impl Outlet) {
         let now = self.conn.now;
         self.note_sent_again(seq);
-        self.board.retransmitted(&mut self.conn, seq, now);
+        self.board.mark_retransmitted(&mut self.conn, seq, now);
         self.undo.retransmitted(now.as_millis() as u32);
         self.send_again(seq, net);
     }
@@ -337,13 +337,13 @@ impl Sender {
             rate.note_probe(seq);
         }
         self.note_sent_again(seq);
-        self.board.probed(seq, self.conn.now);
+        self.board.mark_probed(seq, self.conn.now);
         self.send_again(seq, net);
     }
 
     fn note_sent_again(&mut self, seq: u64) {
         if let Some(rate) = &mut self.rate {
-            rate.sent(&self.conn, seq, 1);
+            rate.record_send(&self.conn, seq, 1);
         }
     }
 
@@ -355,7 +355,7 @@ impl Sender {
         let mss = self.sizes.as_ref().map_or(self.conn.mss, |sizes| sizes.of(seq));
         let len = self.queue.payload(seq, mss) as u16 + self.conn.headers;
         let flags = flag::RETRANSMISSION;
-        net.send(Packet { seq, len, ecn, flags, ..self.stamped() });
+        net.send(Packet { seq, len, ecn, flags, ..self.new_packet() });
         self.pacer.charge(&self.conn, 1);
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Probe {
 
 impl Probe {
     /// A probe is sent, after which `snd_nxt` is `high_seq`.
-    pub fn sent(&mut self, high_seq: u64, retransmission: bool) {
+    pub fn on_probe_sent(&mut self, high_seq: u64, retransmission: bool) {
         *self = Probe { sent: high_seq << 1 | u64::from(retransmission) };
     }
 
@@ -89,7 +89,7 @@ mod tests {
             (false, 10, false, false, ProbeVerdict::Needless, false),
         ] {
             let mut probe = Probe::default();
-            probe.sent(10, retransmission);
+            probe.on_probe_sent(10, retransmission);
             assert_eq!((probe.judge(ack, dsack, duplicate), probe.is_open()), (verdict, open), "ack {ack}");
         }
     }

@@ -59,7 +59,7 @@ pub(super) struct RateSampler {
 
 impl Observer for RateSampler {
     #[inline]
-    fn delivered(&mut self, seq: u64, segment: &Segment) {
+    fn on_delivered(&mut self, seq: u64, segment: &Segment) {
         let sent = self.record(seq).sent;
         let newer = self.newest.is_none_or(|newest| (sent, seq) > (newest.sent, newest.seq));
         if newer {
@@ -68,7 +68,7 @@ impl Observer for RateSampler {
         }
     }
 
-    fn lost(&mut self, seq: u64, segment: &Segment) {
+    fn on_lost(&mut self, seq: u64, segment: &Segment) {
         self.lost += 1;
         let record = *self.record(seq);
         self.losses.push(LossEvent {
@@ -124,7 +124,7 @@ impl RateSampler {
     }
 
     /// A burst `seq..seq + segments` is sent, or sent again; `conn` is as before it. Linux `tcp_rate_skb_sent`.
-    pub fn sent(&mut self, conn: &Conn, seq: u64, segments: u32) {
+    pub fn record_send(&mut self, conn: &Conn, seq: u64, segments: u32) {
         let now = conn.now.as_micros();
         if conn.packets_out() == 0 {
             self.first_sent = now;
@@ -235,7 +235,7 @@ mod tests {
         /// A burst of `segments` at `us`.
         fn send(&mut self, us: u64, segments: u32) {
             self.conn.now = Time::from_micros(us);
-            self.rate.sent(&self.conn, self.conn.snd_nxt, segments);
+            self.rate.record_send(&self.conn, self.conn.snd_nxt, segments);
             for _ in 0..segments {
                 self.board.push(self.conn.snd_nxt, self.conn.snd_una, self.conn.now, false);
                 self.conn.snd_nxt += 1;
@@ -244,8 +244,8 @@ mod tests {
 
         fn resend(&mut self, us: u64, seq: u64) {
             self.conn.now = Time::from_micros(us);
-            self.rate.sent(&self.conn, seq, 1);
-            self.board.retransmitted(&mut self.conn, seq, Time::from_micros(us));
+            self.rate.record_send(&self.conn, seq, 1);
+            self.board.mark_retransmitted(&mut self.conn, seq, Time::from_micros(us));
         }
 
         fn lose(&mut self, seq: u64) {

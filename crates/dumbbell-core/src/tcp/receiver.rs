@@ -312,7 +312,7 @@ impl Receiver {
         }
         let grows = self.window.may_grow();
         self.take_in_order(now);
-        self.check_ecn(packet, now);
+        self.observe_ecn(packet, now);
         if unlikely(grows) && self.window.grow(self.window.memory(1, 1)) {
             self.quick |= 1;
         }
@@ -370,7 +370,7 @@ impl Receiver {
             self.unread.append(1, self.rcv_nxt);
             self.has_unread = true;
         }
-        self.check_ecn(packet, now);
+        self.observe_ecn(packet, now);
         let before = self.memory();
         let kept = if in_order { SegmentBuffer::Joined } else { self.keep_out_of_order(seq, now) };
         // the memory of a new buffer counts once it lies among the others (`skb_set_owner_r` behind `tcp_grow_window`)

@@ -257,7 +257,7 @@ impl Sender {
         if self.undo.is_due(ack.tsecr) {
             self.undo_reduction(false);
         } else {
-            self.reordering.recovered();
+            self.reordering.on_recovery_end();
         }
         self.set_state(CaState::Open);
     }
@@ -267,7 +267,7 @@ impl Sender {
             return false;
         }
         // the hole closed by what was late, not by a retransmission
-        self.reordering.overtaken(prior_una, self.board.highest_sacked);
+        self.reordering.on_overtaken(prior_una, self.board.highest_sacked);
         if self.conn.retrans_out > 0 {
             return true;
         }
@@ -280,7 +280,7 @@ impl Sender {
     fn try_undo_dsack(&mut self) -> bool {
         let undo = self.undo.all_needless();
         if undo {
-            self.reordering.undone();
+            self.reordering.on_undo();
             self.undo_reduction(false);
         }
         undo
@@ -331,7 +331,7 @@ impl Sender {
     /// A SACK shows that segment `late` was overtaken; after a timeout that nothing can undo that says nothing.
     pub(super) fn note_late(&mut self, late: Option<u64>) {
         if let (Some(low), true) = (late, self.conn.state != CaState::Loss || self.undo.marker.is_some()) {
-            self.reordering.overtaken(low, self.board.highest_sacked);
+            self.reordering.on_overtaken(low, self.board.highest_sacked);
         }
     }
 
@@ -460,7 +460,7 @@ impl Sender {
                 return self.arm_rto();
             }
             self.stats.probes += 1;
-            self.probe.sent(self.conn.snd_nxt, !new);
+            self.probe.on_probe_sent(self.conn.snd_nxt, !new);
             // after a probe it starts anew
             self.timer.kind = Timer::Off;
         }

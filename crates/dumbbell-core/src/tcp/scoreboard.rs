@@ -82,16 +82,16 @@ pub struct Delivered {
 /// Sees what becomes of segments. `()` sees nothing and costs nothing.
 pub trait Observer {
     /// Segment `seq` is newly delivered.
-    fn delivered(&mut self, seq: u64, segment: &Segment);
+    fn on_delivered(&mut self, seq: u64, segment: &Segment);
     /// Segment `seq`, or its retransmission, is newly thought lost.
-    fn lost(&mut self, seq: u64, segment: &Segment);
+    fn on_lost(&mut self, seq: u64, segment: &Segment);
 }
 
 impl Observer for () {
     #[inline(always)]
-    fn delivered(&mut self, _seq: u64, _segment: &Segment) {}
+    fn on_delivered(&mut self, _seq: u64, _segment: &Segment) {}
     #[inline(always)]
-    fn lost(&mut self, _seq: u64, _segment: &Segment) {}
+    fn on_lost(&mut self, _seq: u64, _segment: &Segment) {}
 }
 
 /// State of RACK: the most recently sent segment that was delivered.
@@ -238,7 +238,7 @@ impl Scoreboard {
     }
 
     /// Segment `seq` is sent again.
-    pub fn retransmitted(&mut self, conn: &mut Conn, seq: u64, now: Time) {
+    pub fn mark_retransmitted(&mut self, conn: &mut Conn, seq: u64, now: Time) {
         let before = self.get(seq);
         conn.retrans_out += u32::from(before.flags & seg::RETRANS == 0);
         self.set(seq, Segment { sent: now, flags: before.flags | seg::RETRANS | seg::EVER_RETRANS, ..before });
@@ -246,7 +246,7 @@ impl Scoreboard {
     }
 
     /// Segment `seq` is sent again though it is not thought lost: no retransmission to wait for.
-    pub fn probed(&mut self, seq: u64, now: Time) {
+    pub fn mark_probed(&mut self, seq: u64, now: Time) {
         let before = self.get(seq);
         self.set(seq, Segment { sent: now, flags: before.flags | seg::EVER_RETRANS, ..before });
         self.repairs.get_or_insert_default().retransmissions.push_back((now, seq));
@@ -283,7 +283,7 @@ impl Scoreboard {
                 if segment.flags & seg::EVER_RETRANS == 0 || u64::from(tsecr) >= segment.sent.as_millis() {
                     self.advance_rack(conn, seq, segment);
                 }
-                observer.delivered(seq, &segment);
+                observer.on_delivered(seq, &segment);
             }
             if segment.flags & seg::LOST != 0 {
                 conn.lost_out -= 1;
@@ -309,7 +309,7 @@ impl Scoreboard {
     #[inline(always)]
     pub fn acknowledge_row(&mut self, conn: &mut Conn, ack: u64, bursts: u32, observer: &mut impl Observer) -> (Time, Time) {
         for seq in conn.snd_una..ack {
-            observer.delivered(seq, &self.get(seq));
+            observer.on_delivered(seq, &self.get(seq));
         }
         let (first, last) = (self.get(conn.snd_una).sent, self.get(ack - 1).sent);
         self.bursts -= bursts;
@@ -397,7 +397,7 @@ impl Scoreboard {
             }
         }
         self.set_flags(seq, flags | seg::SACKED);
-        observer.delivered(seq, &segment);
+        observer.on_delivered(seq, &segment);
         conn.sacked_out += 1;
         delivered.segments += 1;
         delivered.data_sacked = true;
@@ -530,7 +530,7 @@ impl Scoreboard {
         self.set_flags(seq, (flags | seg::LOST) & !seg::RETRANS);
         let newly = flags & (seg::LOST | seg::RETRANS) != seg::LOST;
         if newly {
-            observer.lost(seq, &self.get(seq));
+            observer.on_lost(seq, &self.get(seq));
         }
         self.retransmit_hint = self.retransmit_hint.min(seq);
         newly

@@ -396,12 +396,12 @@ impl Sender {
     /// Sends a packet without data.
     fn send_bare(&mut self, len: u16, flags: u8, ecn: Ecn, net: &mut impl Outlet) {
         self.stats.bare += 1;
-        net.send(Packet { len, ecn, flags, ..self.stamped() });
+        net.send(Packet { len, ecn, flags, ..self.new_packet() });
     }
 
     /// A packet with this flow's number and the timestamps of now.
     #[inline]
-    pub(super) fn stamped(&self) -> Packet {
+    pub(super) fn new_packet(&self) -> Packet {
         let tsval = self.conn.now.as_millis() as u32;
         let age = if self.has_answer() { tsval.wrapping_sub(self.ts_recent) } else { u32::MAX };
         let tsecr_age = age.min(u32::from(NO_TSECR)) as u16;
@@ -429,7 +429,7 @@ impl Sender {
         self.ts_recent = ack.tsval;
         self.timer.stop();
         self.ecn.negotiate(ack);
-        if self.ecn.refused() {
+        if self.ecn.is_required_but_refused() {
             self.cc = AnyCc::without_ecn();
             self.control = self.cc.control();
             self.rate = None;
@@ -453,12 +453,12 @@ impl Sender {
         }
         self.timer.backoff = 0;
         self.last_sent = self.conn.now;
-        self.offered(ack.window);
+        self.on_window_offer(ack.window);
         self.window_end = u64::from(self.peer_segments);
         // the SYN counts as delivered
         self.conn.delivered = 1;
         self.cc.init(&mut self.conn);
-        self.offered(ack.window);
+        self.on_window_offer(ack.window);
         if self.control == Control::Window {
             self.conn.pacing_rate = window_rate(&self.conn, &self.host);
         }
@@ -469,7 +469,7 @@ impl Sender {
     }
 
     /// The receiver offers a window of `bytes`.
-    fn offered(&mut self, bytes: u32) {
+    fn on_window_offer(&mut self, bytes: u32) {
         self.peer_window = bytes;
         self.queue.max_window = self.queue.max_window.max(bytes);
         self.count_in_segments();
@@ -533,7 +533,7 @@ impl Sender {
         if ack.ack >= prior_una {
             if ack.window != self.peer_window {
                 flags.window_update = ack.window > self.peer_window && ack.ack == prior_una;
-                self.offered(ack.window);
+                self.on_window_offer(ack.window);
             }
             self.window_end = self.window_end.max(ack.ack + u64::from(self.peer_segments));
         }
@@ -612,7 +612,7 @@ impl Sender {
         if !flags.una_advanced || flags.data_sacked || flags.ece || flags.dsack || self.conn.state != CaState::Open {
             if let Some(low) = self.board.lowest_plain(prior_una..prior_highest.min(self.conn.snd_una)) {
                 // a hole below what was SACKed before closed without a retransmission
-                self.reordering.overtaken(low, self.board.highest_sacked);
+                self.reordering.on_overtaken(low, self.board.highest_sacked);
             }
             flags.dupack = !flags.una_advanced && !flags.dsack && !flags.window_update;
             let lost_before = self.losses;
@@ -627,7 +627,7 @@ impl Sender {
         if self.control == Control::Both {
             self.let_control_decide(RateSample {
                 newly_delivered: segments,
-                newly_marked: echo.marked(segments),
+                newly_marked: echo.count_marked(segments),
                 newly_lost: newly_lost as u32,
                 prior_in_flight,
                 pacing_wait_us: self.pacer.next.saturating_sub(now).as_micros(),
@@ -668,7 +668,7 @@ impl Sender {
     #[inline(always)]
     fn count_delivered(&mut self, segments: u32, echo: AckEcho) {
         self.conn.delivered += u64::from(segments);
-        self.conn.delivered_ce += u64::from(echo.marked(segments));
+        self.conn.delivered_ce += u64::from(echo.count_marked(segments));
     }
 
     /// An ACK while nothing was in flight: at most it reports a duplicate, or the echo of what is long acknowledged. Linux `tcp_ack`, label

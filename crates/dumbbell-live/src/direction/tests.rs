@@ -138,13 +138,13 @@ fn slots_of_flows_that_have_nothing_queued_are_given_away() {
 struct Story(Vec<(u64, u64, &'static str)>);
 
 impl Log for Story {
-    fn departed(&mut self, packet: &Packet, now: Time) {
+    fn on_departure(&mut self, packet: &Packet, now: Time) {
         self.0.push((now.0, packet.seq, "left"));
     }
-    fn dropped(&mut self, packet: &Packet, _: DropReason, _: DropSite, at: At) {
+    fn on_drop(&mut self, packet: &Packet, _: DropReason, _: DropSite, at: At) {
         self.0.push((at.now.0, packet.seq, "dropped"));
     }
-    fn marked(&mut self, packet: &Packet, before: Ecn, _: Mark, _: MarkReason, at: At) {
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, _: Mark, _: MarkReason, at: At) {
         if before != packet.ecn {
             self.0.push((at.now.0, packet.seq, "marked"));
         }
@@ -157,9 +157,9 @@ fn arrivals() -> Vec<(u64, u16, u8, usize)> {
     let mut now = 0;
     let arrival = |n: u64| {
         // 1.4 times the rate for two seconds, then 0.7 times
-        now += random.below(if n < 2_300 { 1_700_000 } else { 3_400_000 });
-        let flow = random.below(4) as u16;
-        (now, flow, [0b10, 0b00, 0b01, 0b10][usize::from(flow)], if random.below(5) == 0 { 200 } else { 1514 })
+        now += random.draw_below(if n < 2_300 { 1_700_000 } else { 3_400_000 });
+        let flow = random.draw_below(4) as u16;
+        (now, flow, [0b10, 0b00, 0b01, 0b10][usize::from(flow)], if random.draw_below(5) == 0 { 200 } else { 1514 })
     };
     (0..4_000).map(arrival).collect()
 }

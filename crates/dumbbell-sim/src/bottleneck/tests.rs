@@ -54,7 +54,12 @@ fn a_link_takes_its_time_for_every_frame() {
     link.arrive(packet(3), Time::from_secs(1));
     assert_eq!(departures(&mut link), [(1_000_000_000 + FRAME, 3)]);
     assert_eq!(
-        (link.held(), link.log.counters.queue.packets, link.log.counters.queue.bytes, link.log.counters.flows.of(0).departed),
+        (
+            link.held(),
+            link.log.counters.queue.packets,
+            link.log.counters.queue.bytes,
+            link.log.counters.flows.flow_counters(0).departed
+        ),
         (0, 4, 4 * 1514, 4)
     );
 }
@@ -194,7 +199,7 @@ fn a_packet_whose_rest_was_dropped_on_the_way_ends_its_burst() {
     let mut link = bottleneck(Shaper::Link, 1514);
     let parts = burst(0, 2).take(2).map(|part| Packet { flags: if part.seq == 1 { 0 } else { part.flags }, ..part });
     parts.for_each(|part| link.arrive(part, Time::ZERO));
-    assert_eq!((link.held(), link.log.counters.flows.of(0).arrived), (2, 2));
+    assert_eq!((link.held(), link.log.counters.flows.flow_counters(0).arrived), (2, 2));
     assert_eq!(departures(&mut link), [(FRAME, 0), (2 * FRAME, 1)]);
 }
 
@@ -214,7 +219,7 @@ fn what_a_frame_takes_on_the_link_takes_time() {
             assert_eq!(gaps, [each; 7], "{link_layer:?} {shaper:?}");
             // a key of its own replaces that of the kind
             let bare = BottleneckParams { overhead: Some(14), framing: Some(Framing::None), ..params };
-            assert_eq!(bare.layer().of(MTU_FRAME), 1514);
+            assert_eq!(bare.layer().wire_bytes(MTU_FRAME), 1514);
         }
     }
 }

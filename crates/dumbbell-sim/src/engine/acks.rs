@@ -41,50 +41,50 @@ impl<L: Log> Acks<L> {
 
 impl<L: Log> Log for Acks<L> {
     #[inline]
-    fn arrived(&mut self, packet: &Packet, now: Time) {
-        self.listener.arrived(packet, now);
+    fn on_arrival(&mut self, packet: &Packet, now: Time) {
+        self.listener.on_arrival(packet, now);
     }
 
     #[inline]
-    fn enqueued(&mut self, packet: &Packet, at: At) {
-        self.listener.enqueued(packet, at);
+    fn on_enqueue(&mut self, packet: &Packet, at: At) {
+        self.listener.on_enqueue(packet, at);
     }
 
     #[inline]
-    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
-        self.listener.marked(packet, before, mark, reason, at);
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+        self.listener.on_mark(packet, before, mark, reason, at);
     }
 
     #[inline]
-    fn sent(&mut self, packet: &Packet, at: At) {
-        self.listener.sent(packet, at);
-        self.counters.sent(packet, at);
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
+        self.listener.on_dequeue(packet, at);
+        self.counters.on_dequeue(packet, at);
     }
 
     #[inline]
-    fn departed(&mut self, packet: &Packet, now: Time) {
-        self.listener.departed(packet, now);
-        self.counters.departed(packet, now);
+    fn on_departure(&mut self, packet: &Packet, now: Time) {
+        self.listener.on_departure(packet, now);
+        self.counters.on_departure(packet, now);
     }
 
     #[inline]
-    fn crossed(&mut self, packet: &Packet, now: Time, leaves: Time) {
-        self.listener.crossed(packet, now, leaves);
-        self.counters.crossed(packet, now, leaves);
+    fn on_bypass(&mut self, packet: &Packet, now: Time, leaves: Time) {
+        self.listener.on_bypass(packet, now, leaves);
+        self.counters.on_bypass(packet, now, leaves);
     }
 
-    fn erased(&mut self, packet: &Packet, now: Time) {
-        self.listener.erased(packet, now);
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+        self.listener.on_clear_ecn(packet, now);
     }
 
-    fn acknowledgement(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
+    fn find_ack(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
         let QueuedAck { ack, blocks } = self.said.held.get(packet.seq as usize).filter(|_| packet.is_back())?;
         Some((ack, if *blocks == NO_BLOCKS { &[] } else { self.said.pool.get(*blocks) }))
     }
 
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
-        self.listener.dropped(packet, reason, place, at);
-        self.counters.dropped(packet, reason, place, at);
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
+        self.listener.on_drop(packet, reason, place, at);
+        self.counters.on_drop(packet, reason, place, at);
         if packet.is_back() {
             self.lost.push(packet.seq);
         }

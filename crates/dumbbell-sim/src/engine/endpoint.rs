@@ -176,7 +176,7 @@ impl Endpoint {
     /// which the last acknowledgement arrived; `acks_held` are in queues. If not, plans when to look again.
     pub fn is_over(&mut self, counters: &FlowCounters, acks_held: u64, base_rtt: Time, now: Time) -> bool {
         let (sent, received) = self.transport.counted();
-        let all_there = sent == received.arrived + counters.lost();
+        let all_there = sent == received.arrived + counters.count_lost();
         let quiet = all_there && !self.transport.receiver_waits() && acks_held == 0 && self.held_acks() == 0;
         self.quiet_since = if quiet { self.quiet_since.or(Some(now)) } else { None };
         let since = self.quiet_since.unwrap_or(now);
@@ -191,7 +191,7 @@ impl Endpoint {
 
     /// Acknowledgements that stages hold.
     fn held_acks(&self) -> usize {
-        self.stages.acks.as_ref().map_or(0, |path| path.held())
+        self.stages.acks.as_ref().map_or(0, |path| path.count_items())
     }
 
     fn broken(&self, (what, left, right): (&str, u64, u64)) -> RunError {
@@ -220,11 +220,11 @@ impl Endpoint {
         if before > sent {
             return fail("lost ahead of the queue + arrived at the queue at most sent", before, sent);
         }
-        let gone = counters.gone();
+        let gone = counters.count_finished();
         if gone > counters.arrived {
             return fail("departed + dropped at most arrived", gone, counters.arrived);
         }
-        let queued = counters.queued();
+        let queued = counters.count_queued();
         let after = counters.lost_behind + received.arrived;
         if after > counters.departed {
             return fail("lost behind the queue + received at most departed", after, counters.departed);

@@ -391,22 +391,22 @@ impl<L: Log + Send + 'static> Sink<Packet> for MultiHop<L> {
         }
     }
 
-    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
         let hop = self.members[packet.flow as usize].first;
-        self.hops[usize::from(hop)].bottleneck.dropped(packet, reason, now);
+        self.hops[usize::from(hop)].bottleneck.on_drop(packet, reason, now);
     }
 
-    fn erased(&mut self, packet: &Packet, now: Time) {
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
         let hop = self.members[packet.flow as usize].first;
-        self.hops[usize::from(hop)].bottleneck.log.erased(packet, now);
+        self.hops[usize::from(hop)].bottleneck.log.on_clear_ecn(packet, now);
     }
 }
 
 impl<L: Log + Send + 'static> Ingress for MultiHop<L> {
     #[inline(always)]
     fn post(&mut self, packet: &Packet, now: Time) {
-        if self.listener().hears() >= ListenLevel::Frames {
-            self.listener().posted(packet, now);
+        if self.listener().listen_level() >= ListenLevel::Frames {
+            self.listener().on_send(packet, now);
         }
     }
 
@@ -467,7 +467,7 @@ impl<L: Log + Send + 'static> Topology for MultiHop<L> {
         let Route { data, acks, .. } = &*Arc::clone(&self.members[slot as usize].route);
         for &hop in data.iter().chain(acks) {
             let hop = &mut self.hops[usize::from(hop)];
-            let gone = hop.bottleneck.log.counters.flows.of(slot);
+            let gone = hop.bottleneck.log.counters.flows.flow_counters(slot);
             hop.left -= if hop.is_bare { 0 } else { gone.departed - gone.lost_behind };
             hop.bottleneck.log.counters.flows.forget(slot);
         }
@@ -476,7 +476,7 @@ impl<L: Log + Send + 'static> Topology for MultiHop<L> {
 
     fn of_flow(&self, slot: u32) -> FlowCounters {
         let Some(member) = self.members.get(slot as usize) else { return FlowCounters::default() };
-        let of = |&hop: &u16| self.hops[usize::from(hop)].bottleneck.log.counters.flows.of(slot);
+        let of = |&hop: &u16| self.hops[usize::from(hop)].bottleneck.log.counters.flows.flow_counters(slot);
         member.route.data.iter().map(of).reduce(|all, next| all.then(&next)).unwrap_or_default()
     }
 

@@ -90,7 +90,7 @@ impl Sink<(Ack, u32)> for DelayLineTail<'_> {
         self.line.acks.push_back((at, ack, blocks));
     }
 
-    fn dropped(&mut self, (_, blocks): (Ack, u32), _reason: DropReason, _now: Time) {
+    fn on_drop(&mut self, (_, blocks): (Ack, u32), _reason: DropReason, _now: Time) {
         if blocks != NO_BLOCKS {
             self.pool.release(blocks);
         }
@@ -135,7 +135,7 @@ pub trait ReturnPath {
     #[inline(always)]
     fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) {
         if let Some((listener, pool)) = self.heard() {
-            listener.answered(&ack, pool.of(blocks), now);
+            listener.on_send_ack(&ack, pool.of(blocks), now);
         }
         match &mut stages.acks {
             None => self.entry_of(line).arrive((ack, blocks), now),
@@ -151,7 +151,7 @@ pub trait ReturnPath {
     fn deliver(&mut self, arena: &mut Arena, packet: &Packet, now: Time) {
         let slot = packet.flow;
         if let Some((listener, _)) = self.heard() {
-            listener.delivered(packet, now);
+            listener.on_delivery(packet, now);
         }
         let Endpoint { transport, stages, line, .. } = arena.get_mut(slot);
         let (back, line) = (self, *line);
@@ -227,7 +227,7 @@ impl<L: Log> ReturnPath for TappedLines<'_, L> {
 /// The listener, if it wants to hear of frames, and SACK blocks.
 #[inline(always)]
 pub fn heard<'a, L: Log>(listener: &'a mut L, pool: &'a BlockPool) -> Option<(&'a mut dyn Log, &'a BlockPool)> {
-    if listener.hears() >= ListenLevel::Frames {
+    if listener.listen_level() >= ListenLevel::Frames {
         Some((listener, pool))
     } else {
         None

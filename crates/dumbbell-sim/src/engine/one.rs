@@ -82,8 +82,8 @@ impl<A: Aqm + Send, L: Log + Send> SingleHop<A, L> {
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
         let blocks = if likely(index == NO_BLOCKS) { &[] } else { self.lines.pool.get(index) };
         let listener = &mut self.entrance.bottleneck.log.listener;
-        if listener.hears() >= ListenLevel::Frames {
-            listener.acknowledged(&ack, blocks, now);
+        if listener.listen_level() >= ListenLevel::Frames {
+            listener.on_ack(&ack, blocks, now);
         }
         let timer = transport.on_back(&ack, blocks, stages, now, &mut self.entrance);
         arena.timer_not_after(ack.flow, timer);
@@ -145,7 +145,7 @@ impl<A: Aqm + Send, L: Log + Send> SingleHop<A, L> {
             if unlikely(arena.is_crowded()) {
                 let Bottleneck { aqm, log, .. } = &self.entrance.bottleneck;
                 // where the queue does not tell who comes next, the packet on the wire has to do
-                let soon = aqm.coming().or_else(|| self.entrance.bottleneck.in_service().map(|packet| packet.flow));
+                let soon = aqm.next_flow_hint().or_else(|| self.entrance.bottleneck.in_service().map(|packet| packet.flow));
                 if let Some(flow) = soon {
                     log.counters.flows.prefetch(flow);
                     arena.prefetch_receiver(flow);
@@ -174,8 +174,8 @@ impl<A: Aqm, L: Log> Ingress for SharedIngress<A, L> {
     #[inline(always)]
     fn post(&mut self, packet: &Packet, now: Time) {
         let listener = &mut self.bottleneck.log.listener;
-        if listener.hears() >= ListenLevel::Frames {
-            listener.posted(packet, now);
+        if listener.listen_level() >= ListenLevel::Frames {
+            listener.on_send(packet, now);
         }
     }
 
@@ -248,7 +248,7 @@ impl<A: Aqm + Send, L: Log + Send> Topology for SingleHop<A, L> {
 
     #[inline]
     fn of_flow(&self, slot: u32) -> FlowCounters {
-        self.entrance.bottleneck.log.counters.flows.of(slot)
+        self.entrance.bottleneck.log.counters.flows.flow_counters(slot)
     }
 
     #[inline]
@@ -342,7 +342,7 @@ impl<A: Aqm + Send, L: Log + Send> Topology for SingleHop<A, L> {
     }
 
     fn check(&self, found: UnderWay, staged: u64) -> Result<(), RunError> {
-        let held = |path: &Option<Box<Path<Packet>>>| path.as_ref().map_or(0, |path| path.held() as u64);
+        let held = |path: &Option<Box<Path<Packet>>>| path.as_ref().map_or(0, |path| path.count_items() as u64);
         let held_here = UnderWay {
             ahead: staged + held(&self.entrance.shared),
             queued: self.entrance.bottleneck.held(),

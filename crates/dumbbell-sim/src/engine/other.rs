@@ -314,11 +314,11 @@ impl Connection for Other {
     }
 
     fn tell(&mut self, _said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
-        if listener.hears() < ListenLevel::Snapshots {
+        if listener.listen_level() < ListenLevel::Snapshots {
             return;
         }
         let ProtocolStats { srtt, min_rtt, cwnd, ssthresh, in_flight, lost, .. } = self.protocol.told().unwrap_or_default();
-        listener.believes(slot, &SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, lost, tcp: None }, now);
+        listener.on_snapshot(slot, &SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, lost, tcp: None }, now);
     }
 
     fn speaks(&self) -> ProtocolKind {
@@ -332,7 +332,7 @@ impl Connection for Other {
     fn tell_payloads(&mut self, listener: &mut dyn Log) {
         for (number, is_answer) in self.fresh.drain(..) {
             if let Some(bytes) = self.protocol.payload(number, is_answer) {
-                listener.payload(self.slot, number, is_answer, bytes);
+                listener.on_payload(self.slot, number, is_answer, bytes);
             }
         }
     }

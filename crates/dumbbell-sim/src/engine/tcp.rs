@@ -78,7 +78,7 @@ fn belief(sender: &Sender) -> SenderSnapshot<'_> {
         in_flight: Some(bytes(conn.in_flight())),
         srtt: rtt(conn.rtt().srtt_us()),
         min_rtt: rtt(conn.rtt().min_us()),
-        lost: Some(sender.lost()),
+        lost: Some(sender.count_lost()),
         tcp: Some(sender),
     }
 }
@@ -258,15 +258,17 @@ impl Connection for Tcp {
 
     fn tell(&mut self, said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
         let sender = &mut self.sender;
-        if listener.hears() >= ListenLevel::RateSamples {
+        if listener.listen_level() >= ListenLevel::RateSamples {
             if let Some(sample) = sender.take_rate_sample() {
-                listener.control(slot, &ControlEvent::RateSample(sample), now);
+                listener.on_control_event(slot, &ControlEvent::RateSample(sample), now);
             }
         }
         let phase = sender.model().map_or("", |model| model.state);
-        said.tell_news(&sender.conn, phase, sender.phase == Phase::Done, |event| listener.control(slot, &event, now));
-        if listener.hears() >= ListenLevel::Snapshots {
-            listener.believes(slot, &belief(sender), now);
+        said.report_changes(&sender.conn, phase, sender.phase == Phase::Done, |event| {
+            listener.on_control_event(slot, &event, now)
+        });
+        if listener.listen_level() >= ListenLevel::Snapshots {
+            listener.on_snapshot(slot, &belief(sender), now);
         }
     }
 }

@@ -71,7 +71,7 @@ impl Aqm for Recorder {
         let packet = self.packets.pop_front();
         self.note(now, packet.map_or(Call::Empty, |gone| Call::Dequeue(gone.flow)));
         let Some(packet) = packet else { return Dequeue::Empty };
-        log.sent(&packet, At::time(now));
+        log.on_dequeue(&packet, At::time(now));
         Dequeue::Packet(packet)
     }
 

@@ -94,12 +94,12 @@ impl<A: Aqm, L: Log> Sink<Packet> for SharedIngress<A, L> {
         }
     }
 
-    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        self.bottleneck.dropped(packet, reason, now);
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        self.bottleneck.on_drop(packet, reason, now);
     }
 
-    fn erased(&mut self, packet: &Packet, now: Time) {
-        self.bottleneck.log.erased(packet, now);
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+        self.bottleneck.log.on_clear_ecn(packet, now);
     }
 }
 
@@ -140,7 +140,7 @@ impl<W: Ingress> Outlet for EndpointPort<'_, W> {
         self.way.memory().limit != u64::MAX
     }
 
-    fn buffered(&mut self, flow: u32, bytes: u64) {
+    fn set_send_buffer(&mut self, flow: u32, bytes: u64) {
         self.way.memory_mut().set(flow, bytes);
     }
 
@@ -165,12 +165,12 @@ impl<A: Aqm, L: Log> Sink<Packet> for BehindSink<'_, A, L> {
         TappedLines { lines: &mut *self.lines, listener }.deliver(self.arena, &packet, now);
     }
 
-    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        self.bottleneck.log.dropped(&packet, reason, DropSite::Behind, At::time(now));
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        self.bottleneck.log.on_drop(&packet, reason, DropSite::Behind, At::time(now));
     }
 
-    fn erased(&mut self, packet: &Packet, now: Time) {
-        self.bottleneck.log.erased(packet, now);
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+        self.bottleneck.log.on_clear_ecn(packet, now);
     }
 }
 

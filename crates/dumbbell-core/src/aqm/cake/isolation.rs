@@ -185,7 +185,7 @@ impl Loads {
 
     /// Calls `change` with the number of bulk flows of each host that counts.
     #[inline]
-    fn of(&mut self, hosts: Pair, change: impl Fn(&mut u16)) {
+    fn change_counts(&mut self, hosts: Pair, change: impl Fn(&mut u16)) {
         if let Some(sources) = &mut self.sources {
             change(&mut sources.bulk_flows[hosts.source as usize]);
         }
@@ -228,7 +228,7 @@ enum Between {
 
 impl Between {
     /// There is a flow between `hosts`.
-    fn and(self, hosts: Pair) -> Between {
+    fn with_flow(self, hosts: Pair) -> Between {
         match self {
             Between::Nobody => Between::Two(hosts),
             Between::Two(same) if same == hosts => self,
@@ -248,7 +248,7 @@ struct HostGains<'a> {
 
 impl TurnGains for HostGains<'_> {
     #[inline]
-    fn of(&mut self, slot: u16) -> u32 {
+    fn turn_gain(&mut self, slot: u16) -> u32 {
         let hosts = self.hosts[slot as usize];
         match self.last {
             Some((last, gain)) if last == hosts => gain,
@@ -365,16 +365,16 @@ impl FlowTable {
             // A flow that collides takes over the queue, with the packets of another flow in it.
             let (bulk, before) = (self.flows[slot as usize].state == FlowState::Bulk, self.hosts[slot as usize]);
             if bulk {
-                self.loads.of(before, |bulk_flows| *bulk_flows -= 1);
+                self.loads.change_counts(before, |bulk_flows| *bulk_flows -= 1);
             }
             let hosts = Pair {
                 source: self.loads.sources.as_mut().map_or(0, |sources| sources.find(tin, src_hash)),
                 destination: self.loads.destinations.as_mut().map_or(0, |destinations| destinations.find(tin, dst_hash)),
             };
             self.hosts[slot as usize] = hosts;
-            self.between[tin as usize] = self.between[tin as usize].and(hosts);
+            self.between[tin as usize] = self.between[tin as usize].with_flow(hosts);
             if bulk {
-                self.loads.of(hosts, |bulk_flows| *bulk_flows += 1);
+                self.loads.change_counts(hosts, |bulk_flows| *bulk_flows += 1);
             }
             // mostly of the same two hosts as the flow before: then all have the load that they had
             if hosts != before {
@@ -387,14 +387,14 @@ impl FlowTable {
     /// The hosts of `slot` have one more bulk flow.
     #[inline]
     pub fn join_bulk(&mut self, slot: u16) {
-        self.loads.of(self.hosts[slot as usize], |bulk_flows| *bulk_flows += 1);
+        self.loads.change_counts(self.hosts[slot as usize], |bulk_flows| *bulk_flows += 1);
         self.forget_gains(self.flows[slot as usize].tin);
     }
 
     /// The hosts of `slot` have one bulk flow less.
     #[inline]
     pub fn leave_bulk(&mut self, slot: u16) {
-        self.loads.of(self.hosts[slot as usize], |bulk_flows| *bulk_flows -= 1);
+        self.loads.change_counts(self.hosts[slot as usize], |bulk_flows| *bulk_flows -= 1);
         self.forget_gains(self.flows[slot as usize].tin);
     }
 
@@ -410,7 +410,7 @@ impl FlowTable {
     /// shares below one byte are right on average.
     #[inline]
     pub fn quantum(&mut self, slot: u16, quantum: u32) -> i32 {
-        turns::rounded(self.loads.gain(self.hosts[slot as usize], quantum), &mut self.rng)
+        turns::round_gain(self.loads.gain(self.hosts[slot as usize], quantum), &mut self.rng)
     }
 
     /// Gives a turn to `slot`, which is on no list, and puts it behind all others that get turns.
@@ -418,7 +418,7 @@ impl FlowTable {
     pub fn give_first_turn(&mut self, slot: u16, quantum: u32) {
         let flow = &self.flows[slot as usize];
         let gain = self.loads.gain(self.hosts[slot as usize], quantum);
-        self.turns[flow.tin as usize].push(slot, flow.deficit + turns::rounded(gain, &mut self.rng), gain);
+        self.turns[flow.tin as usize].push(slot, flow.deficit + turns::round_gain(gain, &mut self.rng), gain);
     }
 
     /// Gives turns to the flows of `tin` that used up a quantum, until the first may send; returns it. There must be one.
@@ -462,17 +462,17 @@ mod tests {
         (0..n).map(|i| FlowKey { src_host: i / 4, dst_host: i % 4, ports: i, dscp: 0 }).collect()
     }
 
-    fn started(mut table: FlowTable, keys: &[FlowKey]) -> FlowTable {
+    fn start_flows(mut table: FlowTable, keys: &[FlowKey]) -> FlowTable {
         (0..).zip(keys).for_each(|(flow, key)| table.flow_starts(flow, key));
         table
     }
 
     fn table(isolation: Isolation, n: u32, seed: u64) -> FlowTable {
-        started(FlowTable::new(isolation, Diffserv::BestEffort, 1, seed), &keys(n))
+        start_flows(FlowTable::new(isolation, Diffserv::BestEffort, 1, seed), &keys(n))
     }
 
     /// Number of queues that `n` flows, all active, occupy.
-    fn occupied(isolation: Isolation, n: u32, seed: u64) -> usize {
+    fn count_occupied(isolation: Isolation, n: u32, seed: u64) -> usize {
         let mut table = table(isolation, n, seed);
         let mut slots: Vec<u16> = (0..n)
             .map(|flow| {
@@ -505,7 +505,7 @@ mod tests {
             (Isolation::TripleIsolate, 16),
         ];
         for (isolation, queues) in counts {
-            assert_eq!(occupied(isolation, 16, 1), queues, "{isolation:?}");
+            assert_eq!(count_occupied(isolation, 16, 1), queues, "{isolation:?}");
         }
     }
 
@@ -514,10 +514,10 @@ mod tests {
         // Without ways, 512 flows in 1024 queues would occupy 1024 (1 - (1 - 1/1024)^512) = 403. With 8 ways a flow collides only if
         // the other 511 put 8 into its set of 128: Poisson with mean 4, P(>= 8) = 5 %; the flows beyond the eighth collide, 0.6 %.
         for seed in 0..20 {
-            let queues = occupied(Isolation::Flows, 512, seed);
+            let queues = count_occupied(Isolation::Flows, 512, seed);
             assert!((490..=512).contains(&queues), "seed {seed}: {queues}");
         }
-        let differs = (0..20).map(|seed| occupied(Isolation::Flows, 512, seed)).collect::<std::collections::HashSet<_>>();
+        let differs = (0..20).map(|seed| count_occupied(Isolation::Flows, 512, seed)).collect::<std::collections::HashSet<_>>();
         assert!(differs.len() > 1, "collisions depend on the seed");
     }
 
@@ -598,7 +598,7 @@ mod tests {
     fn a_flow_that_comes_back_looks_for_its_host_again() {
         // Two sources with the same entry, as the first flows of 2000 hosts surely have
         let keys: Vec<FlowKey> = (0..2000).map(|i| FlowKey { src_host: i, dst_host: 0, ports: i, dscp: 0 }).collect();
-        let mut table = started(FlowTable::new(Isolation::DualSrcHost, Diffserv::BestEffort, 1, 1), &keys);
+        let mut table = start_flows(FlowTable::new(Isolation::DualSrcHost, Diffserv::BestEffort, 1, 1), &keys);
         let entry = |flow: u32| table.identities[flow].src_hash as usize % QUEUES;
         let other = (1..2000).find(|&flow| entry(flow) == entry(0)).expect("2000 hosts, 1024 entries");
         let first = table.slot(0) as usize;

@@ -137,13 +137,13 @@ impl CakeStore {
     #[inline(always)]
     fn pop(&mut self, queue: &mut Chain) -> Option<Packet> {
         let packet = self.store.pop(queue)?;
-        self.gone(&packet);
+        self.subtract_packet(&packet);
         Some(packet)
     }
 
     /// A packet has left the store.
     #[inline(always)]
-    fn gone(&mut self, packet: &Packet) {
+    fn subtract_packet(&mut self, packet: &Packet) {
         self.packets -= 1;
         self.bytes -= u64::from(packet.len);
         self.memory -= u64::from(truesize(packet, self.small_heads));
@@ -158,7 +158,7 @@ impl State {
         let tins: Vec<Tin> = params.diffserv.shares(rate).into_iter().map(new_tin).collect();
         let table = FlowTable::new(params.isolation, params.diffserv, tins.len(), context.seed);
         State {
-            layer: context.link_layer.with(params.overhead, params.mpu, params.framing),
+            layer: context.link_layer.with_overrides(params.overhead, params.mpu, params.framing),
             full_frame: context.full_frame,
             shaped: rate > 0,
             shaper: CakeShaper::new(rate),
@@ -189,14 +189,14 @@ impl State {
         let Some(packet) = ack_filter::filter(self.params.ack_filter, &mut self.held.store, &mut flow.packets, log) else {
             return;
         };
-        self.held.gone(&packet);
+        self.held.subtract_packet(&packet);
         self.table.backlogs[slot as usize] -= u32::from(packet.len);
         self.tins[tin].packets -= 1;
         self.filtered += 1;
         if self.params.ingress {
             self.charge(tin, packet.len, now, true);
         }
-        log.dropped(&packet, DropReason::Filter, DropSite::Queue, At { now, queue: tin as u32 });
+        log.on_drop(&packet, DropReason::Filter, DropSite::Queue, At { now, queue: tin as u32 });
     }
 
     /// Takes the head of queue `slot`.
@@ -211,7 +211,7 @@ impl State {
     /// Charges a packet to the clocks; returns the bytes charged.
     #[inline]
     fn charge(&mut self, tin: usize, len: u16, now: Time, dropped: bool) -> i32 {
-        let bytes = self.layer.of(len);
+        let bytes = self.layer.wire_bytes(len);
         if self.shaped {
             self.tins[tin].charge(bytes, now);
             self.shaper.charge(bytes, dropped);
@@ -243,7 +243,7 @@ impl State {
         if self.params.ingress {
             self.charge(tin, packet.len, now, true);
         }
-        log.dropped(&packet, DropReason::Overflow, DropSite::Queue, At { now, queue: tin as u32 });
+        log.on_drop(&packet, DropReason::Overflow, DropSite::Queue, At { now, queue: tin as u32 });
     }
 
     /// Takes queue `slot` of `tin` out of `list`; from [`OLD`] only the first can be taken.
@@ -320,7 +320,7 @@ impl Aqm for State {
             }
         }
         packet.enqueue_time = now;
-        log.enqueued(&packet, At { now, queue: tin as u32 });
+        log.on_enqueue(&packet, At { now, queue: tin as u32 });
         self.put(slot, packet);
         if self.params.ack_filter != AckFilter::Off && packet.is_back() {
             self.filter(slot, tin, now, log);
@@ -347,7 +347,7 @@ impl Aqm for State {
     }
 
     #[inline]
-    fn has_nothing_before(&self, now: Time) -> Option<Time> {
+    fn earliest_packet(&self, now: Time) -> Option<Time> {
         if self.held.packets == 0 {
             return Some(Time::NEVER);
         }
@@ -405,7 +405,7 @@ impl Aqm for State {
                         flow.cobalt.judge(thresholds, now, sojourn, packet.ecn.is_capable(), bulk_flows, &mut self.coins);
                     // The last packet of a flow may be marked, but is never dropped.
                     if verdict.drop && !flow.packets.is_empty() {
-                        log.dropped(&packet, DropReason::Aqm, DropSite::Queue, at);
+                        log.on_drop(&packet, DropReason::Aqm, DropSite::Queue, at);
                         if self.params.ingress {
                             self.charge_turn(slot, tin, list, packet.len, now, true);
                             continue 'flow;
@@ -416,9 +416,9 @@ impl Aqm for State {
                         log.set_ce(&mut packet, MarkReason::Aqm, at);
                     }
                     if verdict.sce && sce::set_sce(&mut packet) {
-                        log.marked(&packet, Ecn::Ect0, Mark::Sce, MarkReason::Ramp, at);
+                        log.on_mark(&packet, Ecn::Ect0, Mark::Sce, MarkReason::Ramp, at);
                     }
-                    log.sent(&packet, at);
+                    log.on_dequeue(&packet, at);
                     self.charge_turn(slot, tin, list, packet.len, now, false);
                     return Dequeue::Packet(packet);
                 }

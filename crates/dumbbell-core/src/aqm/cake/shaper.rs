@@ -16,7 +16,7 @@ pub struct ByteTime {
 
 impl ByteTime {
     /// At `bytes_per_second`; 0 is unlimited: no time.
-    pub fn at(bytes_per_second: u64) -> ByteTime {
+    pub fn from_rate(bytes_per_second: u64) -> ByteTime {
         if bytes_per_second == 0 {
             return ByteTime { mantissa: 0, shift: 0 };
         }
@@ -53,12 +53,12 @@ pub struct CakeShaper {
 impl CakeShaper {
     /// A shaper at `bytes_per_second`.
     pub fn new(bytes_per_second: u64) -> CakeShaper {
-        CakeShaper { byte_time: ByteTime::at(bytes_per_second), next: Time::ZERO, failsafe_next: Time::ZERO }
+        CakeShaper { byte_time: ByteTime::from_rate(bytes_per_second), next: Time::ZERO, failsafe_next: Time::ZERO }
     }
 
     /// Changes the rate; what was sent stays charged at the old one.
     pub fn set_rate(&mut self, bytes_per_second: u64) {
-        self.byte_time = ByteTime::at(bytes_per_second);
+        self.byte_time = ByteTime::from_rate(bytes_per_second);
     }
 
     /// When the next packet may leave.
@@ -97,7 +97,7 @@ mod tests {
         let mut shaper = CakeShaper::new(1_250_000);
         shaper.charge(1514, false);
         assert_eq!((shaper.next, shaper.failsafe_next), (Time(1_211_200), Time(1_816_800)));
-        assert_eq!(ByteTime::at(1_250_000).times(1538), Time(1_230_400));
+        assert_eq!(ByteTime::from_rate(1_250_000).times(1538), Time(1_230_400));
     }
 
     #[test]
@@ -106,14 +106,14 @@ mod tests {
             let rate = bytes_per_second(Rate(bits)).max(MIN_BYTES_PER_SECOND);
             for bytes in [1, 64, 1514, 65_535] {
                 let exact = bytes * 1_000_000_000 / rate;
-                let got = ByteTime::at(rate).times(bytes as u32).0;
+                let got = ByteTime::from_rate(rate).times(bytes as u32).0;
                 // 34 bits, cut: at most one unit, or 2^-33 of the value
                 assert!(got <= exact && exact - got <= 1 + (exact >> 32), "{bits} bit/s, {bytes} B: {got}, not {exact}");
             }
         }
-        assert_eq!(ByteTime::at(0).times(1514), Time::ZERO);
+        assert_eq!(ByteTime::from_rate(0).times(1514), Time::ZERO);
         // floor of 64 B/s
-        assert_eq!(ByteTime::at(1).times(64), Time::from_secs(1));
+        assert_eq!(ByteTime::from_rate(1).times(64), Time::from_secs(1));
     }
 
     #[test]

@@ -12,14 +12,14 @@ fn keys(hosts: &[(u32, u32)]) -> Vec<FlowKey> {
     (0..).zip(hosts).map(|(ports, &(src_host, dst_host))| FlowKey { src_host, dst_host, ports, dscp: 0 }).collect()
 }
 
-fn started(mut cake: State, flows: &[FlowKey]) -> (State, Counters) {
+fn start_flows(mut cake: State, flows: &[FlowKey]) -> (State, Counters) {
     (0..).zip(flows).for_each(|(flow, key)| cake.flow_starts(flow, key));
     let internal = InternalLog::new(cake.internal_queues());
     (cake, Counters { internal, ..Counters::default() })
 }
 
 fn cake(params: Params, flows: &[FlowKey]) -> (State, Counters) {
-    started(State::new(params, &QueueContext::new(RAW_10, 7)), flows)
+    start_flows(State::new(params, &QueueContext::new(RAW_10, 7)), flows)
 }
 
 fn single() -> Params {
@@ -107,7 +107,7 @@ fn the_shaper_follows_the_bottleneck_unless_told_its_own_rate() {
 #[test]
 fn a_shaper_that_starts_in_the_middle_of_a_run_gives_no_burst() {
     let unlimited = State::new(single(), &QueueContext::new(Rate::UNLIMITED, 1));
-    let (mut state, mut log) = started(unlimited, &keys(&[(1, 2)]));
+    let (mut state, mut log) = start_flows(unlimited, &keys(&[(1, 2)]));
     assert!(!state.shapes());
     for seq in 0..5 {
         state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Time::ZERO, &mut log);
@@ -144,7 +144,7 @@ fn full_memory_drops_the_head_of_the_longest_queue_and_wakes_blue() {
     for seq in 0..3 {
         state.enqueue(packet(1, seq, 1514, Ecn::Ect0), Time::from_millis(10), &mut log);
     }
-    assert_eq!((log.queue.drops_overflow, log.flows.of(0).dropped_overflow, state.packets()), (1, 1, 10));
+    assert_eq!((log.queue.drops_overflow, log.flows.flow_counters(0).dropped_overflow, state.packets()), (1, 1, 10));
     let slot = state.table.slot(0) as usize;
     assert_eq!((state.table.flows[slot].cobalt.p_drop, state.table.flows[slot].cobalt.count), (1 << 24, 1));
     let sent = drain(&mut state, &mut log, Time::from_millis(10), Time::NEVER);
@@ -331,7 +331,7 @@ fn sce_marks_with_one_queue_and_with_a_queue_for_every_flow() {
         let over = sojourns.iter().filter(|&&ms| ms > 5.0).count() as u64;
         let marks = log.queue.sce_marks + log.queue.ce_marks;
         assert!(marks >= over && marks <= over + 10 && log.queue.ce_marks > 10, "{marks} marks of {over}");
-        assert_eq!((log.flows.of(0).sce, log.flows.of(0).sce_dropped), (log.queue.sce_marks, 0));
+        assert_eq!((log.flows.flow_counters(0).sce, log.flows.flow_counters(0).sce_dropped), (log.queue.sce_marks, 0));
     }
 }
 
@@ -472,7 +472,7 @@ fn hosts_are_counted_as_often_as_they_have_bulk_flows() {
         let (mut rng, mut now) = (Rng::stream(3, "test", 0), Time::ZERO);
         for round in 0..200 {
             for _ in 0..100 {
-                state.enqueue(packet(rng.below(3000) as u32, round, 1514, Ecn::Ect0), now, &mut log);
+                state.enqueue(packet(rng.draw_below(3000) as u32, round, 1514, Ecn::Ect0), now, &mut log);
             }
             let until = now + Time::from_millis(if round % 20 == 19 { 200 } else { 2 });
             drain(&mut state, &mut log, now, until);

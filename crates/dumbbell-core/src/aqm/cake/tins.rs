@@ -147,7 +147,7 @@ pub const OLD: usize = 2;
 fn rate_dependent(bytes_per_second: u64, full_frame: u16, rtt: Time, sce: SceSetting) -> (u32, Thresholds) {
     // tc-cake(8): target is 1/20 of rtt, at least 1 us.
     let configured = Time((rtt.0 / 20).max(1_000));
-    let mtu_time = ByteTime::at(bytes_per_second).times(u32::from(full_frame));
+    let mtu_time = ByteTime::from_rate(bytes_per_second).times(u32::from(full_frame));
     let target = configured.max(Time(mtu_time.0 * 3 / 2));
     let interval = (rtt + target - configured).max(target + target);
     let quantum = if bytes_per_second == 0 { 1514 } else { (bytes_per_second >> 12).clamp(300, 1514) };
@@ -158,7 +158,7 @@ impl Tin {
     /// An empty tin.
     pub fn new(bytes_per_second: u64, quantum: i32, full_frame: u16, rtt: Time, sce: SceSetting) -> Tin {
         let (flow_quantum, thresholds) = rate_dependent(bytes_per_second, full_frame, rtt, sce);
-        let byte_time = ByteTime::at(bytes_per_second);
+        let byte_time = ByteTime::from_rate(bytes_per_second);
         let lists = [FlowList::default(); 2];
         Tin {
             thresholds,
@@ -177,7 +177,7 @@ impl Tin {
     /// Changes the rate.
     pub fn set_rate(&mut self, bytes_per_second: u64, full_frame: u16, rtt: Time, sce: SceSetting) {
         (self.flow_quantum, self.thresholds) = rate_dependent(bytes_per_second, full_frame, rtt, sce);
-        self.byte_time = ByteTime::at(bytes_per_second);
+        self.byte_time = ByteTime::from_rate(bytes_per_second);
     }
 
     /// Whether a flow is waiting for service, not counting those that only decay.

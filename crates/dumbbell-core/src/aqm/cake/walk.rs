@@ -59,7 +59,7 @@ impl Vectors {
 
     /// All that this processor has.
     #[cfg(test)]
-    pub fn all() -> Vec<Vectors> {
+    pub fn list_available() -> Vec<Vectors> {
         match Vectors::widest() {
             Vectors::Usual => vec![Vectors::Usual],
             #[cfg(target_arch = "x86_64")]
@@ -132,21 +132,21 @@ fn walk(groups: impl Groups, circle: Circle, mut head: usize, chances: &mut Chan
         // all but the last turns, which are fewer than a group
         let mut from = head;
         let last = loop {
-            if unlikely(chances.ahead().len() < GROUP) {
+            if unlikely(chances.upcoming_bits().len() < GROUP) {
                 chances.refill(groups);
             }
-            let ahead = chances.ahead();
+            let ahead = chances.upcoming_bits();
             let whole = (end - from).min(ahead.len()) / GROUP * GROUP;
             give(groups, &mut deficits[from..][..whole], &wholes[from..][..whole], &limits[from..][..whole], &ahead[..whole]);
             chances.pass(whole);
             from += whole;
-            if end - from < GROUP && chances.ahead().len() >= GROUP {
+            if end - from < GROUP && chances.upcoming_bits().len() >= GROUP {
                 break end - from;
             }
         };
         let before = groups.load(group(deficits, from));
         let [of_wholes, of_limits, of_chances] =
-            [(wholes, from), (limits, from), (chances.ahead(), 0)].map(|(values, from)| groups.load(group(values, from)));
+            [(wholes, from), (limits, from), (chances.upcoming_bits(), 0)].map(|(values, from)| groups.load(group(values, from)));
         let after = groups.give(before, of_wholes, of_limits, of_chances);
         let to = (&mut deficits[from..from + GROUP]).try_into().expect("a group");
         groups.store(groups.first(last, after, before), to);

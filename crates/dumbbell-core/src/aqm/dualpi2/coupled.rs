@@ -60,14 +60,14 @@ impl Coin {
 
     /// Whether one of 2^32 equally likely numbers is below `limit`.
     #[inline]
-    fn below(&mut self, limit: u64) -> bool {
+    fn draw_below(&mut self, limit: u64) -> bool {
         u64::from(self.rng.next_u32()) < limit
     }
 
     /// Two of them.
     #[inline]
     fn both_below(&mut self, limit: u64) -> bool {
-        self.below(limit) && self.below(limit)
+        self.draw_below(limit) && self.draw_below(limit)
     }
 
     #[inline]
@@ -169,7 +169,7 @@ impl Coupled {
         match law {
             Law::Linux if scalable => self.judge_scalable(packet, at, log),
             Law::TsFifo if scalable && !self.overload => {
-                CoupledVerdict::mark(self.scalable.below(self.below_scalable) && log.set_ce(packet, MarkReason::Coupled, at))
+                CoupledVerdict::mark(self.scalable.draw_below(self.below_scalable) && log.set_ce(packet, MarkReason::Coupled, at))
             }
             Law::TsFifo if scalable => match self.scalable.both_below(self.below_classic) {
                 true => CoupledVerdict::DROP,
@@ -187,7 +187,7 @@ impl Coupled {
     #[inline]
     fn judge_scalable<L: Log>(&mut self, packet: &mut Packet, at: At, log: &mut L) -> CoupledVerdict {
         let marks = match self.overload {
-            false => self.scalable.below(self.below_scalable),
+            false => self.scalable.draw_below(self.below_scalable),
             true if self.scalable.both_below(self.below_classic) => return CoupledVerdict::DROP,
             true => true,
         };

@@ -173,7 +173,7 @@ impl State {
             memory: 0,
             small_heads: context.small_heads,
             statistics: Statistics::default(),
-            next_update: Time(1 + Rng::stream(context.seed, "dualpi2 phase", 0).below(setup.tupdate.0)),
+            next_update: Time(1 + Rng::stream(context.seed, "dualpi2 phase", 0).draw_below(setup.tupdate.0)),
         }
     }
 
@@ -200,7 +200,7 @@ impl State {
             let (len, sojourn) = (packet.len, now - packet.enqueue_time);
             let memory = truesize(packet, self.small_heads);
             let beyond = match turn.queue {
-                DualQueue::L => self.setup.step.beyond(behind, sojourn, &mut self.step_applies),
+                DualQueue::L => self.setup.step.excess_over_step(behind, sojourn, &mut self.step_applies),
                 DualQueue::C => 0,
             };
             self.memory -= u64::from(memory);
@@ -211,7 +211,7 @@ impl State {
                 let verdict = self.coupled.judge_by(law, packet, backlog - u64::from(len), native, at, log);
                 if verdict.dropped {
                     seldom();
-                    log.dropped(packet, DropReason::Aqm, DropSite::Queue, at);
+                    log.on_drop(packet, DropReason::Aqm, DropSite::Queue, at);
                     fifo.discard(len);
                     continue;
                 }
@@ -224,8 +224,8 @@ impl State {
                 self.statistics.step_marks += u64::from(stepped);
                 self.statistics.ecn_mark += u64::from(stepped);
             }
-            self.scheduler.sent(turn);
-            log.sent(packet, at);
+            self.scheduler.charge_turn(turn);
+            log.on_dequeue(packet, at);
             let sent = *packet;
             fifo.discard(len);
             return Dequeue::Packet(sent);
@@ -250,14 +250,14 @@ impl Aqm for State {
         let full =
             packets >= setup.limit || memory > setup.memlimit || bytes + u64::from(self.setup.full_frame) > setup.limit_bytes;
         if unlikely(full) {
-            log.dropped(&packet, DropReason::Overflow, DropSite::Arrival, at);
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, at);
             return;
         }
         if unlikely(setup.decision == Decision::Enqueue) {
             let verdict = self.coupled.judge(&mut packet, bytes, 0.0, at, log);
             self.statistics.ecn_mark += u64::from(verdict.marked);
             if verdict.dropped {
-                log.dropped(&packet, DropReason::Aqm, DropSite::Arrival, at);
+                log.on_drop(&packet, DropReason::Aqm, DropSite::Arrival, at);
                 return;
             }
         }

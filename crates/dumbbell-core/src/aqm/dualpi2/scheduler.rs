@@ -203,7 +203,7 @@ impl Scheduler {
 
     /// The packet of `turn` is sent.
     #[inline]
-    pub fn sent(&mut self, turn: SchedulerTurn) {
+    pub fn charge_turn(&mut self, turn: SchedulerTurn) {
         if let Scheduler::Credit { credit, .. } = self {
             *credit += turn.change;
         }

@@ -1,6 +1,6 @@
 //! The versions as data, and what follows from a version and the keys that override it.
 
-use super::controller::{quantised, Arithmetic, Controller, PiGains, GAIN_SCALE, MAX_PROB};
+use super::controller::{quantise_hertz, Arithmetic, Controller, PiGains, GAIN_SCALE, MAX_PROB};
 use super::scheduler::{SchedulerKind, Scheduler, Weights};
 use super::Params;
 use crate::aqm::QueueContext;
@@ -222,7 +222,7 @@ impl StepThreshold {
     /// How far the head of L is beyond the threshold, ns or packets; 0: it is not, or the step does not apply. It has waited for `sojourn` and
     /// leaves `behind` packets; `counted` are the answers of arrival, if they count.
     #[inline(always)]
-    pub fn beyond(&self, behind: u64, sojourn: Time, counted: &mut VecDeque<bool>) -> u64 {
+    pub fn excess_over_step(&self, behind: u64, sojourn: Time, counted: &mut VecDeque<bool>) -> u64 {
         let applies = if unlikely(self.min_qlen > 0) {
             match self.count {
                 StepCount::Enqueue => counted.pop_front().unwrap_or(false),
@@ -288,7 +288,7 @@ struct FromRtt {
 }
 
 impl FromRtt {
-    fn of(params: &Params) -> Option<FromRtt> {
+    fn from_params(params: &Params) -> Option<FromRtt> {
         let us = |time: Option<Time>| time.map(Time::as_micros);
         let (max, typical) = match (us(params.max_rtt), us(params.typical_rtt)) {
             (None, None) => return None,
@@ -313,7 +313,7 @@ impl Params {
         if params.step_thresh.is_some() && params.step_packets.is_some() {
             return error("step_packets", "it beside step_thresh".into(), "one of the two: the step is in time or in packets");
         }
-        if let Some(derived) = FromRtt::of(params) {
+        if let Some(derived) = FromRtt::from_params(params) {
             let explicit = [
                 ("target", params.target.is_some()),
                 ("tupdate", params.tupdate.is_some()),
@@ -327,7 +327,7 @@ impl Params {
             if params.max_rtt.zip(params.typical_rtt).is_some_and(|(max, typical)| typical > max) {
                 return error("typical_rtt", format!("{:?}", params.typical_rtt), "at most max_rtt");
             }
-            if quantised(derived.alpha).min(quantised(derived.beta)) == 0 {
+            if quantise_hertz(derived.alpha).min(quantise_hertz(derived.beta)) == 0 {
                 let key = if params.max_rtt.is_some() { "max_rtt" } else { "typical_rtt" };
                 return error(
                     key,
@@ -353,7 +353,7 @@ impl Params {
     /// What the packets meet.
     pub(super) fn setup(&self, context: &QueueContext) -> (Setup, Controller, Scheduler) {
         let defaults = self.version.sets();
-        let derived = FromRtt::of(self);
+        let derived = FromRtt::from_params(self);
         let law = self.law.unwrap_or(defaults.law);
         let coupling_factor = self.coupling_factor;
         let limit = self.limit.or(defaults.limit);

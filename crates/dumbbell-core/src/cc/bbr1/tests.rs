@@ -14,20 +14,20 @@ fn v1() -> State {
 
 #[test]
 fn the_largest_of_ten_rounds_is_kept_by_its_three_best() {
-    fn after(filter: &mut MaxFilter, round: u32, value: u32) -> u32 {
+    fn update_filter(filter: &mut MaxFilter, round: u32, value: u32) -> u32 {
         filter.update(round, value);
         filter.get()
     }
     let mut filter = MaxFilter::default();
-    assert_eq!(after(&mut filter, 1, 100), 100);
-    assert_eq!(after(&mut filter, 2, 50), 100);
+    assert_eq!(update_filter(&mut filter, 1, 100), 100);
+    assert_eq!(update_filter(&mut filter, 2, 50), 100);
     // a quarter of the window later the second choice is of a quarter's own
-    assert_eq!((after(&mut filter, 4, 80), filter.0[1]), (100, (4, 80)));
-    assert_eq!(after(&mut filter, 8, 70), 100);
-    assert_eq!(after(&mut filter, 11, 60), 100, "ten rounds old");
-    assert_eq!(after(&mut filter, 12, 60), 80, "too old: the second choice");
-    assert_eq!(after(&mut filter, 13, 90), 90);
-    assert_eq!(after(&mut filter, 40, 5), 5, "nothing in the window");
+    assert_eq!((update_filter(&mut filter, 4, 80), filter.0[1]), (100, (4, 80)));
+    assert_eq!(update_filter(&mut filter, 8, 70), 100);
+    assert_eq!(update_filter(&mut filter, 11, 60), 100, "ten rounds old");
+    assert_eq!(update_filter(&mut filter, 12, 60), 80, "too old: the second choice");
+    assert_eq!(update_filter(&mut filter, 13, 90), 90);
+    assert_eq!(update_filter(&mut filter, 40, 5), 5, "nothing in the window");
 }
 
 #[test]
@@ -35,11 +35,11 @@ fn the_window_has_room_for_three_bursts_and_is_even() {
     let mut state = v1();
     let conn = Conn { pacing_rate: 1_183_576, ..conn() };
     // 38 + 3 * 2 = 44; 17 + 6 = 23, rounded up
-    assert_eq!([state.quantised(&conn, 38), state.quantised(&conn, 17)], [44, 24]);
+    assert_eq!([state.add_burst_budget(&conn, 38), state.add_burst_budget(&conn, 17)], [44, 24]);
     state.mode = Bbr1Mode::ProbeBw;
-    assert_eq!(state.quantised(&conn, 38), 46, "two more in the phase that probes");
+    assert_eq!(state.add_burst_budget(&conn, 38), 46, "two more in the phase that probes");
     state.phase = 3;
-    assert_eq!(state.quantised(&conn, 38), 44);
+    assert_eq!(state.add_burst_budget(&conn, 38), 44);
 }
 
 #[test]
@@ -170,7 +170,7 @@ fn packets_are_conserved_for_a_round_of_recovery() {
     conn.pacing_rate = 1_183_576;
     state.cong_control(&mut conn, &RateSample { newly_lost: 0, ..sample });
     assert!(!state.packet_conservation);
-    assert_eq!(conn.cwnd, state.quantised(&conn, 34).min(42));
+    assert_eq!(conn.cwnd, state.add_burst_budget(&conn, 34).min(42));
 }
 
 #[test]
@@ -230,10 +230,10 @@ fn aggregation_counts_once_the_pipe_was_full() {
         let mut conn = Conn { cwnd: 1000, pacing_rate: 1_183_576, delivered: 500, now: Time::from_millis(500), ..conn() };
         state.aggregation.update(&conn, 20, 13_852, false, AGGREGATION_ROUNDS);
         state.set_cwnd(&mut conn, &RateSample { newly_delivered: 1, ..RateSample::default() }, 13_852);
-        let target = state.quantised(&conn, bdp(13_852, 20_000, 739, 10) + extra);
+        let target = state.add_burst_budget(&conn, bdp(13_852, 20_000, 739, 10) + extra);
         // without a full pipe the window is left where it is above the target
         assert_eq!(conn.cwnd, if full { target } else { 1000 });
-        let mut growing = Conn { cwnd: state.quantised(&conn, bdp(13_852, 20_000, 739, 10)), ..conn.clone() };
+        let mut growing = Conn { cwnd: state.add_burst_budget(&conn, bdp(13_852, 20_000, 739, 10)), ..conn.clone() };
         let before = growing.cwnd;
         state.full_bw_reached = false;
         state.set_cwnd(&mut growing, &RateSample { newly_delivered: 1, ..RateSample::default() }, 13_852);

@@ -17,7 +17,7 @@ impl State {
     pub(super) fn check_startup_done(&mut self, conn: &mut Conn, rs: &Rs) {
         let cause = if self.check_startup_high_loss(conn, rs) { ExitCause::Loss } else { ExitCause::Plateau };
         if self.state == BbrPhase::Startup && self.full_bw_reached {
-            conn.leaves_slow_start(cause);
+            conn.leave_slow_start(cause);
             self.enter_drain();
         }
     }
@@ -100,8 +100,8 @@ impl State {
 
     /// PickProbeWait, section 5.3.3.8.
     fn pick_probe_wait(&mut self) {
-        self.rounds_since_probe_up = self.rng.below(2) as u32;
-        self.bw_probe_wait = self.params.probe_wait + Time(self.rng.below(self.params.probe_wait_spread.0));
+        self.rounds_since_probe_up = self.rng.draw_below(2) as u32;
+        self.bw_probe_wait = self.params.probe_wait + Time(self.rng.draw_below(self.params.probe_wait_spread.0));
     }
 
     /// IsRenoCoexistenceProbeTime, section 5.3.3.8.
@@ -346,7 +346,7 @@ impl State {
         if self.full_bw_reached {
             if conn.exits.first.is_none() {
                 // Startup ended meanwhile
-                conn.leaves_slow_start(ExitCause::Plateau);
+                conn.leave_slow_start(ExitCause::Plateau);
             }
             self.start_probe_bw_down(conn);
             self.start_probe_bw_cruise();

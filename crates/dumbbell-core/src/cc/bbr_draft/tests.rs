@@ -10,7 +10,7 @@ mod states;
 mod stories;
 
 /// With `params`, on a connection of 10 segments, all in flight, whose RTT is 20 ms.
-fn with(params: Value) -> (State, Conn) {
+fn start_connection(params: Value) -> (State, Conn) {
     let params = Params::from_json(params.as_object().unwrap()).unwrap();
     let mut state = State::new(params, &CcContext { seed: 1, flow: 0 });
     let mut conn = Conn { now: Time::from_secs(1), delivered: 1, ..conn() };
@@ -20,11 +20,11 @@ fn with(params: Value) -> (State, Conn) {
 }
 
 fn bbr() -> (State, Conn) {
-    with(json!({}))
+    start_connection(json!({}))
 }
 
 /// In `phase`, with an estimate of 1000 segments per second and 20 ms: a BDP of 20 segments, all in flight under a window of 40.
-fn at(phase: BbrPhase) -> (State, Conn) {
+fn start_phase(phase: BbrPhase) -> (State, Conn) {
     let (mut state, mut conn) = bbr();
     state.max_bw = state.max_bw_filter.update(1_000.0);
     state.bw = 1_000.0;
@@ -57,7 +57,7 @@ fn rs() -> Rs {
     Rs::new(&ack())
 }
 
-fn lost(seq: u64, lost: u32, tx_in_flight: u32) -> LossEvent {
+fn loss_event(seq: u64, lost: u32, tx_in_flight: u32) -> LossEvent {
     LossEvent { seq, tx_in_flight, lost, is_app_limited: false, sent: Time::ZERO }
 }
 

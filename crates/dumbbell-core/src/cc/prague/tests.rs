@@ -23,7 +23,7 @@ fn sample(newly_delivered: u32, newly_marked: u32) -> RateSample {
 }
 
 /// alpha moves from `before` after a round with `marked` of `delivered`.
-fn moved(before: u64, marked: u64, delivered: u64) -> u64 {
+fn update_alpha(before: u64, marked: u64, delivered: u64) -> u64 {
     let (mut state, mut conn) = prague(json!({}), 80_000, 10.0);
     state.upscaled_alpha = before;
     state.saw_ce = true;
@@ -54,10 +54,10 @@ fn alpha_moves_by_a_sixteenth_in_24_bits() {
         (16, 0, 10, 15),
     ];
     for (before, marked, delivered, after) in table {
-        assert_eq!(moved(before, marked, delivered), after, "{before} {marked}/{delivered}");
+        assert_eq!(update_alpha(before, marked, delivered), after, "{before} {marked}/{delivered}");
     }
     for (marked, of, after) in [(1, 10, 17_285_252), (1, 2, 86_426_271), (1, 1, 172_852_537)] {
-        assert_eq!((0..16).fold(0, |alpha, _| moved(alpha, marked, of)), after);
+        assert_eq!((0..16).fold(0, |alpha, _| update_alpha(alpha, marked, of)), after);
     }
 }
 

@@ -158,7 +158,7 @@ impl Profile {
     }
 
     /// Every profile.
-    fn all() -> Vec<Profile> {
+    fn list_profiles() -> Vec<Profile> {
         let crate::param::ParamKind::Choice(words) = Profile::KIND else { return Vec::new() };
         words.iter().filter_map(|&word| Profile::from_json(&json!(word)).ok()).collect()
     }
@@ -198,7 +198,10 @@ pub fn profiles() -> Value {
         let sources: Map<String, Value> = profile.differences().iter().map(|row| (name(row), row.source.into())).collect();
         json!({"hosts": profile.hosts(), "cc": profile.controls(), "sources": sources})
     };
-    Profile::all().into_iter().filter_map(|profile| Some((profile.to_json().as_str()?.to_string(), of(profile)))).collect()
+    Profile::list_profiles()
+        .into_iter()
+        .filter_map(|profile| Some((profile.to_json().as_str()?.to_string(), of(profile))))
+        .collect()
 }
 
 #[cfg(test)]
@@ -212,7 +215,7 @@ mod tests {
 
     #[test]
     fn every_value_of_every_profile_is_accepted_and_differs_from_the_default() {
-        for profile in Profile::all() {
+        for profile in Profile::list_profiles() {
             let params = read(json!({"profile": profile.to_json()}));
             assert_eq!(params.profile, profile);
             for (key, value) in profile.hosts() {

@@ -5,7 +5,7 @@ use super::*;
 /// The constant control with a window of 10, connected.
 fn constant() -> Story {
     let config = json!({"name": "constant", "window": 10});
-    let mut story = Story::with(&config, plain(2), Application::Bulk);
+    let mut story = Story::with_config(&config, plain(2), Application::Bulk);
     story.connect();
     story
 }
@@ -35,7 +35,7 @@ fn a_mark_a_loss_and_a_timeout_leave_the_window_alone() {
 #[test]
 fn an_idle_period_leaves_the_window_alone() {
     let config = json!({"name": "constant", "window": 10});
-    let mut story = Story::with(&config, plain(2), Application::Rate(1448 / 4));
+    let mut story = Story::with_config(&config, plain(2), Application::Rate(1448 / 4));
     story.connect();
     // one segment every 4 s, far beyond the RTO
     story.flow(Time::from_secs(20));
@@ -134,7 +134,7 @@ fn samples_of_a_control_that_holds_back_say_so() {
 #[test]
 fn ecn_on_every_packet_once_it_is_agreed() {
     for (ecn, codepoint) in [(true, crate::packet::Ecn::Ect0), (false, crate::packet::Ecn::NotEct)] {
-        let mut story = Story::with(&json!({"name": "bbr2", "ecn": ecn}), plain(10), Application::Bulk);
+        let mut story = Story::with_config(&json!({"name": "bbr2", "ecn": ecn}), plain(10), Application::Bulk);
         story.start();
         assert_eq!(story.last[0].ecn, crate::packet::Ecn::NotEct, "a SYN is not ECN-capable");
         story.advance(RTT);

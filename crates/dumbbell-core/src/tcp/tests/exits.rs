@@ -8,9 +8,9 @@ fn exit(ms: u64, cwnd: u32, cause: ExitCause) -> Option<SlowStartExit> {
 }
 
 /// What is new, without rate samples.
-fn news(said: &mut Reported, story: &Story) -> Vec<ControlEvent> {
+fn report_changes(said: &mut Reported, story: &Story) -> Vec<ControlEvent> {
     let mut all = Vec::new();
-    said.tell_news(story.conn(), "", false, |event| all.push(event));
+    said.report_changes(story.conn(), "", false, |event| all.push(event));
     all
 }
 
@@ -23,20 +23,20 @@ fn a_loss_ends_slow_start_once() {
     let mut story = Story::reno(10);
     let mut said = Reported::default();
     story.advance(RTT);
-    assert_eq!((story.conn().exits, news(&mut said, &story)), (SlowStartExits::default(), vec![]));
+    assert_eq!((story.conn().exits, report_changes(&mut said, &story)), (SlowStartExits::default(), vec![]));
     // segment 0 is missing: one segment above it is Disorder, the third is Recovery, with ssthresh 10 / 2
     story.sack(0, &[(1, 2)]);
-    assert_eq!(news(&mut said, &story), [state(CaState::Open, CaState::Disorder)]);
+    assert_eq!(report_changes(&mut said, &story), [state(CaState::Open, CaState::Disorder)]);
     story.sack(0, &[(1, 4)]);
     let first = exit(2 * RTT, 10, ExitCause::Loss);
     assert_eq!(story.conn().exits, SlowStartExits { first, last: first });
     let expected = [ControlEvent::SlowStartExit(first.unwrap()), state(CaState::Disorder, CaState::Recovery)];
-    assert_eq!(news(&mut said, &story), expected);
-    assert_eq!(news(&mut said, &story), []);
+    assert_eq!(report_changes(&mut said, &story), expected);
+    assert_eq!(report_changes(&mut said, &story), []);
     // the hole closes; congestion avoidance from then on has nothing to end
     story.advance(RTT);
     story.ack(story.conn().snd_nxt);
-    assert_eq!(news(&mut said, &story), [state(CaState::Recovery, CaState::Open)]);
+    assert_eq!(report_changes(&mut said, &story), [state(CaState::Recovery, CaState::Open)]);
     story.advance(RTT);
     story.ack(story.conn().snd_nxt);
     assert_eq!(story.conn().exits.last, first);
@@ -61,7 +61,7 @@ fn a_timeout_ends_slow_start() {
     assert_eq!(story.conn().state, CaState::Loss);
     let at = story.now.as_millis();
     assert_eq!(story.conn().exits.first, exit(at, 10, ExitCause::Timeout));
-    assert_eq!(news(&mut said, &story)[1], state(CaState::Open, CaState::Loss));
+    assert_eq!(report_changes(&mut said, &story)[1], state(CaState::Open, CaState::Loss));
     // it begins anew, up to a threshold of 5
     assert!(story.conn().in_slow_start() && story.conn().ssthresh == 5);
 }

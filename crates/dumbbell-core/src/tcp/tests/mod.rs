@@ -82,11 +82,11 @@ struct Story {
 impl Story {
     /// Not started yet.
     fn new(name: &str, host: HostParams, app: Application) -> Story {
-        Story::with(&json!({"name": name}), host, app)
+        Story::with_config(&json!({"name": name}), host, app)
     }
 
     /// Not started yet, with a congestion control of other than default parameters.
-    fn with(config: &Value, host: HostParams, app: Application) -> Story {
+    fn with_config(config: &Value, host: HostParams, app: Application) -> Story {
         let cc = crate::cc::build(config.as_object().expect("a table"), &crate::cc::CcContext::default())
             .expect("a registered congestion control");
         let options = FlowOptions { ecn: host.ecn, ..FlowOptions::default() };

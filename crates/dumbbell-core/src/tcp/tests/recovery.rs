@@ -229,7 +229,7 @@ fn the_window_grows_on_selective_acks_where_much_is_reordered() {
     for (distance, growth) in [(3, 0), (4, 1)] {
         let mut story = Story::reno(10);
         story.advance(RTT);
-        story.sender.reordering.overtaken(0, distance);
+        story.sender.reordering.on_overtaken(0, distance);
         story.sack(0, &[(1, 2)]);
         assert_eq!(story.cwnd(), (10 + growth, INFINITE_SSTHRESH, CaState::Disorder), "distance {distance}");
     }

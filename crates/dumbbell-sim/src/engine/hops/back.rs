@@ -46,7 +46,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
         let member = &mut self.members[ack.flow as usize];
         member.acks += 1;
         member.back_ecn.negotiate(&ack);
-        let (hop, ecn) = (member.back, member.back_ecn.of(&ack));
+        let (hop, ecn) = (member.back, member.back_ecn.ack_codepoint(&ack));
         let place = self.free.pop().unwrap_or_else(|| {
             self.held.push(QueuedAck::default());
             self.held.len() as u64 - 1
@@ -55,7 +55,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
         let len = ack.frame(count);
         let packet = Packet { seq: place, flow: ack.flow, len, ecn, flags: flag::BACK, ..Packet::EMPTY };
         if let Some((listener, pool)) = self.heard() {
-            listener.packed(&packet, &ack, pool.of(blocks));
+            listener.on_pack_ack(&packet, &ack, pool.of(blocks));
         }
         self.enter(hop, packet, now);
     }
@@ -107,8 +107,8 @@ impl<L: Log + Send + 'static> MultiHop<L> {
         // nothing that a sender does puts SACK blocks on their way
         let pool = (blocks != NO_BLOCKS).then(|| std::mem::take(&mut self.lines.pool));
         let sacked: &[Block] = pool.as_ref().map_or(&[], |pool| pool.get(blocks));
-        if self.listener().hears() >= ListenLevel::Frames {
-            self.listener().acknowledged(ack, sacked, now);
+        if self.listener().listen_level() >= ListenLevel::Frames {
+            self.listener().on_ack(ack, sacked, now);
         }
         let timer = transport.on_back(ack, sacked, stages, now, self);
         if let Some(pool) = pool {
@@ -137,8 +137,8 @@ impl<L: Log + Send + 'static> Sink<(Ack, u32)> for AckEntry<'_, L> {
         }
     }
 
-    fn dropped(&mut self, item: (Ack, u32), reason: DropReason, now: Time) {
-        self.hops.lines.entry(self.line).dropped(item, reason, now);
+    fn on_drop(&mut self, item: (Ack, u32), reason: DropReason, now: Time) {
+        self.hops.lines.entry(self.line).on_drop(item, reason, now);
     }
 }
 

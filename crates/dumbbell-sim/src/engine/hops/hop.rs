@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 pub const END: u16 = u16::MAX;
 
 fn held_in(path: &Option<Box<Path<Packet>>>) -> u64 {
-    path.as_ref().map_or(0, |path| path.held() as u64)
+    path.as_ref().map_or(0, |path| path.count_items() as u64)
 }
 
 /// What is not accounted for is there.
@@ -121,7 +121,7 @@ impl<L: Log> Hop<L> {
             all.dropped_aqm += of.dropped_aqm + of.dropped_overflow;
             all.lost_behind += of.lost_behind;
         }
-        agree(&format!("queue of {}", self.name), all.queued(), self.bottleneck.held())?;
+        agree(&format!("queue of {}", self.name), all.count_queued(), self.bottleneck.held())?;
         let after = if self.is_bare { 0 } else { all.departed - all.lost_behind - self.left };
         agree(&format!("behind the queue of {}", self.name), after, held_in(&self.behind) + self.wire.len() as u64)
     }
@@ -138,11 +138,11 @@ impl<L: Log> Sink<Packet> for HopSink<'_, L> {
         self.packets.push(packet);
     }
 
-    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        self.bottleneck.log.dropped(&packet, reason, DropSite::Behind, At::time(now));
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        self.bottleneck.log.on_drop(&packet, reason, DropSite::Behind, At::time(now));
     }
 
-    fn erased(&mut self, packet: &Packet, now: Time) {
-        self.bottleneck.log.erased(packet, now);
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+        self.bottleneck.log.on_clear_ecn(packet, now);
     }
 }

@@ -30,11 +30,11 @@ fn record(packet: &Packet, now: Time) -> [u8; PACKET_BYTES] {
 }
 
 impl Log for Written {
-    fn arrived(&mut self, packet: &Packet, now: Time) {
+    fn on_arrival(&mut self, packet: &Packet, now: Time) {
         self.0.lock().expect("not poisoned").0.extend(record(packet, now));
     }
 
-    fn sent(&mut self, packet: &Packet, at: At) {
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
         self.0.lock().expect("not poisoned").1.extend(record(packet, at.now));
     }
 }

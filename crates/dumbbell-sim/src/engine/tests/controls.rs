@@ -10,11 +10,11 @@ use dumbbell_core::cc::exit::ExitCause;
 struct Listener(ListenLevel, Arc<Mutex<Vec<(u32, ControlEvent, Time)>>>);
 
 impl Log for Listener {
-    fn hears(&self) -> ListenLevel {
+    fn listen_level(&self) -> ListenLevel {
         self.0
     }
 
-    fn control(&mut self, flow: u32, event: &ControlEvent, now: Time) {
+    fn on_control_event(&mut self, flow: u32, event: &ControlEvent, now: Time) {
         self.1.lock().expect("one thread").push((flow, *event, now));
     }
 }

@@ -1,7 +1,7 @@
 //! The cycle that probes for bandwidth, and the long-term bound of what is in flight, which probes raise and losses or marks of a probe lower.
 
 use super::{AckPhase, BbrVersion, Machine, ProbingMode, MAX_ROUNDS, MAX_UP_ROUNDS, RAND_ROUNDS};
-use crate::cc::bbr::{scaled, SCALE, UNIT, UNSET};
+use crate::cc::bbr::{scale_by_share, SCALE, UNIT, UNSET};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::RateSample;
 
@@ -28,8 +28,8 @@ impl<V: BbrVersion> Machine<V> {
     pub(super) fn start_down(&mut self, conn: &Conn) {
         self.reset_signals();
         self.up_cnt = UNSET;
-        self.rounds_since_probe = self.rng.below(RAND_ROUNDS) as u32;
-        self.probe_wait_us = u64::from(self.set.probe_base_us) + self.rng.below(u64::from(self.set.probe_rand_us));
+        self.rounds_since_probe = self.rng.draw_below(RAND_ROUNDS) as u32;
+        self.probe_wait_us = u64::from(self.set.probe_base_us) + self.rng.draw_below(u64::from(self.set.probe_rand_us));
         self.cycle_us = self.now_us;
         self.ack_phase = AckPhase::Stopping;
         self.begin_round(conn);
@@ -132,7 +132,7 @@ impl<V: BbrVersion> Machine<V> {
     pub(super) fn check_time_to_probe(&mut self, conn: &Conn) -> bool {
         let gain = self.set.ecn_reprobe_gain;
         if gain > 0 && self.ecn_eligible && self.ecn_in_cycle && !self.loss_in_cycle && conn.state == CaState::Open {
-            let step = scaled(self.inflight_hi, gain);
+            let step = scale_by_share(self.inflight_hi, gain);
             self.start_refill(conn, step.checked_ilog2().unwrap_or(0));
             return true;
         }
@@ -180,7 +180,7 @@ impl<V: BbrVersion> Machine<V> {
     pub(super) fn check_drain(&mut self, conn: &mut Conn, sample: &RateSample) {
         if self.mode == ProbingMode::Startup && self.full_bw_reached {
             self.mode = ProbingMode::Drain;
-            conn.leaves_slow_start(self.startup_ends_by);
+            conn.leave_slow_start(self.startup_ends_by);
             conn.ssthresh = self.inflight_at_max(conn, UNIT);
             self.reset_signals();
         }

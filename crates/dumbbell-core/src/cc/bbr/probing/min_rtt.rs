@@ -70,7 +70,7 @@ impl<V: BbrVersion> Machine<V> {
         if self.full_bw_reached {
             if conn.exits.first.is_none() {
                 // STARTUP ended meanwhile
-                conn.leaves_slow_start(self.startup_ends_by);
+                conn.leave_slow_start(self.startup_ends_by);
             }
             self.start_down(conn);
             self.start_cruise();

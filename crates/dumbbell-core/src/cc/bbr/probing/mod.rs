@@ -4,7 +4,8 @@
 //! The order of work is that of Linux `tcp_bbr2.c` and `tcp_bbr.c` (google/bbr); bounds have their Linux names: `bw_lo`, `inflight_lo`, `inflight_hi`.
 
 use super::{
-    bdp, in_network, payload_rate, rate_ceil, scaled, Aggregation, BbrPacing, Bursts, AGGREGATION_ROUNDS, MIN_CWND, UNIT, UNSET,
+    bdp, in_network, payload_rate, rate_ceil, scale_by_share, Aggregation, BbrPacing, Bursts, AGGREGATION_ROUNDS, MIN_CWND, UNIT,
+    UNSET,
 };
 use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use crate::cc::exit::ExitCause;
@@ -90,24 +91,24 @@ macro_rules! settings {
     ($params:expr, $up_cwnd_gain:expr, $ecn_reprobe_gain:expr) => {{
         let (params, us) = ($params, |time: Time| time.as_micros() as u32);
         Settings {
-            startup_gain: fixed(params.startup_gain),
-            startup_cwnd_gain: fixed(params.startup_cwnd_gain),
-            drain_gain: fixed(params.drain_gain),
-            up_gain: fixed(params.probe_up_gain),
-            down_gain: fixed(params.probe_down_gain),
-            cwnd_gain: fixed(params.cwnd_gain),
-            up_cwnd_gain: fixed($up_cwnd_gain),
-            probe_rtt_cwnd_gain: fixed(params.probe_rtt_cwnd_gain),
-            beta: fixed(params.beta),
-            loss_thresh: fixed(params.loss_thresh),
-            headroom: fixed(params.headroom),
+            startup_gain: to_fixed(params.startup_gain),
+            startup_cwnd_gain: to_fixed(params.startup_cwnd_gain),
+            drain_gain: to_fixed(params.drain_gain),
+            up_gain: to_fixed(params.probe_up_gain),
+            down_gain: to_fixed(params.probe_down_gain),
+            cwnd_gain: to_fixed(params.cwnd_gain),
+            up_cwnd_gain: to_fixed($up_cwnd_gain),
+            probe_rtt_cwnd_gain: to_fixed(params.probe_rtt_cwnd_gain),
+            beta: to_fixed(params.beta),
+            loss_thresh: to_fixed(params.loss_thresh),
+            headroom: to_fixed(params.headroom),
             full_loss_cnt: params.full_loss_count,
             ecn: params.ecn,
             ecn_max_rtt_us: us(params.ecn_max_rtt),
-            ecn_alpha_gain: fixed(params.ecn_alpha_gain),
-            ecn_factor: fixed(params.ecn_factor),
-            ecn_thresh: fixed(params.ecn_thresh),
-            ecn_reprobe_gain: fixed($ecn_reprobe_gain),
+            ecn_alpha_gain: to_fixed(params.ecn_alpha_gain),
+            ecn_factor: to_fixed(params.ecn_factor),
+            ecn_thresh: to_fixed(params.ecn_thresh),
+            ecn_reprobe_gain: to_fixed($ecn_reprobe_gain),
             probe_base_us: us(params.probe_wait),
             probe_rand_us: us(params.probe_wait_random),
             min_rtt_ms: params.min_rtt_window.as_millis(),
@@ -179,13 +180,13 @@ pub struct FullBw {
 
 impl FullBw {
     /// From here on `bw` has to be exceeded.
-    pub fn from(bw: u32) -> FullBw {
+    pub fn starting_at(bw: u32) -> FullBw {
         FullBw { bw, ..FullBw::default() }
     }
 
     /// `bw` is growth.
-    pub fn grows(&self, bw: u32) -> bool {
-        bw >= scaled(self.bw, FULL_BW_THRESH)
+    pub fn is_growth(&self, bw: u32) -> bool {
+        bw >= scale_by_share(self.bw, FULL_BW_THRESH)
     }
 }
 
@@ -300,12 +301,12 @@ pub struct Machine<V: BbrVersion> {
 
 impl<V: BbrVersion> Machine<V> {
     /// A machine with `set`; `name` is that of its random stream.
-    pub fn with(set: Settings, name: &str, context: &CcContext) -> Machine<V> {
+    pub fn from_settings(set: Settings, name: &str, context: &CcContext) -> Machine<V> {
         let high_gain = set.startup_gain;
         Machine {
             rng: Rng::stream(context.seed, name, context.flow),
             // replaced when the connection is established
-            pacing: BbrPacing::before(high_gain),
+            pacing: BbrPacing::before_connection(high_gain),
             mode: ProbingMode::Startup,
             ack_phase: AckPhase::Init,
             pacing_gain: set.startup_gain,
@@ -376,14 +377,14 @@ impl<V: BbrVersion> Machine<V> {
     }
 
     /// Room for bursts, and to probe at all. Linux `bbr_quantization_budget`.
-    fn quantised(&self, conn: &Conn, segments: u32) -> u32 {
+    fn add_burst_budget(&self, conn: &Conn, segments: u32) -> u32 {
         let least = segments.max(3 * V::BURSTS.goal(conn, self.min_rtt_us)).max(MIN_CWND);
         least + if self.mode == ProbingMode::Up { 2 } else { 0 }
     }
 
     /// What `gain` times `bw` has in flight. Linux `bbr_inflight`.
     pub fn inflight(&self, conn: &Conn, bw: u32, gain: u32) -> u32 {
-        self.quantised(conn, self.bdp(bw, gain))
+        self.add_burst_budget(conn, self.bdp(bw, gain))
     }
 
     /// Linux `bbr_target_inflight`.
@@ -401,7 +402,7 @@ impl<V: BbrVersion> Machine<V> {
     }
 
     fn beta_cut(&self, value: u32) -> u32 {
-        scaled(value, UNIT - self.set.beta)
+        scale_by_share(value, UNIT - self.set.beta)
     }
 
     /// `inflight_hi` less what is left to others; `UNSET` if it is not set. Linux `bbr_inflight_with_headroom`.
@@ -409,7 +410,7 @@ impl<V: BbrVersion> Machine<V> {
         if self.inflight_hi == UNSET {
             return UNSET;
         }
-        let headroom = scaled(self.inflight_hi, self.set.headroom).max(1);
+        let headroom = scale_by_share(self.inflight_hi, self.set.headroom).max(1);
         self.inflight_hi.saturating_sub(headroom).max(MIN_CWND)
     }
 
@@ -450,7 +451,7 @@ impl<V: BbrVersion> Machine<V> {
         let mut cwnd = conn.cwnd;
         if acked > 0 {
             let target = self.bdp(bw, self.cwnd_gain).saturating_add(self.aggregation.allowance(bw));
-            let target = self.quantised(conn, target);
+            let target = self.add_burst_budget(conn, target);
             self.try_fast_path = if self.full_bw_reached {
                 cwnd = cwnd.saturating_add(acked).min(target);
                 cwnd == target
@@ -600,7 +601,7 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
     }
 
     fn max_burst(&self, conn: &Conn) -> Option<u32> {
-        Some(V::BURSTS.sent(conn, self.min_rtt_us))
+        Some(V::BURSTS.burst_segments(conn, self.min_rtt_us))
     }
 
     fn cwnd_event(&mut self, conn: &mut Conn, event: CaEvent) {

@@ -1,7 +1,7 @@
 //! What losses and marks say: the average of marks, the signals of a round, the short-term bounds.
 
 use super::{BbrVersion, Machine, ProbingMode, FULL_ECN_ROUNDS, MAX_LOSS_EVENTS};
-use crate::cc::bbr::{scaled, SCALE, UNIT, UNSET};
+use crate::cc::bbr::{scale_by_share, SCALE, UNIT, UNSET};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::exit::ExitCause;
 use crate::cc::RateSample;
@@ -23,7 +23,7 @@ impl<V: BbrVersion> Machine<V> {
         self.ecn_eligible |= self.set.ecn && near;
         let ratio = (((conn.delivered_ce - self.alpha_delivered_ce) << SCALE) / delivered) as u32;
         let gain = self.set.ecn_alpha_gain;
-        self.ecn_alpha = (scaled(self.ecn_alpha, UNIT - gain) + scaled(ratio, gain)).min(UNIT);
+        self.ecn_alpha = (scale_by_share(self.ecn_alpha, UNIT - gain) + scale_by_share(ratio, gain)).min(UNIT);
         self.alpha_delivered = conn.delivered;
         self.alpha_delivered_ce = conn.delivered_ce;
         if self.full_bw_reached || !self.ecn_eligible {
@@ -100,7 +100,7 @@ impl<V: BbrVersion> Machine<V> {
             if self.inflight_lo == UNSET {
                 self.inflight_lo = conn.cwnd;
             }
-            by_ecn = scaled(self.inflight_lo, self.ecn_cut());
+            by_ecn = scale_by_share(self.inflight_lo, self.ecn_cut());
         }
         if self.loss_in_round {
             if self.bw_lo == UNSET {
@@ -117,7 +117,7 @@ impl<V: BbrVersion> Machine<V> {
 
     /// What marks leave of a bound, in 1/256.
     pub(super) fn ecn_cut(&self) -> u32 {
-        UNIT - scaled(self.ecn_alpha, self.set.ecn_factor)
+        UNIT - scale_by_share(self.ecn_alpha, self.set.ecn_factor)
     }
 
     pub(super) fn reset_lower_bounds(&mut self) {
@@ -141,11 +141,11 @@ impl<V: BbrVersion> Machine<V> {
     }
 
     pub(super) fn too_many_lost(&self, lost: u32, tx_in_flight: u32) -> bool {
-        tx_in_flight > 0 && lost > scaled(tx_in_flight, self.set.loss_thresh)
+        tx_in_flight > 0 && lost > scale_by_share(tx_in_flight, self.set.loss_thresh)
     }
 
     pub(super) fn too_many_marked(&self, marked: u32, delivered: u32) -> bool {
-        let most = scaled(delivered, self.set.ecn_thresh);
+        let most = scale_by_share(delivered, self.set.ecn_thresh);
         let over = marked > most || (V::MARKS_AT_THRESHOLD && marked == most);
         over && marked > 0 && delivered > 0 && self.ecn_eligible
     }

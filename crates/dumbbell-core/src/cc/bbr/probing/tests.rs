@@ -9,15 +9,15 @@ use crate::units::Time;
 mod cycle;
 
 fn v2() -> Machine<V2> {
-    established(bbr2::State::new(bbr2::Params { ecn: true, ..bbr2::Params::default() }, &CcContext::default()))
+    establish_machine(bbr2::State::new(bbr2::Params { ecn: true, ..bbr2::Params::default() }, &CcContext::default()))
 }
 
 fn v3() -> Machine<V3> {
-    established(bbr3::State::new(bbr3::Params { ecn: true, ..bbr3::Params::default() }, &CcContext::default()))
+    establish_machine(bbr3::State::new(bbr3::Params { ecn: true, ..bbr3::Params::default() }, &CcContext::default()))
 }
 
 /// 16 segments in 19379 us, 20 ms without a queue: 17 segments in flight.
-fn established<V: BbrVersion>(mut machine: Machine<V>) -> Machine<V> {
+fn establish_machine<V: BbrVersion>(mut machine: Machine<V>) -> Machine<V> {
     let mut conn = Conn { delivered: 1, ..conn() };
     conn.rtt.sample_min(20_000, Time::ZERO);
     machine.init(&mut conn);
@@ -49,9 +49,12 @@ fn targets_have_room_for_three_bursts_and_a_floor() {
     let at = |rate| Conn { pacing_rate: rate, ..conn() };
     // bursts of two, and at 149999 B/s of one
     let conn = at(1_183_576);
-    assert_eq!([two.quantised(&conn, 37), two.quantised(&conn, 3), two.quantised(&at(149_999), 1)], [37, 6, 4]);
+    assert_eq!(
+        [two.add_burst_budget(&conn, 37), two.add_burst_budget(&conn, 3), two.add_burst_budget(&at(149_999), 1)],
+        [37, 6, 4]
+    );
     two.mode = ProbingMode::Up;
-    assert_eq!([two.quantised(&conn, 37), two.quantised(&at(149_999), 1)], [39, 6]);
+    assert_eq!([two.add_burst_budget(&conn, 37), two.add_burst_budget(&at(149_999), 1)], [39, 6]);
 }
 
 #[test]
@@ -243,8 +246,8 @@ fn a_probe_that_repairs_a_loss_counts_for_v3() {
 
 #[test]
 fn a_quarter_more_is_growth() {
-    let search = FullBw::from(13_852);
-    assert!(!search.grows(17_314) && search.grows(17_315));
+    let search = FullBw::starting_at(13_852);
+    assert!(!search.is_growth(17_314) && search.is_growth(17_315));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::*;
 
 #[test]
 fn three_rounds_of_less_than_a_quarter_of_growth_fill_the_pipe() {
-    let (mut state, _) = at(BbrPhase::Startup);
+    let (mut state, _) = start_phase(BbrPhase::Startup);
     let mut round = |rate: f64, is_app_limited: bool| {
         state.round_start = true;
         state.check_full_bw_reached(&Rs { delivery_rate: rate, is_app_limited, ..rs() });
@@ -22,7 +22,7 @@ fn three_rounds_of_less_than_a_quarter_of_growth_fill_the_pipe() {
     assert_eq!(round(1_000.0, false), (1_000.0, 2, false));
     assert_eq!(round(1_000.0, false), (1_000.0, 3, true));
     assert!(state.full_bw_now);
-    let (mut within, _) = at(BbrPhase::Startup);
+    let (mut within, _) = start_phase(BbrPhase::Startup);
     within.check_full_bw_reached(&rs());
     assert_eq!(within.full_bw, 0.0);
 }
@@ -30,9 +30,9 @@ fn three_rounds_of_less_than_a_quarter_of_growth_fill_the_pipe() {
 /// Startup in which `ranges` segments with others between them were lost within recovery, of which a round has passed if `full_round`; the ACK that
 /// ends the round shows `of` lost among 100 in flight.
 fn startup_with_losses(ranges: u64, of: u32, full_round: bool, ca: CaState) -> State {
-    let (mut state, mut conn) = at(BbrPhase::Startup);
+    let (mut state, mut conn) = start_phase(BbrPhase::Startup);
     for n in 0..ranges {
-        state.on_loss(&mut conn, &lost(1_000 + 2 * n, 1, 40));
+        state.on_loss(&mut conn, &loss_event(1_000 + 2 * n, 1, 40));
     }
     // the ACK of what was sent when 1000 were delivered
     state.set_state(&mut conn, ca);
@@ -66,9 +66,9 @@ fn startup_ends_on_loss_if_all_three_signs_are_there() {
 
 #[test]
 fn losses_side_by_side_are_one_range() {
-    let (mut state, mut conn) = at(BbrPhase::Startup);
+    let (mut state, mut conn) = start_phase(BbrPhase::Startup);
     for seq in [1_000, 1_001, 1_002, 1_004, 1_007, 1_008] {
-        state.on_loss(&mut conn, &lost(seq, 1, 40));
+        state.on_loss(&mut conn, &loss_event(seq, 1, 40));
     }
     assert_eq!(state.lost_ranges, 3);
 }
@@ -81,16 +81,16 @@ fn drain_ends_when_the_queue_is_empty_or_after_three_rounds() {
     for (in_flight, rounds, state_after) in
         [(21, 0, BbrPhase::Drain), (20, 0, BbrPhase::Down), (21, 3, BbrPhase::Drain), (21, 4, BbrPhase::Down)]
     {
-        let (mut state, mut conn) = at(BbrPhase::Drain);
+        let (mut state, mut conn) = start_phase(BbrPhase::Drain);
         state.drain_start_round = 7;
         state.round_count = 7 + rounds;
         conn.snd_nxt = conn.snd_una + in_flight;
         state.check_drain_done(&conn);
         assert_eq!(state.state, state_after, "{in_flight} in flight, {rounds} rounds");
     }
-    assert_eq!((at(BbrPhase::Drain).0.pacing_gain(), at(BbrPhase::Drain).0.cwnd_gain()), (0.5, 2.0));
+    assert_eq!((start_phase(BbrPhase::Drain).0.pacing_gain(), start_phase(BbrPhase::Drain).0.cwnd_gain()), (0.5, 2.0));
     // below its short-term bound the rate is lower, and so is the BDP: 600 * 20 ms = 12
-    let (mut slower, conn) = at(BbrPhase::Drain);
+    let (mut slower, conn) = start_phase(BbrPhase::Drain);
     slower.bw = 600.0;
     slower.check_drain_done(&conn);
     assert_eq!(slower.state, BbrPhase::Drain);
@@ -100,7 +100,7 @@ fn drain_ends_when_the_queue_is_empty_or_after_three_rounds() {
 
 #[test]
 fn the_wait_is_two_to_three_seconds_and_at_most_a_round_shorter() {
-    let (mut state, conn) = at(BbrPhase::Up);
+    let (mut state, conn) = start_phase(BbrPhase::Up);
     let waits: Vec<(Time, u32)> = (0..1_000)
         .map(|_| {
             state.start_probe_bw_down(&conn);
@@ -135,7 +135,7 @@ fn it_probes_when_its_time_or_renos_has_come() {
         (0, 62, 100.0, 200, false),
         (0, 63, 100.0, 200, true),
     ] {
-        let (mut state, mut conn) = at(BbrPhase::Cruise);
+        let (mut state, mut conn) = start_phase(BbrPhase::Cruise);
         state.bw = bdp * 50.0;
         (state.bw_shortterm, state.inflight_shortterm) = (500.0, 10);
         conn.now = state.cycle_stamp + Time::from_millis(ms);
@@ -154,7 +154,7 @@ fn down_ends_with_headroom_and_an_empty_queue() {
     for (in_flight, longterm, cruises) in
         [(20, UNBOUNDED, true), (21, UNBOUNDED, false), (18, 22, true), (19, 22, false), (20, 40, true)]
     {
-        let (mut state, mut conn) = at(BbrPhase::Down);
+        let (mut state, mut conn) = start_phase(BbrPhase::Down);
         state.inflight_longterm = longterm;
         // Inflight(max_bw, 1.0), whatever the short-term bound
         state.bw = 500.0;
@@ -163,7 +163,7 @@ fn down_ends_with_headroom_and_an_empty_queue() {
         assert_eq!(state.state == BbrPhase::Cruise, cruises, "{in_flight} in flight, bound {longterm}");
     }
     // its time has come before: straight to the next probe
-    let (mut state, mut conn) = at(BbrPhase::Down);
+    let (mut state, mut conn) = start_phase(BbrPhase::Down);
     conn.now += Time::from_millis(2_501);
     conn.snd_nxt = conn.snd_una + 30;
     state.update_probe_bw_cycle_phase(&conn, &rs());
@@ -172,7 +172,7 @@ fn down_ends_with_headroom_and_an_empty_queue() {
 
 #[test]
 fn a_round_of_refill_comes_before_up() {
-    let (mut state, conn) = at(BbrPhase::Refill);
+    let (mut state, conn) = start_phase(BbrPhase::Refill);
     state.update_probe_bw_cycle_phase(&conn, &rs());
     assert_eq!(state.state, BbrPhase::Refill);
     state.round_start = true;
@@ -200,7 +200,7 @@ fn up_ends_on_a_plateau_or_early_out_of_caution() {
         (false, true, 21, false, false, false),
         (false, true, UNBOUNDED, true, false, false),
     ] {
-        let (mut state, mut conn) = at(BbrPhase::Up);
+        let (mut state, mut conn) = start_phase(BbrPhase::Up);
         (state.full_bw_now, state.prev_probe_too_high, state.inflight_longterm) = (full, too_high, longterm);
         (state.full_bw, state.full_bw_count) = (700.0, 2);
         conn.is_cwnd_limited = limited;
@@ -221,7 +221,7 @@ fn up_ends_on_a_plateau_or_early_out_of_caution() {
 
 #[test]
 fn headroom_is_fifteen_percent_and_a_segment_at_least() {
-    let (mut state, _) = at(BbrPhase::Cruise);
+    let (mut state, _) = start_phase(BbrPhase::Cruise);
     // 100 - 15, 20 - 3, 18 - 2.7, 7 - 1.05, 6 - 1, 5 - 1, then four segments
     for (longterm, left) in [(UNBOUNDED, UNBOUNDED), (100, 85), (20, 17), (18, 15), (7, 5), (6, 5), (5, 4), (4, 4), (0, 4)] {
         state.inflight_longterm = longterm;
@@ -231,7 +231,7 @@ fn headroom_is_fifteen_percent_and_a_segment_at_least() {
 
 #[test]
 fn the_step_of_the_long_term_bound_doubles_each_round() {
-    let (mut state, mut conn) = at(BbrPhase::Refill);
+    let (mut state, mut conn) = start_phase(BbrPhase::Refill);
     conn.cwnd = 37;
     state.round_start = true;
     state.update_probe_bw_cycle_phase(&conn, &rs());
@@ -251,7 +251,7 @@ fn the_step_of_the_long_term_bound_doubles_each_round() {
 
 #[test]
 fn the_long_term_bound_rises_by_what_is_acknowledged_while_it_is_the_limit() {
-    let (mut state, mut conn) = at(BbrPhase::Up);
+    let (mut state, mut conn) = start_phase(BbrPhase::Up);
     (state.inflight_longterm, state.probe_up_acked_per_inc) = (40, 4.5);
     let mut acked = |newly_acked: u32, cwnd: u32, limited: bool| {
         (conn.cwnd, conn.is_cwnd_limited) = (cwnd, limited);
@@ -266,7 +266,7 @@ fn the_long_term_bound_rises_by_what_is_acknowledged_while_it_is_the_limit() {
     assert_eq!(acked(12, 40, true), (43, 0.5));
     // what was delivered with more in flight raises it at once, unless too much was lost: 1 of 60 is less than 2 %, 2 are more
     for (lost, after) in [(2, 40), (1, 60)] {
-        let (mut raised, other) = at(BbrPhase::Cruise);
+        let (mut raised, other) = start_phase(BbrPhase::Cruise);
         raised.inflight_longterm = 40;
         raised.update_probe_bw_cycle_phase(&other, &Rs { tx_in_flight: 60, lost, ..rs() });
         assert_eq!(raised.inflight_longterm, after);
@@ -284,7 +284,7 @@ fn the_round_after_up_ends_the_probe() {
         (BbrPhase::Down, false, true, true, true, false),
         (BbrPhase::ProbeRtt, false, true, false, false, false),
     ] {
-        let (mut state, mut conn) = at(phase);
+        let (mut state, mut conn) = start_phase(phase);
         (state.ack_phase, state.round_start, state.is_bw_probe_sample) = (AckPhase::ProbeStopping, true, true);
         (state.prev_probe_precautionary, state.prev_probe_too_high) = (precautionary, too_high);
         conn.snd_nxt = conn.snd_una + 30;
@@ -305,7 +305,7 @@ fn the_round_after_up_ends_the_probe() {
 
 #[test]
 fn the_minimum_is_kept_for_ten_seconds_and_looked_for_after_five() {
-    let (mut state, mut conn) = at(BbrPhase::Cruise);
+    let (mut state, mut conn) = start_phase(BbrPhase::Cruise);
     let start = conn.now;
     let mut sample = |ms: u64, rtt_us: Option<u32>| {
         conn.now = start + Time::from_millis(ms);
@@ -325,7 +325,7 @@ fn the_minimum_is_kept_for_ten_seconds_and_looked_for_after_five() {
 
 #[test]
 fn probe_rtt_takes_two_hundred_milliseconds_and_a_round() {
-    let (mut state, mut conn) = at(BbrPhase::Cruise);
+    let (mut state, mut conn) = start_phase(BbrPhase::Cruise);
     conn.now += Time::from_millis(5_001);
     state.cong_control(&mut conn, &ack());
     // half of the BDP; its samples are not the path's
@@ -355,7 +355,7 @@ fn probe_rtt_takes_two_hundred_milliseconds_and_a_round() {
 
 #[test]
 fn probe_rtt_ends_in_startup_if_the_pipe_was_never_full() {
-    let (mut state, mut conn) = at(BbrPhase::ProbeRtt);
+    let (mut state, mut conn) = start_phase(BbrPhase::ProbeRtt);
     state.full_bw_reached = false;
     (state.bw_shortterm, state.inflight_shortterm) = (500.0, 9);
     state.probe_rtt_done_stamp = Some(conn.now - Time(1));
@@ -368,7 +368,7 @@ fn probe_rtt_ends_in_startup_if_the_pipe_was_never_full() {
 
 #[test]
 fn after_idleness_it_paces_at_its_bandwidth_and_skips_probe_rtt() {
-    let (mut state, mut conn) = at(BbrPhase::Down);
+    let (mut state, mut conn) = start_phase(BbrPhase::Down);
     conn.pacing_rate = 9_999_999;
     conn.now += Time::from_secs(6);
     state.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::from_secs(5), app_limited: false });
@@ -380,7 +380,7 @@ fn after_idleness_it_paces_at_its_bandwidth_and_skips_probe_rtt() {
     state.cong_control(&mut conn, &ack());
     assert!(state.probe_rtt_expired && state.state != BbrPhase::ProbeRtt && !state.idle_restart);
     // in Startup the rate stays
-    let mut start = at(BbrPhase::Startup).0;
+    let mut start = start_phase(BbrPhase::Startup).0;
     conn.pacing_rate = 9_999_999;
     start.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::from_secs(5), app_limited: true });
     assert_eq!((start.idle_restart, conn.pacing_rate), (true, 9_999_999));
@@ -389,7 +389,7 @@ fn after_idleness_it_paces_at_its_bandwidth_and_skips_probe_rtt() {
 #[test]
 fn idleness_may_end_probe_rtt() {
     for (since, after, cwnd) in [(Time::ZERO, BbrPhase::ProbeRtt, 10), (Time(1), BbrPhase::Cruise, 33)] {
-        let (mut state, mut conn) = at(BbrPhase::ProbeRtt);
+        let (mut state, mut conn) = start_phase(BbrPhase::ProbeRtt);
         (conn.cwnd, state.prior_cwnd) = (10, 33);
         state.probe_rtt_done_stamp = Some(conn.now - since);
         state.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::from_secs(1), app_limited: true });
