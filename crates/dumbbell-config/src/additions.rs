@@ -44,7 +44,7 @@ impl PluginFault {
     }
 
     /// What happened, if anything did.
-    pub fn found(&self) -> Option<&str> {
+    pub fn message(&self) -> Option<&str> {
         self.0.get().map(String::as_str)
     }
 }
@@ -155,7 +155,7 @@ impl Extensions {
     pub fn build_aqm(&self, keys: &Keys, context: &QueueContext) -> Result<AnyAqm, ParamError> {
         match self.aqms.get(name(keys)) {
             Some(make) => make(keys, context).map(AnyAqm::Dyn),
-            None => aqm::build(keys, context).map_err(|error| also(error, self.aqms.keys())),
+            None => aqm::build(keys, context).map_err(|error| add_names(error, self.aqms.keys())),
         }
     }
 
@@ -169,7 +169,7 @@ impl Extensions {
         }
         match self.controls.get(name(keys)) {
             Some(choose) => choose(keys).map(CcSpec::Dyn),
-            None => CcSpec::from_json(keys).map_err(|error| also(error, self.controls.keys())),
+            None => CcSpec::from_json(keys).map_err(|error| add_names(error, self.controls.keys())),
         }
     }
 }
@@ -193,7 +193,7 @@ fn name(keys: &Keys) -> &str {
 }
 
 /// An error about a name says which were added, too.
-fn also<'a>(error: ParamError, added: impl Iterator<Item = &'a String>) -> ParamError {
+fn add_names<'a>(error: ParamError, added: impl Iterator<Item = &'a String>) -> ParamError {
     if error.key != "name" {
         return error;
     }

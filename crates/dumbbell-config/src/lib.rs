@@ -12,7 +12,7 @@ mod shaped;
 pub mod web;
 
 pub use self::classes::{cc_name, Class, ClassKind, Classes, MAX_CLASSES};
-use self::read::{object, read_all, read_flow, read_states, read_udp, read_web, without};
+use self::read::{object, read_all, read_flow, read_states, read_udp, read_web, without_keys};
 use self::route::{read_hop, read_hops};
 pub use self::route::{HopConfig, RateChange, Route, BOTTLENECK, MAX_HOPS, REVERSE};
 pub use self::sections::{BottleneckParams, EcnEcho, FlowParams, RecordParams, RunParams, Shaper, UdpParams, WebParams};
@@ -219,7 +219,7 @@ impl RunConfig {
             settled = own;
             &settled
         };
-        let run = RunParams::from_json(&without(root, &SECTIONS))?;
+        let run = RunParams::from_json(&without_keys(root, &SECTIONS))?;
 
         let section = object(root.get(BOTTLENECK).unwrap_or(&Value::Null), BOTTLENECK)?;
         let mut rate_changes = Vec::new();
@@ -243,7 +243,7 @@ impl RunConfig {
         let record = match root.get("record") {
             None => RecordParams::default(),
             Some(record) => {
-                RecordParams::from_json(&without(object(record, "record")?, &["queue"])).map_err(|e| e.prefix_key("record"))?
+                RecordParams::from_json(&without_keys(object(record, "record")?, &["queue"])).map_err(|e| e.prefix_key("record"))?
             }
         };
         let states = read_states(root).map_err(|e| e.prefix_key("record"))?;
@@ -278,7 +278,7 @@ impl RunConfig {
     }
 
     /// For how long is counted.
-    pub fn measured(&self) -> Time {
+    pub fn measured_time(&self) -> Time {
         self.run.duration - self.measured_from()
     }
 
@@ -352,7 +352,7 @@ impl RunConfig {
     pub fn link_rates(&self) -> Vec<f64> {
         let of_hop = |hop: usize| match self.hop(hop) {
             (BottleneckParams { trace: None, rate, .. }, None) => rate.bits() as f64,
-            _ => self.capacity_bits_of(hop, self.measured_from(), self.run.duration) / self.measured().as_secs_f64(),
+            _ => self.capacity_bits_of(hop, self.measured_from(), self.run.duration) / self.measured_time().as_secs_f64(),
         };
         (0..=self.hops.len()).map(of_hop).collect()
     }

@@ -107,7 +107,7 @@ pub trait Protocol: Send {
     fn on_receiver_timer(&mut self, _now: Time, _back: &mut dyn AnswerOutlet) {}
 
     /// What it says of itself, if it is a transport.
-    fn told(&self) -> Option<ProtocolStats> {
+    fn stats(&self) -> Option<ProtocolStats> {
         None
     }
 
@@ -117,7 +117,7 @@ pub trait Protocol: Send {
     }
 
     /// Why it closed the connection before its end, in one line.
-    fn closed(&self) -> Option<&str> {
+    fn close_reason(&self) -> Option<&str> {
         None
     }
 }

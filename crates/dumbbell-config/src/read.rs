@@ -15,7 +15,7 @@ use dumbbell_core::units::Time;
 use serde_json::{json, Map, Value};
 use std::sync::Arc;
 
-pub(crate) fn without(map: &Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
+pub(crate) fn without_keys(map: &Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
     map.iter().filter(|(key, _)| !keys.contains(&key.as_str())).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn read_flow(
     hops: &[&str],
 ) -> Result<(FlowConfig, usize), ParamError> {
     let map = object(value, "flow")?;
-    let params = FlowParams::from_json(&without(&without(map, &OF_ROUTE), &["cc", "start", "count", "path", "ack_path"]))?;
+    let params = FlowParams::from_json(&without_keys(&without_keys(map, &OF_ROUTE), &["cc", "start", "count", "path", "ack_path"]))?;
     let route = read_route(map, hops)?;
     let route = last.map(|flow| &flow.route).filter(|same| **same == route).cloned().unwrap_or(route);
     let count = read_count(map)?;
@@ -111,7 +111,7 @@ pub(crate) fn read_web(
     additions: &Extensions,
 ) -> Result<WebConfig, ParamError> {
     let map = object(value, "web")?;
-    let params = WebParams::from_json(&without(&without(map, &OF_ROUTE), &["cc", "start", "path", "ack_path"]))?;
+    let params = WebParams::from_json(&without_keys(&without_keys(map, &OF_ROUTE), &["cc", "start", "path", "ack_path"]))?;
     let route = read_route(map, hops)?;
     let cc = read_control(map, of_profile)?;
     let chosen = additions.choose_control(&cc).map_err(|e| e.prefix_key("cc"))?;
@@ -127,7 +127,7 @@ pub(crate) fn read_web(
 
 pub(crate) fn read_udp(value: &Value, hops: &[&str], additions: &Extensions) -> Result<(UdpConfig, usize), ParamError> {
     let map = object(value, "udp")?;
-    let params = UdpParams::from_json(&without(&without(map, &OF_ROUTE), &["start", "count", "path", "ack_path", "protocol"]))?;
+    let params = UdpParams::from_json(&without_keys(&without_keys(map, &OF_ROUTE), &["start", "count", "path", "ack_path", "protocol"]))?;
     let protocol = match map.get("protocol") {
         None => None,
         Some(keys) => {

@@ -1,6 +1,6 @@
 //! Hops, and which of them packets pass.
 
-use crate::read::{field, list, object, read_path, without};
+use crate::read::{field, list, object, read_path, without_keys};
 use crate::sections::{BottleneckParams, Shaper};
 use crate::RunConfig;
 use dumbbell_core::link::LinkSpec;
@@ -89,7 +89,7 @@ pub fn read_hop(
     hop: u16,
     changes: &mut Vec<RateChange>,
 ) -> Result<HopConfig, ParamError> {
-    let mut params = BottleneckParams::from_json(&without(section, &OF_HOP))?;
+    let mut params = BottleneckParams::from_json(&without_keys(section, &OF_HOP))?;
     let link = read_link(section, &mut params)?;
     params.settle_rate(section.contains_key("rate"))?;
     let path = read_path::<Packet>(section, "path")?;

@@ -122,7 +122,7 @@ impl<A: Aqm> Served<A> {
     }
 }
 
-fn tell<A: Aqm>(mut queue: Served<A>, story: &[Arrival]) -> (Told, Vec<(String, u64)>, u64) {
+fn run_story<A: Aqm>(mut queue: Served<A>, story: &[Arrival]) -> (Told, Vec<(String, u64)>, u64) {
     let mut now = Time::ZERO;
     for (seq, one) in (0..).zip(story) {
         now += Time(one.gap);
@@ -147,8 +147,8 @@ fn a_packet_that_passes_is_as_one_that_was_queued_and_sent() {
             .run(&story, |(seed, story)| {
                 let config: Map<_, _> = [("name".to_owned(), json!(spec.name))].into_iter().collect();
                 let make = || build(&config, &QueueContext::new(Rate(10_000_000), seed)).expect("defaults are accepted");
-                let by_itself = with_aqm!(make(), aqm => tell(Served::new(aqm, false), &story));
-                let asked = with_aqm!(make(), aqm => tell(Served::new(aqm, true), &story));
+                let by_itself = with_aqm!(make(), aqm => run_story(Served::new(aqm, false), &story));
+                let asked = with_aqm!(make(), aqm => run_story(Served::new(aqm, true), &story));
                 prop_assert!(by_itself.0 == asked.0 && by_itself.1 == asked.1, "{}", spec.name);
                 passed.set(passed.get() + asked.2);
                 Ok(())

@@ -29,7 +29,7 @@ fn value(kind: &ParamKind, default: &Value, min: &Value, max: &Value, pick: u64)
 }
 
 /// The link of `spec` with the parameters that `picks` choose, or with its defaults if they contradict each other.
-fn chosen(spec: &AlgorithmSpec, picks: &[u64]) -> LinkSpec {
+fn pick_spec(spec: &AlgorithmSpec, picks: &[u64]) -> LinkSpec {
     let drawn = spec.params.iter().zip(picks.iter().cycle());
     let mut config: Map<String, Value> = drawn
         .map(|(param, &pick)| (param.name.into(), value(&param.kind, &param.default, &param.min, &param.max, pick)))
@@ -113,7 +113,7 @@ proptest! {
         first_kbit in 1_000..100_000_u64, seed in any::<u64>(), picks in prop::collection::vec(any::<u64>(), 8), steps in steps(),
     ) {
         for spec in link::specs() {
-            let chosen = chosen(&spec, &picks);
+            let chosen = pick_spec(&spec, &picks);
             let rate = Rate(first_kbit * 1_000);
             let mut hop = Hop {
                 link: chosen.build(&LinkContext { rate, seed }), queue: VecDeque::new(), on_link: None, next: Time::NEVER, left: Vec::new(), looks: 0,
@@ -154,7 +154,7 @@ proptest! {
             let most_looks = 10 * (number + 10) + 20 * last.0 / 1_000_000;
             prop_assert!(hop.looks <= most_looks, "{}: {:?}: looks {} times", spec.name, chosen, hop.looks);
             let changes = steps.iter().filter(|step| matches!(step, Step::Rate { .. })).count();
-            bounded(&spec, &chosen, &hop.left, fastest, changes as u64)?;
+            is_bounded(&spec, &chosen, &hop.left, fastest, changes as u64)?;
 
             // delays are the same whenever one asks, and bounded
             let (mut one, mut other) = (chosen.build(&LinkContext { rate, seed }), chosen.build(&LinkContext { rate, seed }));
@@ -174,7 +174,7 @@ proptest! {
 }
 
 /// Whether in any time no more leaves than the rate carries and a burst.
-fn bounded(
+fn is_bounded(
     spec: &AlgorithmSpec,
     chosen: &LinkSpec,
     left: &[(u64, u64, Time)],

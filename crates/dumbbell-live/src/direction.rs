@@ -154,7 +154,7 @@ impl<A: Aqm> Direction<A> {
     }
 
     /// Its frames are written.
-    pub fn traced(mut self, trace: TraceWriter) -> Direction<A> {
+    pub fn with_trace(mut self, trace: TraceWriter) -> Direction<A> {
         if let Some(queue) = &mut self.queue {
             queue.log.listener.marks = Some(Vec::new());
         }
@@ -175,12 +175,12 @@ impl<A: Aqm> Direction<A> {
     /// A frame that departed is sent at `now`.
     pub fn sends(&mut self, frame: u32, now: Time) {
         if let Some(trace) = &mut self.trace {
-            trace.see(TraceFile::Sent, now, self.frames.get(frame));
+            trace.write_frame(TraceFile::Sent, now, self.frames.get(frame));
         }
     }
 
     /// Flows that nobody announces are of the class that `class_of` gives.
-    pub fn classed(self, class_of: fn(&Tuple) -> u16) -> Direction<A> {
+    pub fn with_classes(self, class_of: fn(&Tuple) -> u16) -> Direction<A> {
         Direction { class_of, ..self }
     }
 
@@ -257,7 +257,7 @@ impl<A: Aqm> Direction<A> {
         self.now = at;
         self.counts.arrived += 1;
         if let Some(trace) = &mut self.trace {
-            trace.see(TraceFile::Arrived, at, frame);
+            trace.write_frame(TraceFile::Arrived, at, frame);
         }
         let headers = ParsedFrame::read(frame);
         let slot = match &headers {
@@ -306,7 +306,7 @@ impl<A: Aqm> Direction<A> {
         for (frame, reason, place, at) in frames.drain(..) {
             if let (Some(trace), Some(marks)) = (&mut self.trace, marks.as_mut()) {
                 marks.retain(|&(marked, ..)| marked != frame);
-                trace.tell(at, self.frames.get(frame), QueueDecision::Dropped(reason, place));
+                trace.write_decision(at, self.frames.get(frame), QueueDecision::Dropped(reason, place));
             }
             self.frames.release(frame);
         }
@@ -340,9 +340,9 @@ impl<A: Aqm> Direction<A> {
             let marks = queue.log.listener.marks.get_or_insert_default();
             while let Some(place) = marks.iter().position(|&(marked, ..)| marked == frame) {
                 let (_, mark, reason) = marks.remove(place);
-                trace.tell(now, bytes, QueueDecision::Marked(mark, reason));
+                trace.write_decision(now, bytes, QueueDecision::Marked(mark, reason));
             }
-            trace.see(TraceFile::Left, now, bytes);
+            trace.write_frame(TraceFile::Left, now, bytes);
         }
         self.enter_line(packet.flow, frame, now);
     }
@@ -378,7 +378,7 @@ impl<A: Aqm> Direction<A> {
     }
 
     /// A frame that departed has been sent.
-    pub fn gone(&mut self, frame: u32) {
+    pub fn release_frame(&mut self, frame: u32) {
         self.frames.release(frame);
     }
 
@@ -398,12 +398,12 @@ impl<A: Aqm> Direction<A> {
     }
 
     /// Frames of the flow in `slot` that arrived.
-    pub fn arrived(&self, slot: u32) -> u64 {
+    pub fn count_arrived(&self, slot: u32) -> u64 {
         self.flows.get(slot as usize).map_or(0, |flow| flow.arrived)
     }
 
     /// What left the queue of the flow in `slot`.
-    pub fn received(&self, slot: u32) -> ReceiverStats {
+    pub fn receiver_stats(&self, slot: u32) -> ReceiverStats {
         self.flows.get(slot as usize).map_or_else(ReceiverStats::default, |flow| flow.received)
     }
 
@@ -413,12 +413,12 @@ impl<A: Aqm> Direction<A> {
     }
 
     /// Flows in slots that were announced.
-    pub fn announced(&self) -> usize {
+    pub fn count_announced(&self) -> usize {
         self.announced
     }
 
     /// Every frame that arrived was refused, dropped, left or is still held, and each that is held has a buffer. Frames that departed
-    /// must be [gone](Direction::gone).
+    /// must be [gone](Direction::release_frame).
     ///
     /// # Errors
     /// The sum that does not come out.
@@ -428,7 +428,7 @@ impl<A: Aqm> Direction<A> {
         let held = in_lines as u64 + self.queue.as_ref().map_or(0, FrameQueue::held);
         let sums = [
             ("frames arrived = refused + dropped + left + held", arrived, refused + dropped + left + held),
-            ("frames with a buffer = held", self.frames.kept() as u64, held),
+            ("frames with a buffer = held", self.frames.count_used() as u64, held),
         ];
         match sums.iter().find(|(_, one, other)| one != other) {
             Some((what, one, other)) => Err(format!("{what}: {one} is not {other}")),

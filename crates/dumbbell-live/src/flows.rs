@@ -96,7 +96,7 @@ impl Plans {
     }
 
     /// Whether any flow sends up, or down.
-    pub fn any(&self, up: bool) -> bool {
+    pub fn has_direction(&self, up: bool) -> bool {
         self.plans.iter().any(|plan| plan.up == up)
     }
 
@@ -294,7 +294,7 @@ impl Senders<'_> {
             if let (Some(size), true, Some(socket)) = (plan.size, sender.is_silent, &sender.socket) {
                 if self.flows[number].finished.is_none() {
                     let info = TcpInfo::of(socket.as_fd())?;
-                    if info.acknowledged() >= size {
+                    if info.acked_payload() >= size {
                         self.flows[number].finished = Some(now);
                         self.flows[number].samples.push(info.sample(now, false));
                         sender.socket = None;

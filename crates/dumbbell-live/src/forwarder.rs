@@ -52,7 +52,7 @@ impl Patience {
         self.0 = Time(self.0 .0 - 1).max(SPIN[0]);
     }
 
-    fn overslept(&mut self, by: Time) {
+    fn add_oversleep(&mut self, by: Time) {
         // a late awakening counts at once, and is forgotten over some hundreds of timely ones
         let faded = self.0 .0 - self.0 .0 / 256;
         self.0 = Time(faded.max(by.0 + by.0 / 4)).clamp(SPIN[0], SPIN[1]);
@@ -181,7 +181,7 @@ impl<A: Aqm, P: FramePort> Forwarder<A, P> {
             }
             self.effort.refused_sends += u64::from(tries);
             self.effort.unsent += (count - sent) as u64;
-            batch[..count].iter().for_each(|one| direction.gone(one.frame));
+            batch[..count].iter().for_each(|one| direction.release_frame(one.frame));
         }
     }
 
@@ -205,7 +205,7 @@ impl<A: Aqm, P: FramePort> Forwarder<A, P> {
             };
         self.effort.sleeps += 1;
         if woken == 0 {
-            self.patience.overslept(clock.now().saturating_sub(target));
+            self.patience.add_oversleep(clock.now().saturating_sub(target));
         }
         Ok(true)
     }
@@ -266,13 +266,13 @@ mod tests {
     #[test]
     fn patience_grows_at_once_and_shrinks_slowly() {
         let mut patience = Patience(SPIN[0]);
-        patience.overslept(Time::from_micros(64));
+        patience.add_oversleep(Time::from_micros(64));
         assert_eq!(patience.0, Time::from_micros(80));
-        patience.overslept(Time::ZERO);
+        patience.add_oversleep(Time::ZERO);
         assert_eq!(patience.0, Time(80_000 - 312));
-        (0..1000).for_each(|_| patience.overslept(Time::ZERO));
+        (0..1000).for_each(|_| patience.add_oversleep(Time::ZERO));
         assert_eq!(patience.0, SPIN[0]);
-        patience.overslept(Time::from_secs(1));
+        patience.add_oversleep(Time::from_secs(1));
         assert_eq!(patience.0, SPIN[1]);
         // it must not spin for ever after one bad moment
         (0..80_000).for_each(|_| patience.stayed_awake());

@@ -31,7 +31,7 @@ pub struct Tuple {
 
 impl Tuple {
     /// The flow in the opposite direction.
-    pub fn reversed(&self) -> Tuple {
+    pub fn reverse(&self) -> Tuple {
         Tuple { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, protocol: self.protocol }
     }
 
@@ -142,14 +142,14 @@ pub fn write_ecn(frame: &mut [u8], ecn: Ecn) {
             return;
         }
         ip[1] = new as u8;
-        ip[10..12].copy_from_slice(&updated(checksum, old, new).to_be_bytes());
+        ip[10..12].copy_from_slice(&update_checksum(checksum, old, new).to_be_bytes());
     } else if let Some(byte) = ip.get_mut(1) {
         *byte = *byte & !0b0011_0000 | (ecn as u8) << 4;
     }
 }
 
 /// The Internet checksum of a header in which the word `old` became `new`: HC' = ~(~HC + ~m + m'), RFC 1624 equation 3.
-pub fn updated(checksum: u16, old: u16, new: u16) -> u16 {
+pub fn update_checksum(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded & 0xffff) + (folded >> 16)) as u16
@@ -210,7 +210,7 @@ pub(crate) mod tests {
     #[test]
     fn the_example_of_rfc_1624_section_4() {
         // HC = 0xDD2F, m = 0x5555, m' = 0x3285: HC' = 0x0000, where equation 2 of RFC 1141 gives 0xFFFF
-        assert_eq!(updated(0xdd2f, 0x5555, 0x3285), 0x0000);
+        assert_eq!(update_checksum(0xdd2f, 0x5555, 0x3285), 0x0000);
     }
 
     #[test]
@@ -219,8 +219,8 @@ pub(crate) mod tests {
         let (src, dst) = (0xffff_0a00_0001, 0xffff_0a00_0002);
         let tuple = Tuple { src, dst, src_port: 40_000, dst_port: 5001, protocol: TCP };
         assert_eq!(headers, ParsedFrame { tuple, ecn: Ecn::Ect1, dscp: 46 });
-        assert_eq!(tuple.reversed().reversed(), tuple);
-        assert_ne!(tuple.key(0), tuple.reversed().key(0));
+        assert_eq!(tuple.reverse().reverse(), tuple);
+        assert_ne!(tuple.key(0), tuple.reverse().key(0));
     }
 
     #[test]

@@ -63,7 +63,7 @@ impl FrameBuffers {
     }
 
     /// Frames that are kept.
-    pub fn kept(&self) -> usize {
+    pub fn count_used(&self) -> usize {
         self.lengths.len() - self.free.len()
     }
 }
@@ -76,11 +76,11 @@ mod tests {
     fn buffers_are_used_again_and_limited() {
         let mut frames = FrameBuffers::new(CHUNK);
         let numbers: Vec<u32> = (0..CHUNK).map(|i| frames.keep(&[i as u8; 60]).expect("room")).collect();
-        assert_eq!((frames.keep(&[1]), frames.kept()), (None, CHUNK));
+        assert_eq!((frames.keep(&[1]), frames.count_used()), (None, CHUNK));
         assert!(numbers.iter().enumerate().all(|(i, &number)| frames.get(number) == [i as u8; 60]));
         frames.release(numbers[3]);
         let again = frames.keep(&[9; FRAME_ROOM]).expect("room");
-        assert_eq!((again, frames.get(again).len(), frames.kept()), (numbers[3], FRAME_ROOM, CHUNK));
+        assert_eq!((again, frames.get(again).len(), frames.count_used()), (numbers[3], FRAME_ROOM, CHUNK));
         frames.release(again);
         assert_eq!(frames.keep(&[0; FRAME_ROOM + 1]), None);
     }

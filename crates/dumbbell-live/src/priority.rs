@@ -117,7 +117,7 @@ impl SpinGuard {
         // SAFETY: the pointer is to `parameters`, which outlives the call (sched_getparam(2): 0 is the caller).
         unsafe { libc::sched_getparam(0, &mut parameters) };
         let mut turn = SpinTurn::default();
-        turn.begin(clock.now(), computed());
+        turn.begin(clock.now(), cpu_time());
         if policy < 0 || policy & !libc::SCHED_RESET_ON_FORK != libc::SCHED_FIFO {
             turn.next = Time::NEVER;
         }
@@ -128,7 +128,7 @@ impl SpinGuard {
     #[inline]
     pub fn look(&mut self, now: Time) {
         if now >= self.turn.next {
-            let priority = if self.turn.look(now, computed()) { 0 } else { self.priority };
+            let priority = if self.turn.look(now, cpu_time()) { 0 } else { self.priority };
             set_real_time(priority);
         }
     }
@@ -162,13 +162,13 @@ impl SpinTurn {
 }
 
 /// CPU time of the calling thread.
-fn computed() -> Duration {
+fn cpu_time() -> Duration {
     nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// How long the calling thread has waited for a core on average each time that it had something to do, while others had it
 /// (/proc/PID/schedstat of proc(5): ns on the core, ns waiting for it, times on it); `None` where the kernel does not count that.
-pub fn waited() -> Option<Time> {
+pub fn mean_core_wait() -> Option<Time> {
     mean_wait(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 

@@ -97,11 +97,11 @@ pub fn listen_at(place: &Namespace, count: usize) -> bool {
         let bound = |name| lines(name).lines().skip(1).count();
         Ok(listening("tcp") + listening("tcp6") + bound("udp") + bound("udp6"))
     };
-    place.within(sockets).is_ok_and(|found| found >= count)
+    place.run_inside(sockets).is_ok_and(|found| found >= count)
 }
 
 /// From now on this process is the parent of whatever its descendants leave behind, so that [`end_descendants`] finds it.
-pub fn adopt() {
+pub fn become_subreaper() {
     // SAFETY: prctl(2) with numbers alone.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1_u64, 0, 0, 0) };
 }

@@ -4,7 +4,7 @@ use crate::clock::MonotonicClock;
 use crate::direction::{needs_values, Direction, FrameLog, Treatment};
 use crate::flows::{FlowPlan, Plans, Receivers, MOST_FLOWS};
 use crate::forwarder::{Effort, Forwarder, RunWatcher};
-use crate::lateness::{allowed, Lateness};
+use crate::lateness::{allowed_lateness, Lateness};
 use crate::namespaces::{Doing, HostPair, SetupError};
 use crate::packet_socket::PacketSocket;
 use crate::port::FramePort;
@@ -214,12 +214,12 @@ impl Director {
 }
 
 /// What was counted of each flow: of its data in the direction in which they go, and of its acknowledgements in the other one.
-fn counted<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Vec<FlowCounts> {
+fn flow_counts<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Vec<FlowCounts> {
     let of = |slot: u32| {
         let up = usize::from(config.flows[slot as usize].route.up);
         let (data, acks) = (&directions[up], &directions[1 - up]);
-        let mut received = data.received(slot);
-        received.acks = acks.arrived(slot);
+        let mut received = data.receiver_stats(slot);
+        received.acks = acks.count_arrived(slot);
         received.data = received.arrived;
         FlowCounts {
             counters: data.queue().map_or_else(Default::default, |queue| queue.log.counters.flows.flow_counters(slot)),
@@ -249,7 +249,7 @@ impl<A: Aqm> RunWatcher<A> for Director {
     fn look(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
         let Some((_, act)) = self.agenda.pop() else { return };
         self.progress.store(now.0, Ordering::Relaxed);
-        let flows = if matches!(act, Act::Look | Act::Begin | Act::End) { counted(directions, &self.config) } else { Vec::new() };
+        let flows = if matches!(act, Act::Look | Act::Begin | Act::End) { flow_counts(directions, &self.config) } else { Vec::new() };
         match act {
             Act::Rate(number) => {
                 let change = self.config.rate_changes[number];
@@ -329,7 +329,7 @@ fn directions<A: Aqm>(config: &RunConfig, plans: &Plans, classes: &Classes, aqms
         let of_data = Treatment { key: data, class, delay: behind(up), back: false };
         let of_acks = Treatment { key: back, class, delay: behind(!up), back: true };
         directions[usize::from(up)].announce(tuple, &of_data);
-        directions[usize::from(!up)].announce(tuple.reversed(), &of_acks);
+        directions[usize::from(!up)].announce(tuple.reverse(), &of_acks);
     }
     directions
 }
@@ -345,27 +345,27 @@ fn carry_out<A: Aqm + Send>(
     let mut directions = directions(config, &plans, director.recorder.classes(), aqms);
     if let Some(folder) = trace {
         let [down, up] = directions;
-        let open = |number| TraceWriter::new(folder, number).doing("files of a trace");
-        directions = [down.traced(open(0)?), up.traced(open(1)?)];
+        let open = |number| TraceWriter::new(folder, number).context("files of a trace");
+        directions = [down.with_trace(open(0)?), up.with_trace(open(1)?)];
     }
     let _awake = priority::Awake::keep();
     let wire = HostPair::new()?;
     let mut ports = Vec::new();
     for index in wire.interfaces() {
-        ports.push(wire.middle.within(|| PacketSocket::open(index)).doing("a packet socket")?);
+        ports.push(wire.middle.run_inside(|| PacketSocket::open(index)).context("a packet socket")?);
     }
     let (Some(right), Some(left)) = (ports.pop(), ports.pop()) else {
         return Err(LiveError::Invariant("two ports".to_owned()));
     };
     // those who send down are on the left, their receivers on the right, and the other way round
-    let ways: Vec<bool> = [false, true].into_iter().filter(|&up| plans.any(up)).collect();
-    if plans.any(true) {
+    let ways: Vec<bool> = [false, true].into_iter().filter(|&up| plans.has_direction(up)).collect();
+    if plans.has_direction(true) {
         wire.both_ways()?;
     }
     let end = |is_left: bool| if is_left { &wire.left } else { &wire.right };
     let mut receivers = Vec::new();
     for &up in &ways {
-        receivers.push(end(up).within(|| plans.listen()).doing("sockets that receive")?);
+        receivers.push(end(up).run_inside(|| plans.listen()).context("sockets that receive")?);
     }
     let mut forwarder = Forwarder::new([left, right], directions);
     let clock = MonotonicClock::start();
@@ -383,7 +383,7 @@ fn carry_out<A: Aqm + Send>(
         let receive = |ours: Receivers| {
             scope.spawn(move || {
                 priority::raise(priority::ENDS);
-                ending(ours.run(stop)).map(|()| priority::waited())
+                ending(ours.run(stop)).map(|()| priority::mean_core_wait())
             })
         };
         let receiving: Vec<_> = receivers.into_iter().map(receive).collect();
@@ -392,7 +392,7 @@ fn carry_out<A: Aqm + Send>(
                 priority::raise(priority::ENDS);
                 let mut flows = Vec::new();
                 let done = end(!up).enter().and_then(|()| plans.send(up, clock, (duration, series), stop));
-                ending(done.map(|found| flows = found)).map(|()| (flows, priority::waited()))
+                ending(done.map(|found| flows = found)).map(|()| (flows, priority::mean_core_wait()))
             })
         };
         let sending: Vec<_> = ways.iter().map(send).collect();
@@ -418,20 +418,20 @@ fn carry_out<A: Aqm + Send>(
         return Err(LiveError::Cancelled);
     }
     let panicked = || io::Error::other("a thread that ended early");
-    forwarded.unwrap_or_else(|_| Err(panicked())).doing("to forward frames")?;
+    forwarded.unwrap_or_else(|_| Err(panicked())).context("to forward frames")?;
     let mut waited = None;
     for one in received {
-        waited = waited.max(one.unwrap_or_else(|_| Err(panicked())).doing("to receive")?);
+        waited = waited.max(one.unwrap_or_else(|_| Err(panicked())).context("to receive")?);
     }
     let mut flows = vec![LiveFlow::default(); config.flows.len()];
     for (one, &up) in sent.into_iter().zip(&ways) {
-        let (of_ours, delayed) = one.unwrap_or_else(|_| Err(panicked())).doing("to send")?;
+        let (of_ours, delayed) = one.unwrap_or_else(|_| Err(panicked())).context("to send")?;
         let ours = flows.iter_mut().zip(of_ours).zip(&config.flows).filter(|(_, flow)| flow.route.up == up);
         ours.for_each(|((place, flow), _)| *place = flow);
         waited = waited.max(delayed);
     }
     for one in forwarder.directions.iter_mut().filter_map(Direction::take_trace) {
-        one.finish().doing("to write a trace")?;
+        one.finish().context("to write a trace")?;
     }
     finish(config, director.recorder, &mut forwarder, &flows, waited)
 }
@@ -456,8 +456,8 @@ fn finish<A: Aqm, P: FramePort>(
     let mut outcome = recorder.finish(flows, events);
     let rtts = || config.flows.iter().map(|flow| flow.params.base_rtt);
     let target = |aqm: &Map<String, Value>| aqm.get("target").and_then(Value::as_u64).map(Time);
-    let first = allowed(rtts(), target(&config.aqm), config.bottleneck.rate);
-    let allowed = config.hops.iter().map(|hop| allowed(rtts(), target(&hop.aqm), hop.params.rate)).fold(first, Time::min);
+    let first = allowed_lateness(rtts(), target(&config.aqm), config.bottleneck.rate);
+    let allowed = config.hops.iter().map(|hop| allowed_lateness(rtts(), target(&hop.aqm), hop.params.rate)).fold(first, Time::min);
     judge(&mut outcome, forwarder, allowed, waited)?;
     Ok(outcome)
 }
@@ -472,15 +472,15 @@ pub(crate) fn judge<A: Aqm, P: FramePort>(
 ) -> Result<(), LiveError> {
     let mut lost = forwarder.effort.unsent;
     for port in &mut forwarder.ports {
-        lost += port.overrun().doing("to ask a packet socket what it lost")?;
+        lost += port.overrun().context("to ask a packet socket what it lost")?;
     }
     lost += forwarder.directions.iter().map(|direction| direction.counts().refused).sum::<u64>();
-    let (late, forwarder) = (worse(&forwarder.lateness), described(&forwarder.effort));
+    let (late, forwarder) = (worse(&forwarder.lateness), describe_effort(&forwarder.effort));
     outcome.add_timing(&Timing { late, allowed, waited, lost, forwarder });
     Ok(())
 }
 
-fn described(effort: &Effort) -> Value {
+fn describe_effort(effort: &Effort) -> Value {
     json!({"rounds": effort.rounds, "sleeps": effort.sleeps, "refused_sends": effort.refused_sends})
 }
 

@@ -4,7 +4,7 @@ use crate::clock::MonotonicClock;
 use crate::direction::{needs_values, Direction, FrameLog, Treatment};
 use crate::forwarder::{Forwarder, RunWatcher};
 use crate::frame::{Tuple, TCP, UDP};
-use crate::lateness::{allowed, Lateness};
+use crate::lateness::{allowed_lateness, Lateness};
 use crate::namespaces::{Doing, HostPair, Namespace};
 use crate::packet_socket::PacketSocket;
 use crate::priority;
@@ -141,7 +141,7 @@ impl Shell {
         };
         let wire = HostPair::new()?;
         wire.lead_everywhere(configs[0].hosts.ecn)?;
-        programs::adopt();
+        programs::become_subreaper();
         let outside = job.way_out.then(|| Outside::start(job.resolver));
         Ok(Shell { job, configs, wire, outside, live: Mutex::default(), ending: AtomicI32::new(0) })
     }
@@ -166,7 +166,7 @@ impl Shell {
         let of_down = dumbbell_sim::queue_discipline(down)?;
         let result = self.start_servers().and_then(|servers| {
             let (status, measured) = if discriminant(&of_up) == discriminant(&of_down) {
-                with_aqm!(of_up, aqm => match alike(of_down, &aqm) {
+                with_aqm!(of_up, aqm => match downcast_aqm(of_down, &aqm) {
                     Some(other) => self.carry_out([aqm, other], command),
                     None => Err(LiveError::Invariant("two queue disciplines of one kind".to_owned())),
                 })?
@@ -183,14 +183,14 @@ impl Shell {
     fn carry_out<A: Aqm + Send>(&self, aqms: [A; 2], command: &[OsString]) -> Result<(i32, [Outcome; 2]), LiveError> {
         let mut ports = Vec::new();
         for (index, outside) in self.wire.interfaces().into_iter().zip([None, self.outside.clone()]) {
-            let port = self.wire.middle.within(|| PacketSocket::open(index)).doing("a packet socket")?;
+            let port = self.wire.middle.run_inside(|| PacketSocket::open(index)).context("a packet socket")?;
             ports.push(Gate::new(port, outside));
         }
         let mut directions = Vec::new();
         for (config, aqm) in self.configs.iter().zip(aqms) {
             let queue = Bottleneck::new(aqm, from_frames::KINDS.len(), &config.bottleneck, FrameLog::default());
             let others = Treatment { delay: Time(base_rtt(config).0 / 2), ..Treatment::default() };
-            directions.push(Direction::new(Some(queue), others, MOST_FRAMES).classed(kind_of));
+            directions.push(Direction::new(Some(queue), others, MOST_FRAMES).with_classes(kind_of));
         }
         let (Ok(ports), Ok(directions)) = (<[_; 2]>::try_from(ports), <[_; 2]>::try_from(directions)) else {
             return Err(LiveError::Invariant("two ports and two directions".to_owned()));
@@ -215,7 +215,7 @@ impl Shell {
         });
         let duration = clock.now();
         let panicked = || Err(std::io::Error::other("a thread that ended early"));
-        forwarded.unwrap_or_else(|_| panicked()).doing("to forward frames")?;
+        forwarded.unwrap_or_else(|_| panicked()).context("to forward frames")?;
         let status = status?;
         let measured = self.finish(&mut forwarder, observing, duration)?;
         Ok((status_of(status), measured))
@@ -225,7 +225,7 @@ impl Shell {
     fn start_servers(&self) -> Result<Vec<Receiver<News>>, LiveError> {
         let mut servers = Vec::new();
         for line in &self.job.servers {
-            let program = programs::server(line).doing("standard error for a server")?;
+            let program = programs::server(line).context("standard error for a server")?;
             servers.push(self.start(program, false));
         }
         let began = Instant::now();
@@ -327,7 +327,7 @@ impl Shell {
                 direction.counts().arrived,
             );
             let target = config.aqm.get("target").and_then(Value::as_u64).map(Time);
-            let most = allowed([base_rtt(config)], target, config.bottleneck.rate);
+            let most = allowed_lateness([base_rtt(config)], target, config.bottleneck.rate);
             judge(&mut outcome, forwarder, most, None)?;
             outcomes.push(outcome);
         }
@@ -336,7 +336,7 @@ impl Shell {
 }
 
 /// `any`, if it is of the type of `like`.
-fn alike<A: Aqm + 'static>(any: AnyAqm, _like: &A) -> Option<A> {
+fn downcast_aqm<A: Aqm + 'static>(any: AnyAqm, _like: &A) -> Option<A> {
     let boxed: Box<dyn Any> = with_aqm!(any, aqm => Box::new(aqm));
     boxed.downcast::<A>().ok().map(|aqm| *aqm)
 }
@@ -364,7 +364,7 @@ fn kind_of(tuple: &Tuple) -> u16 {
 }
 
 /// Address and port, or protocol where there are no ports.
-fn shown(address: u128, port: u16, protocol: u8) -> String {
+fn format_address(address: u128, port: u16, protocol: u8) -> String {
     let address = match std::net::Ipv6Addr::from(address) {
         mapped if mapped.to_ipv4_mapped().is_some() => mapped.to_ipv4_mapped().map_or(IpAddr::V6(mapped), IpAddr::V4),
         other => IpAddr::V6(other),
@@ -382,11 +382,11 @@ fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<from_frames::FrameFlow> {
         .map(|(slot, (tuple, [start, end]))| from_frames::FrameFlow {
             slot,
             kind: kind_of(&tuple),
-            source: shown(tuple.src, tuple.src_port, tuple.protocol),
-            destination: shown(tuple.dst, tuple.dst_port, tuple.protocol),
+            source: format_address(tuple.src, tuple.src_port, tuple.protocol),
+            destination: format_address(tuple.dst, tuple.dst_port, tuple.protocol),
             start,
             end,
-            counted: FlowCounts { counters: queue.log.counters.flows.flow_counters(slot), received: direction.received(slot) },
+            counted: FlowCounts { counters: queue.log.counters.flows.flow_counters(slot), received: direction.receiver_stats(slot) },
         })
         .collect()
 }
@@ -463,7 +463,7 @@ impl<A: Aqm> RunWatcher<A> for Observing<'_> {
                 queue.settle(now);
                 let counters = queue.log.counters.queue;
                 let queued = [queue.aqm.packets() as u64, queue.aqm.bytes()];
-                let payload = (0..direction.flows().count() as u32).map(|slot| (slot, direction.received(slot).bytes));
+                let payload = (0..direction.flows().count() as u32).map(|slot| (slot, direction.receiver_stats(slot).bytes));
                 self.recorders[number].point(now, counters, queued, payload);
                 self.points[number] += interval;
             }

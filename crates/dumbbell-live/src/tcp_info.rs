@@ -52,7 +52,7 @@ impl TcpInfo {
     }
 
     /// Payload that was acknowledged, bytes: tcpi_bytes_acked, which counts the SYN as one.
-    pub fn acknowledged(&self) -> u64 {
+    pub fn acked_payload(&self) -> u64 {
         self.long(120).saturating_sub(1)
     }
 
@@ -68,7 +68,7 @@ impl TcpInfo {
             ssthresh: self.word(76),
             // tcp_packets_in_flight
             in_flight: (unacked + retrans).saturating_sub(sacked + lost),
-            payload: self.acknowledged(),
+            payload: self.acked_payload(),
             sent: u64::from(self.word(156)),
             retransmissions: u64::from(self.word(100)),
             timeouts: (self.length >= TIMEOUTS + 2).then(|| u64::from(self.half(TIMEOUTS))),

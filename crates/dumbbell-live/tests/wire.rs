@@ -69,7 +69,7 @@ fn a_bottleneck_carries_its_rate_and_marks_those_that_ask_for_it() {
     let (mbit, seconds) = (20, 2);
     for to in [RIGHT, RIGHT_ECN] {
         let wire = HostPair::new().expect("a wire");
-        let ports = wire.interfaces().map(|index| wire.middle.within(|| PacketSocket::open(index)).expect("a packet socket"));
+        let ports = wire.interfaces().map(|index| wire.middle.run_inside(|| PacketSocket::open(index)).expect("a packet socket"));
         let back = Treatment { delay: Time::from_millis(10), ..Treatment::default() };
         let directions = [Direction::new(Some(bottleneck(mbit)), Treatment::default(), 4096), Direction::new(None, back, 4096)];
         let mut forwarder = Forwarder::new(ports, directions);

@@ -110,7 +110,7 @@ impl HopLog {
         of_classes.iter().for_each(|of_class| sojourn.merge(of_class));
         let bits =
             config.capacity_bits_of(number, config.measured_from(), config.run.duration) - counted.queue.lost_bytes as f64 * 8.0;
-        let seconds = config.measured().as_secs_f64();
+        let seconds = config.measured_time().as_secs_f64();
         self.rows.push(HopRow {
             name: name.to_owned(),
             counted,

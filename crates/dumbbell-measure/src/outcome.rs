@@ -212,7 +212,7 @@ fn summary(
         queue: &measures.queue.all,
         of_discipline: &measures.queue.counters,
         sojourn,
-        seconds: config.measured().as_secs_f64(),
+        seconds: config.measured_time().as_secs_f64(),
         capacity: config.capacity_bits(config.measured_from(), config.run.duration) - measures.queue.all.lost_bytes as f64 * 8.0,
         goodput_mbit: measures.results.iter().map(FlowResult::goodput_mbit).sum::<f64>(),
         jain: common.map_or(f64::NAN, |common| jain(&common.payload[..config.flows.len()])),
@@ -261,7 +261,7 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, co
 
 /// What the link of each hop can carry, bit/s of frames: without what its link layer adds to those that it carried, and what others took.
 fn link_rates(config: &RunConfig, first: &QueueCounters, hops: &HopLog) -> Vec<f64> {
-    let seconds = config.measured().as_secs_f64();
+    let seconds = config.measured_time().as_secs_f64();
     let of_frames = |(number, rate): (usize, f64)| {
         let counted = hops.counted(number).unwrap_or(first);
         let share = if counted.link_layer_bytes == 0 { 1.0 } else { counted.bytes as f64 / counted.line_bytes() as f64 };
@@ -283,7 +283,7 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
     let of_classes = if hop_log.sojourn.is_empty() { &measures.queue.sojourn } else { &hop_log.sojourn };
     let sojourn = columns::Sojourn::table(&bins_by_class(of_classes.iter().map(Histogram::buckets)));
     let class_rows =
-        classes::table(&classes.list, &totals, of_classes, &link_rates(config, &measures.queue.all, &hop_log), config.measured());
+        classes::table(&classes.list, &totals, of_classes, &link_rates(config, &measures.queue.all, &hop_log), config.measured_time());
     let ratios = classes::ratios(classes, &totals, common.as_ref());
     let summary = summary(&measures, config, common.as_ref(), ratios, events);
     measures.results = Vec::new();

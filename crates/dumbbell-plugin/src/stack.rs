@@ -160,7 +160,7 @@ impl PluginStack {
     fn asked(&self, side: u32) -> Time {
         match self.functions.wake {
             // SAFETY: `this` is what create() returned and destroy() has not been given
-            Some(wake) if !self.this.is_null() && self.fault.found().is_none() => Time(unsafe { wake(self.this, side) }),
+            Some(wake) if !self.this.is_null() && self.fault.message().is_none() => Time(unsafe { wake(self.this, side) }),
             _ => Time::NEVER,
         }
     }
@@ -326,7 +326,7 @@ impl Protocol for PluginStack {
         self.answer(back);
     }
 
-    fn told(&self) -> Option<ProtocolStats> {
+    fn stats(&self) -> Option<ProtocolStats> {
         let known = |value: u64| Some(value).filter(|&value| value != u64::MAX);
         let stats = self.stats();
         let abi::CStackStats { received, cwnd, ssthresh, in_flight, rtt, min_rtt, lost, spurious, .. } = stats;
@@ -352,7 +352,7 @@ impl Protocol for PluginStack {
         (if is_answer { &self.down } else { &self.up }).get(number)
     }
 
-    fn closed(&self) -> Option<&str> {
+    fn close_reason(&self) -> Option<&str> {
         let closed = self.functions.closed.filter(|_| !self.this.is_null())?;
         // SAFETY: `this` lives; the answer is null or a string that stays until the next call, and `self` is borrowed that long
         unsafe { closed(self.this).as_ref().map(|text| CStr::from_ptr(text).to_str().unwrap_or("a reason that is no UTF-8")) }

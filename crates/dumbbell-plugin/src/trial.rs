@@ -174,7 +174,7 @@ fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
             arrivals = 1 + rng.draw_below(9);
         }
         now += Time([0, 1, 1_000, 120_000, 1_000_000, 30_000_000, 2_000_000_000][rng.draw_below(7) as usize]);
-        while queue.next_timer() <= now && fault.found().is_none() {
+        while queue.next_timer() <= now && fault.message().is_none() {
             let due = queue.next_timer();
             queue.on_timer(due, &mut story);
         }
@@ -210,7 +210,7 @@ fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
 }
 
 fn check(queue: &impl Aqm, story: &Story, fault: &PluginFault) -> Result<(), String> {
-    if let Some(what) = fault.found() {
+    if let Some(what) = fault.message() {
         return Err(what.to_owned());
     }
     if let Some(what) = &story.wrong {

@@ -82,7 +82,7 @@ fn a_queue_in_c_by_hand() {
     assert_eq!(left(), Some((2, Ecn::Ce, Time(2))));
     assert_eq!(left(), Some((1, Ecn::NotEct, Time(1))));
     assert_eq!(left(), Some((0, Ecn::Ect0, Time(0))));
-    assert_eq!((left(), fault.found()), (None, None));
+    assert_eq!((left(), fault.message()), (None, None));
 }
 
 fn config(aqm: &str, cc: &str) -> Value {

@@ -299,7 +299,7 @@ impl Sim {
 
     fn advance(&mut self, until: Time, events: u64) -> Result<Standing, RunError> {
         let standing = self.run.advance(until, events);
-        if let Some(what) = self.fault.found() {
+        if let Some(what) = self.fault.message() {
             return Err(RunError::Plugin(what.to_owned()));
         }
         let standing = standing?;

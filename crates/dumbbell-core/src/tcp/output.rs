@@ -48,7 +48,7 @@ impl Sender {
         }
         let sent = self.queue.waiting(&self.conn) > 0 && self.send_new(net, Push::All);
         self.queue.expand(&self.conn, &self.host, net);
-        match self.queue.wants(&self.conn, self.board.bursts) {
+        match self.queue.next_write(&self.conn, self.board.bursts) {
             Some(offered) => self.write(offered, net) || sent,
             None => sent,
         }
@@ -64,7 +64,7 @@ impl Sender {
                 Writes::Blocking => u64::MAX,
             };
             sent |= self.write_once(offered, &mut left, net);
-            match self.queue.wants(&self.conn, self.board.bursts) {
+            match self.queue.next_write(&self.conn, self.board.bursts) {
                 Some(more) if left == 0 => offered = more,
                 _ => break,
             }
@@ -326,7 +326,7 @@ impl Sender {
         let now = self.conn.now;
         self.note_sent_again(seq);
         self.board.mark_retransmitted(&mut self.conn, seq, now);
-        self.undo.retransmitted(now.as_millis() as u32);
+        self.undo.on_retransmit(now.as_millis() as u32);
         self.send_again(seq, net);
     }
 

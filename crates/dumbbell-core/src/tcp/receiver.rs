@@ -468,7 +468,7 @@ impl Receiver {
         let ece = if self.ecn_ok && self.demand_cwr { ack_flag::ECE } else { 0 };
         let esce = if std::mem::take(&mut self.esce_queued) { ack_flag::ESCE } else { 0 };
         let dsack = if self.has_dsack { ack_flag::DSACK } else { 0 };
-        let window = self.window.offered();
+        let window = self.window.offered_window();
         let usual = window >= self.advertised && !is_read && self.holds_one();
         let window = if likely(usual) { window } else { self.select_window(is_read) };
         self.acked = self.rcv_nxt;

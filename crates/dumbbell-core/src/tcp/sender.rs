@@ -545,7 +545,7 @@ impl Sender {
         self.check_app_limited();
         let early = self.host.early_ack_event;
         if early {
-            self.tell_of_ack_early(ack, advanced, flags.ece);
+            self.report_ack_early(ack, advanced, flags.ece);
         }
 
         let prior_highest = self.board.highest_sacked;
@@ -603,7 +603,7 @@ impl Sender {
             });
         }
         if !early {
-            self.tell_of_ack(ack, advanced, echo);
+            self.report_ack(ack, advanced, echo);
         }
         if unlikely(self.probe.is_open()) {
             self.end_probe(ack, &mut flags);
@@ -678,7 +678,7 @@ impl Sender {
     fn take_late_news(&mut self, flags: &mut AckFlags, ack: &Ack, advanced: u64, echo: AckEcho, delivered: u32) {
         self.count_delivered(delivered, echo);
         if !self.host.early_ack_event {
-            self.tell_of_ack(ack, advanced, echo);
+            self.report_ack(ack, advanced, echo);
         }
         if flags.dsack {
             self.alert(flags, self.conn.snd_una, ack);
@@ -689,7 +689,7 @@ impl Sender {
     }
 
     #[inline(always)]
-    fn tell_of_ack(&mut self, ack: &Ack, advanced: u64, echo: AckEcho) {
+    fn report_ack(&mut self, ack: &Ack, advanced: u64, echo: AckEcho) {
         // `snd_una` after an ACK that does not advance is the old one
         let una = ack.ack.max(self.conn.snd_una);
         let event = AckEvent { ece: echo.ece, esce: ack.has(ack_flag::ESCE), advanced, una, new_ce: echo.new_ce };
@@ -699,9 +699,9 @@ impl Sender {
     /// The same before it is known what the ACK delivers: a count of CE is read by its three bits alone.
     #[cold]
     #[inline(never)]
-    fn tell_of_ack_early(&mut self, ack: &Ack, advanced: u64, ece: bool) {
+    fn report_ack_early(&mut self, ack: &Ack, advanced: u64, ece: bool) {
         let new_ce = self.ecn.accurate.then(|| self.ecn.by_field(ack, self.conn.delivered_ce));
-        self.tell_of_ack(ack, advanced, AckEcho { ece: ece || new_ce.is_some_and(|new| new > 0), new_ce });
+        self.report_ack(ack, advanced, AckEcho { ece: ece || new_ce.is_some_and(|new| new > 0), new_ce });
     }
 
     /// What an ACK that delivers `segments` echoes. A count says nothing on an ACK that brings nothing new, nor a `newer` timestamp: it may be

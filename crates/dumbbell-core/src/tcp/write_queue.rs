@@ -255,7 +255,7 @@ impl WriteQueue {
     /// The segment up to which the application writes now, if it does, with `bursts` in flight: it is woken when a third of the send buffer
     /// is free. Linux `sk_stream_write_space`.
     #[inline(always)]
-    pub fn wants(&mut self, conn: &Conn, bursts: u32) -> Option<u64> {
+    pub fn next_write(&mut self, conn: &Conn, bursts: u32) -> Option<u64> {
         if unlikely(self.stopped) {
             return None;
         }
@@ -419,7 +419,7 @@ mod tests {
     }
 
     /// `out` segments sent, of which `acked` are acknowledged.
-    fn at(out: u64, acked: u64) -> Conn {
+    fn connection_at(out: u64, acked: u64) -> Conn {
         Conn { snd_nxt: out, snd_una: acked, ..conn() }
     }
 
@@ -436,7 +436,7 @@ mod tests {
 
     /// A write of `left` bytes from which nothing leaves meanwhile. Returns what its steps filled.
     fn write(queue: &mut WriteQueue, mut left: u64, conn: &Conn, bursts: u32) -> Vec<Filled> {
-        let Some(offered) = queue.wants(conn, bursts) else { return Vec::new() };
+        let Some(offered) = queue.next_write(conn, bursts) else { return Vec::new() };
         let mut steps = Vec::new();
         while let Some(step) = queue.fill(offered, steps.is_empty(), &mut left, conn, bursts) {
             steps.push(step);
@@ -449,15 +449,15 @@ mod tests {
     fn a_write_takes_a_new_buffer_while_there_is_memory() {
         let mut queue = bulk(1 << 20);
         // buffers of 65536 / 1448 = 45 segments, 45 * 1448 + 832 = 65992 B: one is more than the 46080 B
-        assert_eq!(write(&mut queue, u64::MAX, &at(0, 0), 0), [Filled::Front]);
+        assert_eq!(write(&mut queue, u64::MAX, &connection_at(0, 0), 0), [Filled::Front]);
         assert_eq!(buffers(&queue), [(45, true)]);
         // 45 * 1448 - 10 * 1448 + 6 * 832 = 55672 B are taken: a third of 65992 would have to be free, and of 83508 it is
         assert!(!queue.send(20));
-        assert_eq!(queue.wants(&at(20, 10), 5), None);
+        assert_eq!(queue.next_write(&connection_at(20, 10), 5), None);
         queue.size = 83_508;
-        assert_eq!(queue.wants(&at(20, 10), 5), Some(u64::MAX));
+        assert_eq!(queue.next_write(&connection_at(20, 10), 5), Some(u64::MAX));
         queue.size = 83_507;
-        assert_eq!(queue.wants(&at(20, 10), 5), None);
+        assert_eq!(queue.next_write(&connection_at(20, 10), 5), None);
     }
 
     #[test]
@@ -465,13 +465,13 @@ mod tests {
         let mut queue = bulk(65_160);
         // 32580 / 1448 = 22 segments. Linux 6.12 sends 10 of them in bursts of 2 while it writes, and has written 46336 B = 32 segments then
         let mut left = 128 << 10;
-        assert_eq!(queue.fill(u64::MAX, true, &mut left, &at(0, 0), 0), Some(Filled::Front));
+        assert_eq!(queue.fill(u64::MAX, true, &mut left, &connection_at(0, 0), 0), Some(Filled::Front));
         assert!(!queue.send(2));
         // 24 segments are more than half of the window: all that may be sent leaves
-        assert_eq!(queue.fill(u64::MAX, false, &mut left, &at(2, 0), 1), Some(Filled::Pushed));
+        assert_eq!(queue.fill(u64::MAX, false, &mut left, &connection_at(2, 0), 1), Some(Filled::Pushed));
         assert!(!queue.send(8));
-        assert_eq!(queue.fill(u64::MAX, false, &mut left, &at(10, 0), 5), Some(Filled::Front));
-        assert_eq!(queue.fill(u64::MAX, false, &mut left, &at(10, 0), 5), None);
+        assert_eq!(queue.fill(u64::MAX, false, &mut left, &connection_at(10, 0), 5), Some(Filled::Front));
+        assert_eq!(queue.fill(u64::MAX, false, &mut left, &connection_at(10, 0), 5), None);
         assert_eq!((queue.written, buffers(&queue), left), (32, vec![(22, true)], (128 << 10) - 46_336));
     }
 
@@ -480,34 +480,34 @@ mod tests {
         let mut queue = bulk(65_160);
         // 32580 / 1448 = 22 segments, 22 * 1448 + 832 = 32688 B: two of them reach 46080 B. The first is not more than half of the window,
         // the second is since the last mark
-        assert_eq!(write(&mut queue, u64::MAX, &at(0, 0), 0), [Filled::Front, Filled::Pushed]);
+        assert_eq!(write(&mut queue, u64::MAX, &connection_at(0, 0), 0), [Filled::Front, Filled::Pushed]);
         assert_eq!(buffers(&queue), [(22, false), (22, true)]);
         assert!(!queue.send(10) && !queue.send(12) && !queue.send(21) && queue.send(1));
         // 81920 / 2 / 1448 = 28
         queue.max_window = 81_920;
-        write(&mut queue, u64::MAX, &at(44, 44), 0);
+        write(&mut queue, u64::MAX, &connection_at(44, 44), 0);
         assert_eq!(buffers(&queue), [(28, false), (28, true)]);
         // less than one segment: one each
         let mut tiny = bulk(2 * 1448 - 1);
-        write(&mut tiny, 1448, &at(0, 0), 0);
+        write(&mut tiny, 1448, &connection_at(0, 0), 0);
         assert_eq!(tiny.front.segments, 1);
     }
 
     #[test]
     fn a_write_fills_the_last_buffer_first_and_takes_its_push_off() {
         let mut queue = bulk(81_920);
-        write(&mut queue, u64::MAX, &at(0, 0), 0);
+        write(&mut queue, u64::MAX, &connection_at(0, 0), 0);
         assert_eq!(buffers(&queue), [(28, false), (28, true)]);
         // all but 20 are sent, in bursts of 4, and acknowledged but for the last of them: 24 * 1448 + 2 * 832 = 36416 B, not yet a third is free
         assert!(!queue.send(28) && !queue.send(8));
-        assert_eq!(queue.wants(&at(36, 32), 1), None);
+        assert_eq!(queue.next_write(&connection_at(36, 32), 1), None);
         // 20 * 1448 + 832 = 29792 B. The same buffer ends 8 later; with that it is 41376 B, so that there is room for one more
-        write(&mut queue, u64::MAX, &at(36, 36), 0);
+        write(&mut queue, u64::MAX, &connection_at(36, 36), 0);
         assert_eq!(buffers(&queue), [(28, false), (28, true)]);
         // the last buffer is filled whatever memory that takes: 10 * 1448 + 832 = 15312 B are used, 41376 B after that
         queue.size = 30_000;
         assert!(!queue.send(28) && !queue.send(18));
-        write(&mut queue, u64::MAX, &at(82, 82), 0);
+        write(&mut queue, u64::MAX, &connection_at(82, 82), 0);
         assert_eq!(buffers(&queue), [(28, true)]);
     }
 
@@ -516,7 +516,7 @@ mod tests {
         let mut queue = bulk(81_920);
         queue.size = 200_000;
         // 28 segments are 40544 B, half of the window 40960: every second buffer, and the end
-        let steps = write(&mut queue, u64::MAX, &at(0, 0), 0);
+        let steps = write(&mut queue, u64::MAX, &connection_at(0, 0), 0);
         assert_eq!(steps, [Filled::Front, Filled::Pushed, Filled::Behind, Filled::Pushed, Filled::Behind]);
         assert_eq!(buffers(&queue), [(28, false), (28, true), (28, false), (28, true), (28, true)]);
         // a burst that goes on into the next buffer carries none
@@ -528,18 +528,18 @@ mod tests {
         let mut queue = bulk(1 << 20);
         queue.size = 1 << 20;
         // 131072 B = 90 * 1448 + 752
-        assert_eq!(write(&mut queue, 128 << 10, &at(0, 0), 0), [Filled::Front, Filled::Behind, Filled::InPart]);
+        assert_eq!(write(&mut queue, 128 << 10, &connection_at(0, 0), 0), [Filled::Front, Filled::Behind, Filled::InPart]);
         assert_eq!((queue.written, queue.part, buffers(&queue)), (90, 752, vec![(45, false), (45, false), (0, true)]));
-        assert_eq!(queue.memory(&at(0, 0), 0), (128 << 10) + 3 * 832);
+        assert_eq!(queue.memory(&connection_at(0, 0), 0), (128 << 10) + 3 * 832);
         // the next write goes on there: 262144 B = 181 * 1448 + 56
-        assert_eq!(write(&mut queue, 128 << 10, &at(0, 0), 0), [Filled::Behind, Filled::Behind, Filled::InPart]);
+        assert_eq!(write(&mut queue, 128 << 10, &connection_at(0, 0), 0), [Filled::Behind, Filled::Behind, Filled::InPart]);
         assert_eq!((queue.written, queue.part), (181, 56));
         assert_eq!(buffers(&queue), [(45, false), (45, false), (45, false), (45, false), (1, true)]);
         // all that is full is sent: the front buffer has only a part
         assert!(!queue.send(90) && !queue.send(90) && queue.send(1));
-        assert_eq!((queue.waiting(&at(181, 181)), queue.memory(&at(181, 181), 0)), (0, 56 + 832));
-        assert_eq!(write(&mut queue, 1392, &at(181, 181), 0), [Filled::InPart]);
-        assert_eq!((queue.waiting(&at(181, 181)), queue.part, buffers(&queue)), (1, 0, vec![(1, true)]));
+        assert_eq!((queue.waiting(&connection_at(181, 181)), queue.memory(&connection_at(181, 181), 0)), (0, 56 + 832));
+        assert_eq!(write(&mut queue, 1392, &connection_at(181, 181), 0), [Filled::InPart]);
+        assert_eq!((queue.waiting(&connection_at(181, 181)), queue.part, buffers(&queue)), (1, 0, vec![(1, true)]));
     }
 
     #[test]
@@ -552,10 +552,10 @@ mod tests {
     fn an_application_of_constant_rate_wakes_up_for_its_next_segment() {
         let mut queue = WriteQueue::new(Application::Rate(1_448_000), 2, &HostParams::default());
         // one segment a millisecond
-        let conn = Conn { now: Time::from_micros(2_500), ..at(0, 0) };
-        assert_eq!((queue.wants(&conn, 0), queue.wakes_at), (Some(2), Time::NEVER));
+        let conn = Conn { now: Time::from_micros(2_500), ..connection_at(0, 0) };
+        assert_eq!((queue.next_write(&conn, 0), queue.wakes_at), (Some(2), Time::NEVER));
         write(&mut queue, u64::MAX, &conn, 0);
-        assert_eq!((queue.written, queue.wants(&conn, 0), queue.wakes_at), (2, None, Time(3_000_001)));
+        assert_eq!((queue.written, queue.next_write(&conn, 0), queue.wakes_at), (2, None, Time(3_000_001)));
     }
 
     #[test]

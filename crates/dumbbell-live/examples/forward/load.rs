@@ -113,7 +113,7 @@ pub fn offer(ends: [&Namespace; 2], load: &Load) -> io::Result<Offered> {
     let work = || {
         let mut sources = Vec::new();
         for end in &ends[..1 + usize::from(load.both)] {
-            sources.push((end.within(Source::open)?, 0));
+            sources.push((end.run_inside(Source::open)?, 0));
         }
         priority::raise(priority::ENDS);
         let frame = frame(load.length);
@@ -151,9 +151,9 @@ pub fn offer(ends: [&Namespace; 2], load: &Load) -> io::Result<Offered> {
 }
 
 /// Frames that the interfaces of the ends have received.
-pub fn received(ends: [&Namespace; 2]) -> io::Result<u64> {
+pub fn count_received(ends: [&Namespace; 2]) -> io::Result<u64> {
     let of = |end: &Namespace| {
-        end.within(|| {
+        end.run_inside(|| {
             let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
             let line = text.lines().find(|line| line.trim_start().starts_with(&format!("db{INTERFACE}:")));
             Ok(line.and_then(|line| line.split_whitespace().nth(2)).and_then(|word| word.parse().ok()).unwrap_or(0))

@@ -14,7 +14,7 @@ use serde_json::{json, Value};
 /// Time of a full frame at 10 Mbit/s: 1514 * 8 / 10^7 s.
 const FRAME: u64 = 1_211_200;
 
-fn built(aqm: &Value) -> AnyAqm {
+fn build_aqm(aqm: &Value) -> AnyAqm {
     let context = QueueContext::new(Rate::from_mbit(10), 1);
     aqm::build(aqm.as_object().expect("a table"), &context).expect("a queue discipline")
 }
@@ -40,7 +40,7 @@ fn departures<A: Aqm>(direction: &mut Direction<A>) -> Vec<(u64, u16, Ecn)> {
         while let Some(Departure { due, frame }) = direction.depart(now) {
             let headers = ParsedFrame::read(direction.bytes(frame)).expect("IPv4");
             left.push((due.0, headers.tuple.src_port, headers.ecn));
-            direction.gone(frame);
+            direction.release_frame(frame);
         }
         // a discipline with a clock of its own has always something to do
         if direction.counts().arrived == direction.counts().left + direction.counts().dropped {
@@ -51,7 +51,7 @@ fn departures<A: Aqm>(direction: &mut Direction<A>) -> Vec<(u64, u16, Ecn)> {
 }
 
 fn fifo(delay_ms: u64) -> Direction<aqm::pfifo::State> {
-    let AnyAqm::Pfifo(fifo) = built(&json!({"name": "pfifo", "limit": 3})) else { unreachable!() };
+    let AnyAqm::Pfifo(fifo) = build_aqm(&json!({"name": "pfifo", "limit": 3})) else { unreachable!() };
     Direction::new(Some(queue(fifo, Shaper::Link, FrameLog::default())), treatment(delay_ms), 1000)
 }
 
@@ -89,7 +89,7 @@ fn flows_have_delays_of_their_own_and_leave_in_order_of_time() {
     // the last came late: it enters when the one before it did
     let ms: Vec<(u64, u16)> = departures(&mut lines).iter().map(|&(due, port, _)| (due / 1_000_000, port)).collect();
     assert_eq!(ms, [(18, 3), (20, 1), (21, 2), (24, 2), (39, 1)]);
-    assert_eq!([0, 1, 2].map(|slot| lines.arrived(slot)), [2, 2, 1]);
+    assert_eq!([0, 1, 2].map(|slot| lines.count_arrived(slot)), [2, 2, 1]);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn slots_of_flows_that_have_nothing_queued_are_given_away() {
             let mut frame = ipv4(port, 0, 66);
             frame[29] = round; // another source
             lines.arrive(&frame, Time::ZERO);
-            lines.depart(Time::from_secs(1)).map(|one| lines.gone(one.frame)).expect("it leaves");
+            lines.depart(Time::from_secs(1)).map(|one| lines.release_frame(one.frame)).expect("it leaves");
         }
     }
     assert_eq!((lines.flows.len(), lines.slots.len(), lines.counts().refused), (MOST_FLOWS, MOST_FLOWS, 0));
@@ -164,7 +164,7 @@ fn arrivals() -> Vec<(u64, u16, u8, usize)> {
     (0..4_000).map(arrival).collect()
 }
 
-fn simulated<A: Aqm>(aqm: A, shaper: Shaper) -> Vec<(u64, u64, &'static str)> {
+fn run_simulated<A: Aqm>(aqm: A, shaper: Shaper) -> Vec<(u64, u64, &'static str)> {
     let mut link = queue(aqm, shaper, Story::default());
     (0..4).for_each(|flow| link.flow_starts(flow, &tuple(flow as u16).key(0), 0));
     let run = |one: &mut Bottleneck<A, Story>, until: u64| loop {
@@ -189,7 +189,7 @@ fn simulated<A: Aqm>(aqm: A, shaper: Shaper) -> Vec<(u64, u64, &'static str)> {
 }
 
 /// The same on frames; the number of a packet is in the identification field, and a caller that comes every 700 us is late all the time.
-fn lived<A: Aqm>(aqm: A, shaper: Shaper) -> (Vec<(u64, u64)>, Vec<u64>, DirectionCounts) {
+fn run_live<A: Aqm>(aqm: A, shaper: Shaper) -> (Vec<(u64, u64)>, Vec<u64>, DirectionCounts) {
     let mut direction = Direction::new(Some(queue(aqm, shaper, FrameLog::default())), treatment(0), 10_000);
     let arrivals = arrivals();
     (0..4).for_each(|port| direction.announce(tuple(port), &Treatment { key: tuple(port).key(0), ..treatment(0) }));
@@ -209,7 +209,7 @@ fn lived<A: Aqm>(aqm: A, shaper: Shaper) -> (Vec<(u64, u64)>, Vec<u64>, Directio
             if ParsedFrame::read(bytes).is_some_and(|headers| headers.ecn == Ecn::Ce) {
                 marked.push(number);
             }
-            direction.gone(frame);
+            direction.release_frame(frame);
         }
         direction.check_conservation().expect("conserved");
     }
@@ -224,8 +224,8 @@ fn every_queue_discipline_does_on_frames_what_it_does_in_the_simulator() {
             continue;
         }
         for shaper in [Shaper::Link, Shaper::Htb] {
-            let story = with_aqm!(built(&table), aqm => simulated(aqm, shaper));
-            let (left, marked, counts) = with_aqm!(built(&table), aqm => lived(aqm, shaper));
+            let story = with_aqm!(build_aqm(&table), aqm => run_simulated(aqm, shaper));
+            let (left, marked, counts) = with_aqm!(build_aqm(&table), aqm => run_live(aqm, shaper));
             let of =
                 |what: &str| story.iter().filter(|event| event.2 == what).map(|event| (event.0, event.1)).collect::<Vec<_>>();
             assert_eq!(left, of("left"), "{}: departures", spec.name);
@@ -243,13 +243,13 @@ fn every_queue_discipline_does_on_frames_what_it_does_in_the_simulator() {
 /// Queue disciplines that work on what headers carry.
 fn built_for(table: &Value) -> Option<AnyAqm> {
     let name = table["name"].as_str()?;
-    (!needs_values(name)).then(|| built(table))
+    (!needs_values(name)).then(|| build_aqm(table))
 }
 
 #[test]
 fn the_arrivals_make_most_disciplines_mark_or_drop() {
     let acts = |name: &str| {
-        let story = with_aqm!(built(&json!({"name": name})), aqm => simulated(aqm, Shaper::Link));
+        let story = with_aqm!(build_aqm(&json!({"name": name})), aqm => run_simulated(aqm, Shaper::Link));
         ["marked", "dropped"].map(|what| story.iter().any(|event| event.2 == what))
     };
     // a test in which nothing is marked or dropped would show little
@@ -262,9 +262,9 @@ fn the_arrivals_make_most_disciplines_mark_or_drop() {
 fn a_trace_has_what_came_what_went_and_what_the_queue_did() {
     let folder = std::env::temp_dir().join(format!("dumbbell-direction-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
-    let step = built(&json!({"name": "step", "threshold": 2_000_000, "limit": 3}));
+    let step = build_aqm(&json!({"name": "step", "threshold": 2_000_000, "limit": 3}));
     let queue = queue(step, Shaper::Link, FrameLog::default());
-    let mut direction = Direction::new(Some(queue), treatment(5), 1000).traced(TraceWriter::new(&folder, 0).expect("files"));
+    let mut direction = Direction::new(Some(queue), treatment(5), 1000).with_trace(TraceWriter::new(&folder, 0).expect("files"));
     // one on the link, three that wait, and one too many
     (0..5).for_each(|port| direction.arrive(&ipv4(port, 0b01, 1514), Time(1_000)));
     while direction.counts().left < 4 {
@@ -272,7 +272,7 @@ fn a_trace_has_what_came_what_went_and_what_the_queue_did() {
         direction.advance(now);
         while let Some(Departure { due, frame }) = direction.depart(now) {
             direction.sends(frame, due);
-            direction.gone(frame);
+            direction.release_frame(frame);
         }
     }
     direction.take_trace().expect("a trace").finish().expect("files");

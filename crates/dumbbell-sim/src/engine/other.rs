@@ -154,7 +154,7 @@ impl Other {
     /// `protocol` in `slot`, which has not begun.
     pub fn new(slot: u32, protocol: Box<dyn Protocol>, answers: bool, base_rtt: Time, size: Option<u64>) -> Other {
         Other {
-            is_transport: protocol.told().is_some(),
+            is_transport: protocol.stats().is_some(),
             protocol,
             slot,
             sent: 0,
@@ -183,7 +183,7 @@ impl Other {
         if self.complete.is_none() && self.size.is_some_and(|size| self.payload() >= size) {
             self.complete = Some(now);
         }
-        if self.closed.is_none() && self.protocol.closed().is_some() {
+        if self.closed.is_none() && self.protocol.close_reason().is_some() {
             self.closed = Some(now);
         }
     }
@@ -297,11 +297,11 @@ impl Connection for Other {
     }
 
     fn payload(&self) -> u64 {
-        self.protocol.told().map_or(self.received.bytes, |told| told.received)
+        self.protocol.stats().map_or(self.received.bytes, |told| told.received)
     }
 
     fn sample(&self, samples: &mut Samples, _now: Time) {
-        let Some(ProtocolStats { srtt: Some(srtt), cwnd, segment, .. }) = self.protocol.told() else { return };
+        let Some(ProtocolStats { srtt: Some(srtt), cwnd, segment, .. }) = self.protocol.stats() else { return };
         samples.add(micros(srtt), segments(cwnd, segment));
     }
 
@@ -317,7 +317,7 @@ impl Connection for Other {
         if listener.listen_level() < ListenLevel::Snapshots {
             return;
         }
-        let ProtocolStats { srtt, min_rtt, cwnd, ssthresh, in_flight, lost, .. } = self.protocol.told().unwrap_or_default();
+        let ProtocolStats { srtt, min_rtt, cwnd, ssthresh, in_flight, lost, .. } = self.protocol.stats().unwrap_or_default();
         listener.on_snapshot(slot, &SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, lost, tcp: None }, now);
     }
 
@@ -350,7 +350,7 @@ impl Connection for Other {
         let sender = SenderStats { sent: self.sent, ..SenderStats::default() };
         let end = self.stopped.unwrap_or(now);
         let common = FlowResult { end, payload: self.payload(), receiver: self.received, ..common };
-        let Some(told) = self.protocol.told() else {
+        let Some(told) = self.protocol.stats() else {
             let samples = answers.map_or(Samples::default(), |answers| answers.samples);
             let due = answers.map(|answers| answers.due(now));
             return FlowResult {
@@ -362,7 +362,7 @@ impl Connection for Other {
             };
         };
         let ProtocolStats { lost, probes, reductions, spurious, ce, .. } = told;
-        let closed = self.closed.and_then(|at| self.protocol.closed().map(|why| (why.to_owned(), at - self.started)));
+        let closed = self.closed.and_then(|at| self.protocol.close_reason().map(|why| (why.to_owned(), at - self.started)));
         FlowResult {
             // as of TCP: measured until everything has arrived, not until it is told to stop
             end: self.complete.unwrap_or(now),
@@ -375,13 +375,13 @@ impl Connection for Other {
     }
 
     fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {
-        if let Some(told) = self.protocol.told().filter(|_| self.begun) {
+        if let Some(told) = self.protocol.stats().filter(|_| self.begun) {
             trace.look_told(slot, &told, self.sent, now, backlog);
         }
     }
 
     fn seen(&self) -> SeriesView {
-        let tcp = self.protocol.told().map(|ProtocolStats { srtt, cwnd, ssthresh, in_flight, segment, lost, .. }| SeenTcp {
+        let tcp = self.protocol.stats().map(|ProtocolStats { srtt, cwnd, ssthresh, in_flight, segment, lost, .. }| SeenTcp {
             srtt_us: srtt.map_or(0, micros),
             cwnd: segments(cwnd, segment),
             ssthresh: segments(ssthresh, segment),
