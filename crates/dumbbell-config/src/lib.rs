@@ -242,9 +242,8 @@ impl RunConfig {
         }
         let record = match root.get("record") {
             None => RecordParams::default(),
-            Some(record) => {
-                RecordParams::from_json(&without_keys(object(record, "record")?, &["queue"])).map_err(|e| e.prefix_key("record"))?
-            }
+            Some(record) => RecordParams::from_json(&without_keys(object(record, "record")?, &["queue"]))
+                .map_err(|e| e.prefix_key("record"))?,
         };
         let states = read_states(root).map_err(|e| e.prefix_key("record"))?;
         let HopConfig { params: bottleneck, link, aqm, path, behind, delay, .. } = first;

@@ -81,7 +81,8 @@ pub(crate) fn read_flow(
     hops: &[&str],
 ) -> Result<(FlowConfig, usize), ParamError> {
     let map = object(value, "flow")?;
-    let params = FlowParams::from_json(&without_keys(&without_keys(map, &OF_ROUTE), &["cc", "start", "count", "path", "ack_path"]))?;
+    let params =
+        FlowParams::from_json(&without_keys(&without_keys(map, &OF_ROUTE), &["cc", "start", "count", "path", "ack_path"]))?;
     let route = read_route(map, hops)?;
     let route = last.map(|flow| &flow.route).filter(|same| **same == route).cloned().unwrap_or(route);
     let count = read_count(map)?;
@@ -127,7 +128,8 @@ pub(crate) fn read_web(
 
 pub(crate) fn read_udp(value: &Value, hops: &[&str], additions: &Extensions) -> Result<(UdpConfig, usize), ParamError> {
     let map = object(value, "udp")?;
-    let params = UdpParams::from_json(&without_keys(&without_keys(map, &OF_ROUTE), &["start", "count", "path", "ack_path", "protocol"]))?;
+    let params =
+        UdpParams::from_json(&without_keys(&without_keys(map, &OF_ROUTE), &["start", "count", "path", "ack_path", "protocol"]))?;
     let protocol = match map.get("protocol") {
         None => None,
         Some(keys) => {

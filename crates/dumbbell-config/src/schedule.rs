@@ -35,7 +35,7 @@ impl Schedule {
             let (mut process, mut at) = WebProcess::new(config, one, index);
             while at != Time::NEVER {
                 web.push((at, FlowArrival { process: index, at: at - ahead, size: process.size() }));
-                at = process.after(at);
+                at = process.next_arrival(at);
             }
         }
         // numbered as they reach the queue, and the processes in order at one instant

@@ -15,7 +15,7 @@ macro_rules! counted_after {
     ($name:ident: $($field:ident),+ $(,)?) => {
         impl $name {
             /// What was counted after `before`.
-            pub fn after(&self, before: &$name) -> $name {
+            pub fn subtract(&self, before: &$name) -> $name {
                 $name { $($field: self.$field - before.$field,)+ }
             }
         }

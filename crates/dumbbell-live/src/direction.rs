@@ -425,7 +425,7 @@ impl<A: Aqm> Direction<A> {
     pub fn check_conservation(&self) -> Result<(), String> {
         let DirectionCounts { arrived, refused, dropped, left, .. } = self.counts;
         let in_lines: usize = self.lines.iter().map(|line| line.waiting.len()).sum();
-        let held = in_lines as u64 + self.queue.as_ref().map_or(0, FrameQueue::held);
+        let held = in_lines as u64 + self.queue.as_ref().map_or(0, FrameQueue::count_packets);
         let sums = [
             ("frames arrived = refused + dropped + left + held", arrived, refused + dropped + left + held),
             ("frames with a buffer = held", self.frames.count_used() as u64, held),

@@ -293,7 +293,7 @@ impl Senders<'_> {
             }
             if let (Some(size), true, Some(socket)) = (plan.size, sender.is_silent, &sender.socket) {
                 if self.flows[number].finished.is_none() {
-                    let info = TcpInfo::of(socket.as_fd())?;
+                    let info = TcpInfo::read(socket.as_fd())?;
                     if info.acked_payload() >= size {
                         self.flows[number].finished = Some(now);
                         self.flows[number].samples.push(info.sample(now, false));
@@ -350,7 +350,7 @@ impl Senders<'_> {
 
     fn sample(&mut self, time: Time, is_regular: bool) {
         for (sender, flow) in self.senders.iter().zip(&mut self.flows) {
-            let said = sender.socket.as_ref().and_then(|socket| TcpInfo::of(socket.as_fd()).ok());
+            let said = sender.socket.as_ref().and_then(|socket| TcpInfo::read(socket.as_fd()).ok());
             match (said, flow.samples.last()) {
                 (Some(info), _) => flow.samples.push(info.sample(time, is_regular)),
                 // over: it stays as it was, but is not looked at by ss any more

@@ -249,7 +249,8 @@ impl<A: Aqm> RunWatcher<A> for Director {
     fn look(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
         let Some((_, act)) = self.agenda.pop() else { return };
         self.progress.store(now.0, Ordering::Relaxed);
-        let flows = if matches!(act, Act::Look | Act::Begin | Act::End) { flow_counts(directions, &self.config) } else { Vec::new() };
+        let flows =
+            if matches!(act, Act::Look | Act::Begin | Act::End) { flow_counts(directions, &self.config) } else { Vec::new() };
         match act {
             Act::Rate(number) => {
                 let change = self.config.rate_changes[number];
@@ -450,14 +451,15 @@ fn finish<A: Aqm, P: FramePort>(
     // settled last when the run was over
     for (number, queue) in forwarder.directions.iter().filter_map(Direction::queue).enumerate() {
         let counted = &queue.log.counters.queue;
-        capacity::check(config, number, config.run.duration, counted, queue.given()).map_err(LiveError::Invariant)?;
+        capacity::check(config, number, config.run.duration, counted, queue.link_use()).map_err(LiveError::Invariant)?;
     }
     let events: u64 = forwarder.directions.iter().map(|direction| direction.counts().arrived).sum();
     let mut outcome = recorder.finish(flows, events);
     let rtts = || config.flows.iter().map(|flow| flow.params.base_rtt);
     let target = |aqm: &Map<String, Value>| aqm.get("target").and_then(Value::as_u64).map(Time);
     let first = allowed_lateness(rtts(), target(&config.aqm), config.bottleneck.rate);
-    let allowed = config.hops.iter().map(|hop| allowed_lateness(rtts(), target(&hop.aqm), hop.params.rate)).fold(first, Time::min);
+    let allowed =
+        config.hops.iter().map(|hop| allowed_lateness(rtts(), target(&hop.aqm), hop.params.rate)).fold(first, Time::min);
     judge(&mut outcome, forwarder, allowed, waited)?;
     Ok(outcome)
 }

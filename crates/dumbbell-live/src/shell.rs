@@ -318,7 +318,7 @@ impl Shell {
             let (direction, config) = (&forwarder.directions[number], &self.configs[number]);
             direction.check_conservation().map_err(LiveError::Invariant)?;
             let Some(queue) = direction.queue() else { continue };
-            capacity::check(config, 0, duration, &queue.log.counters.queue, queue.given()).map_err(LiveError::Invariant)?;
+            capacity::check(config, 0, duration, &queue.log.counters.queue, queue.link_use()).map_err(LiveError::Invariant)?;
             let mut outcome = recorder.finish(
                 duration,
                 flows(direction),
@@ -386,7 +386,10 @@ fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<from_frames::FrameFlow> {
             destination: format_address(tuple.dst, tuple.dst_port, tuple.protocol),
             start,
             end,
-            counted: FlowCounts { counters: queue.log.counters.flows.flow_counters(slot), received: direction.receiver_stats(slot) },
+            counted: FlowCounts {
+                counters: queue.log.counters.flows.flow_counters(slot),
+                received: direction.receiver_stats(slot),
+            },
         })
         .collect()
 }

@@ -24,7 +24,7 @@ impl TcpInfo {
     ///
     /// # Errors
     /// It is not a TCP socket.
-    pub fn of(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+    pub fn read(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         let mut bytes = [0_u8; ROOM];
         let mut length = ROOM as libc::socklen_t;
         // SAFETY: the pointers are to `bytes` and to their number, so that the kernel writes no further.

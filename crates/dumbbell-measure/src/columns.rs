@@ -149,7 +149,7 @@ pub trait Cells: ColumnKind {
 /// Kinds that a run's summary has.
 pub trait Figures: ColumnKind {
     /// Adds the figures of a kind, declared as `name`.
-    fn tell(name: &'static str, cell: Self::Cell<'_>, to: &mut Map<String, Value>);
+    fn add_figure(name: &'static str, cell: Self::Cell<'_>, to: &mut Map<String, Value>);
 }
 
 impl ColumnKind for u64 {
@@ -200,8 +200,8 @@ impl Cells for Binned {
 }
 
 impl Figures for Binned {
-    fn tell(name: &'static str, cell: f64, to: &mut Map<String, Value>) {
-        f64::tell(name, cell, to);
+    fn add_figure(name: &'static str, cell: f64, to: &mut Map<String, Value>) {
+        f64::add_figure(name, cell, to);
     }
 }
 
@@ -216,7 +216,7 @@ impl ColumnKind for Value {
 macro_rules! figures {
     ($($kind:ty),*) => {$(
         impl Figures for $kind {
-            fn tell(name: &'static str, cell: $kind, to: &mut Map<String, Value>) {
+            fn add_figure(name: &'static str, cell: $kind, to: &mut Map<String, Value>) {
                 to.insert(name.to_owned(), json!(cell));
             }
         }
@@ -259,8 +259,8 @@ macro_rules! columns {
     (figures $set:ident $row:ty { $($name:ident $kind:ty, $value:expr;)* }) => {
         impl $set {
             /// Adds the figures.
-            pub fn tell(row: &$row, all: &mut serde_json::Map<String, serde_json::Value>) {
-                $( <$kind as crate::columns::Figures>::tell(stringify!($name), crate::columns::one(row, $value), all); )*
+            pub fn add_figure(row: &$row, all: &mut serde_json::Map<String, serde_json::Value>) {
+                $( <$kind as crate::columns::Figures>::add_figure(stringify!($name), crate::columns::one(row, $value), all); )*
             }
         }
     };
@@ -285,8 +285,8 @@ macro_rules! columns {
         }
 
         impl crate::columns::Figures for $set {
-            fn tell(_: &'static str, cell: &$row, to: &mut serde_json::Map<String, serde_json::Value>) {
-                $( <$kind as crate::columns::Figures>::tell(stringify!($name), crate::columns::one(cell, $value), to); )*
+            fn add_figure(_: &'static str, cell: &$row, to: &mut serde_json::Map<String, serde_json::Value>) {
+                $( <$kind as crate::columns::Figures>::add_figure(stringify!($name), crate::columns::one(cell, $value), to); )*
             }
         }
     };

@@ -136,7 +136,7 @@ impl SeenLink<'_> {
     }
 
     /// Bytes that it has carried.
-    fn carried(&mut self, now: Time) -> i64 {
+    fn carried_bytes(&mut self, now: Time) -> i64 {
         self.go_to(now);
         self.settled = self.taken;
         self.taken as i64 - self.bucket.unsent(now).min(self.most_debt) as i64
@@ -161,7 +161,7 @@ struct CaptureHop<'a> {
 }
 
 impl CaptureHop<'_> {
-    fn counted(&self) -> HopCounts {
+    fn count_now(&self) -> HopCounts {
         HopCounts::now(&self.counters.queue, &self.acks)
     }
 
@@ -198,7 +198,7 @@ impl CaptureHop<'_> {
     /// Brings what the link has carried up to `now`.
     fn settle(&mut self, now: Time) {
         let queue = &mut self.counters.queue;
-        queue.carried_bytes = queue.carried_bytes.max(self.link.carried(now));
+        queue.carried_bytes = queue.carried_bytes.max(self.link.carried_bytes(now));
     }
 }
 
@@ -223,12 +223,12 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    fn listed(&self) -> usize {
+    fn count_listed(&self) -> usize {
         self.config.flows.len() + self.config.udp.len()
     }
 
     /// Class, base RTT and route of flow `number`.
-    fn of(&self, number: usize) -> (u16, Time, &Route) {
+    fn flow_path(&self, number: usize) -> (u16, Time, &Route) {
         let flows = self.config.flows.len();
         if let Some(flow) = self.config.flows.get(number) {
             return (self.classes.of_flow[number], flow.params.base_rtt, &flow.route);
@@ -236,14 +236,14 @@ impl Replay<'_> {
         if let Some(udp) = self.config.udp.get(number - flows) {
             return (self.classes.of_udp[number - flows], udp.line().0, &udp.route);
         }
-        let process = self.schedule.web[number - self.listed()].process;
+        let process = self.schedule.web[number - self.count_listed()].process;
         let web = &self.config.web[process];
         (self.classes.of_web[process], web.params.base_rtt, &web.route)
     }
 
     /// How far the clock of the sender of flow `number` is ahead of the queues'.
-    fn ahead(&self, number: usize) -> Time {
-        match self.of(number) {
+    fn clock_lead(&self, number: usize) -> Time {
+        match self.flow_path(number) {
             (_, _, Route { up: true, .. }) => Time::ZERO,
             (_, base_rtt, _) => Time(base_rtt.0 / 2),
         }
@@ -251,14 +251,14 @@ impl Replay<'_> {
 
     /// What was counted of the data of flow `number` along their route.
     fn of_flow(&self, number: usize) -> FlowCounters {
-        let (_, _, route) = self.of(number);
+        let (_, _, route) = self.flow_path(number);
         let of = |&hop: &u16| self.hops[usize::from(hop)].counters.flows.flow_counters(number as u32);
         route.data.iter().map(of).reduce(|all, next| all.then(&next)).unwrap_or_default()
     }
 
     /// What was counted of the listed flows on their way.
     fn on_way(&self) -> Vec<OnWay> {
-        (0..self.listed()).map(|number| OnWay { counters: self.of_flow(number), received: self.received[number] }).collect()
+        (0..self.count_listed()).map(|number| OnWay { counters: self.of_flow(number), received: self.received[number] }).collect()
     }
 
     fn count(&mut self, time: Time, event: QueueEvent, hop: u16, frame: &CapturedFrame) {
@@ -267,7 +267,7 @@ impl Replay<'_> {
             return;
         }
         let number = frame.flow as usize;
-        let (_, base_rtt, route) = self.of(number);
+        let (_, base_rtt, route) = self.flow_path(number);
         let (first, last) = (route.data.first() == Some(&hop), route.data.last() == Some(&hop));
         let udp = number.checked_sub(self.config.flows.len()).filter(|&udp| udp < self.transits.len());
         let name = (frame.flow, frame.seq, frame.id);
@@ -290,7 +290,7 @@ impl Replay<'_> {
                     received.bytes += u64::from(frame.len.saturating_sub(UDP_HEADERS));
                     let earlier = self.born.remove(&name).map_or(Time::ZERO, |born| since.saturating_sub(born));
                     let behind = self.hops[usize::from(hop)].delay + Time(base_rtt.0 / 2);
-                    transit.arrived(earlier + delay + behind);
+                    transit.record_delay(earlier + delay + behind);
                 }
             }
             _ => {}
@@ -303,7 +303,7 @@ impl Replay<'_> {
         of_flow[..of_flow.partition_point(|one| one.time <= time)].last()
     }
 
-    fn flagged(&self, number: usize, flag: u32) -> Option<&CapturedSample> {
+    fn first_flagged(&self, number: usize, flag: u32) -> Option<&CapturedSample> {
         self.samples[number].iter().find(|one| one.flags & flag != 0)
     }
 
@@ -316,16 +316,16 @@ impl Replay<'_> {
     }
 
     /// What has arrived of the listed flows by `now`.
-    fn arrived(&self, now: Time) -> Vec<FlowProgress> {
+    fn flow_progress(&self, now: Time) -> Vec<FlowProgress> {
         let of = |number: usize| {
-            let finished = self.flagged(number, sampled::COMPLETE).map(|one| one.time + self.ahead(number));
+            let finished = self.first_flagged(number, sampled::COMPLETE).map(|one| one.time + self.clock_lead(number));
             let frames = self.received[number].frame_bytes;
             FlowProgress { payload: self.payload(number, now), frames, finished: finished.filter(|&at| at <= now) }
         };
-        (0..self.listed()).map(of).collect()
+        (0..self.count_listed()).map(of).collect()
     }
 
-    fn seen(&mut self, number: usize, time: Time) -> SeriesView {
+    fn series_view(&mut self, number: usize, time: Time) -> SeriesView {
         let last = self.last(number, time);
         let of_tcp = || {
             last.map_or_else(SeenTcp::default, |one| SeenTcp {
@@ -350,16 +350,16 @@ impl Replay<'_> {
 
     /// What was counted of flow `number` when its sender gave `sample`; on the queue's clock that is `now`.
     fn result(&self, number: usize, sample: Option<&CapturedSample>, now: Time) -> FlowResult {
-        let ahead = self.ahead(number);
-        let start = self.flagged(number, sampled::START).map_or(now, |one| one.time + ahead);
+        let ahead = self.clock_lead(number);
+        let start = self.first_flagged(number, sampled::START).map_or(now, |one| one.time + ahead);
         let counters = self.of_flow(number);
         let received = self.received[number];
         let common = FlowResult { start, end: now, min_rtt_us: u32::MAX, counters, receiver: received, ..FlowResult::default() };
         if let Some(transit) = number.checked_sub(self.config.flows.len()).and_then(|udp| self.transits.get(udp)) {
             let transit = Some(Box::new(transit.clone()));
-            let end = self.flagged(number, sampled::END).map_or(now, |one| (one.time + ahead).min(now));
+            let end = self.first_flagged(number, sampled::END).map_or(now, |one| (one.time + ahead).min(now));
             let sender = SenderStats { sent: counters.arrived, ..SenderStats::default() };
-            return FlowResult { end, payload: received.bytes, sender, transit, ..self.answered(number, common, now) };
+            return FlowResult { end, payload: received.bytes, sender, transit, ..self.add_answer_rtts(number, common, now) };
         }
         let Some(sample) = sample else { return common };
         let mut samples = crate::measure::Samples::default();
@@ -389,14 +389,14 @@ impl Replay<'_> {
     }
 
     /// The same with the RTTs of answers by `now`, if UDP is answered.
-    fn answered(&self, number: usize, common: FlowResult, now: Time) -> FlowResult {
+    fn add_answer_rtts(&self, number: usize, common: FlowResult, now: Time) -> FlowResult {
         if !self.config.udp[number - self.config.flows.len()].params.echo {
             return common;
         }
         let (from, mut found) = (self.config.measured_from(), common);
         let mut rtts = CompactHistogram::default();
         let (mut last_answered, mut most) = (Time::ZERO, None);
-        let ahead = self.ahead(number);
+        let ahead = self.clock_lead(number);
         for one in self.samples[number].iter().filter(|one| one.flags & sampled::ANSWER != 0) {
             found.min_rtt_us = found.min_rtt_us.min(one.rtt_us);
             let rtt = Time(one.bytes_acked);
@@ -416,16 +416,16 @@ impl Replay<'_> {
         FlowResult { rtt_samples: Some(rtts), due: Some(due), ..found }
     }
 
-    fn happens(&mut self, due: CaptureEvent, now: Time) {
-        let listed = self.listed();
+    fn handle_event(&mut self, due: CaptureEvent, now: Time) {
+        let listed = self.count_listed();
         match due {
             CaptureEvent::Started(_) => {
-                let arrived = self.arrived(now);
-                self.measures.together.started(now, arrived.into_iter());
+                let arrived = self.flow_progress(now);
+                self.measures.together.start_flow(now, arrived.into_iter());
             }
             CaptureEvent::Look => {
                 if self.measures.together.next() == now {
-                    let arrived = self.arrived(now);
+                    let arrived = self.flow_progress(now);
                     self.measures.together.look(now, arrived.into_iter());
                 }
             }
@@ -440,7 +440,7 @@ impl Replay<'_> {
             }
             CaptureEvent::Flow { flow, over: true } => {
                 let number = flow as usize;
-                let result = self.result(number, self.flagged(number, sampled::END), now);
+                let result = self.result(number, self.first_flagged(number, sampled::END), now);
                 if number < listed {
                     self.measures.finish_flow(flow, listed, result);
                 } else {
@@ -449,12 +449,12 @@ impl Replay<'_> {
             }
             CaptureEvent::Point => {
                 self.hops.iter_mut().for_each(|hop| hop.settle(now));
-                let seen: Vec<SeriesView> = (0..listed).map(|number| self.seen(number, now)).collect();
+                let seen: Vec<SeriesView> = (0..listed).map(|number| self.series_view(number, now)).collect();
                 let CaptureHop { counters, held, .. } = &self.hops[0];
                 self.measures.point(now, seen.into_iter(), counters.queue, *held);
                 for hop in &mut self.hops {
-                    let counted = hop.counted();
-                    self.hop_log.point(now, hop.name, hop.held, counted.after(&hop.before));
+                    let counted = hop.count_now();
+                    self.hop_log.point(now, hop.name, hop.held, counted.subtract(&hop.before));
                     hop.before = counted;
                 }
             }
@@ -473,7 +473,7 @@ impl Replay<'_> {
                 self.measures.begin_queue(&mut self.hops[0].counters, flows);
                 for hop in &mut self.hops {
                     hop.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
-                    hop.begun = hop.counted();
+                    hop.begun = hop.count_now();
                 }
             }
         }
@@ -483,19 +483,19 @@ impl Replay<'_> {
         let mut log = std::mem::take(&mut self.hop_log);
         for (number, hop) in self.hops.iter().enumerate() {
             let sojourn = &hop.counters.flows.sojourn;
-            log.hop((number, hop.name), hop.counted().after(&hop.begun), sojourn, hop.discipline.clone(), self.config);
+            log.hop((number, hop.name), hop.count_now().subtract(&hop.begun), sojourn, hop.discipline.clone(), self.config);
         }
         log.longest(&self.classes.list, |hop| &self.hops[usize::from(hop)].counters.flows.sojourn);
         log
     }
 
     fn finish_short_flow(&mut self, number: usize, result: &FlowResult) {
-        let ((class, base_rtt, _), ahead) = (self.of(number), self.ahead(number));
+        let ((class, base_rtt, _), ahead) = (self.flow_path(number), self.clock_lead(number));
         let start = result.start - ahead;
-        if start < self.config.measured_from() || self.flagged(number, sampled::START).is_none() {
+        if start < self.config.measured_from() || self.first_flagged(number, sampled::START).is_none() {
             return;
         }
-        let size = self.schedule.web[number - self.listed()].size;
+        let size = self.schedule.web[number - self.count_listed()].size;
         let completion = result.completion;
         self.measures.short_flows.add(ShortFlow { number: number as u32, class, size, start, completion, base_rtt });
         let totals: &mut Totals = &mut self.measures.short_totals[usize::from(class)];
@@ -510,12 +510,13 @@ impl Replay<'_> {
             agenda.push((from, CaptureEvent::QueueBegins));
         }
         for flow in 0..self.samples.len() as u32 {
-            let ahead = self.ahead(flow as usize);
-            if let (Some(start), true) = (self.flagged(flow as usize, sampled::START), (flow as usize) < self.config.flows.len())
+            let ahead = self.clock_lead(flow as usize);
+            if let (Some(start), true) =
+                (self.first_flagged(flow as usize, sampled::START), (flow as usize) < self.config.flows.len())
             {
                 agenda.push((start.time + ahead, CaptureEvent::Started(flow)));
             }
-            if from > Time::ZERO && (flow as usize) < self.listed() {
+            if from > Time::ZERO && (flow as usize) < self.count_listed() {
                 agenda.push((from + ahead, CaptureEvent::Flow { flow, over: false }));
             }
             agenda.push((duration + ahead, CaptureEvent::Flow { flow, over: true }));
@@ -523,7 +524,8 @@ impl Replay<'_> {
         if let Some(interval) = self.config.series_interval() {
             agenda.extend((1..=duration.0 / interval.0).map(|point| (Time(point * interval.0), CaptureEvent::Point)));
         }
-        let starts = (0..self.config.flows.len()).map(|flow| Some(self.flagged(flow, sampled::START)?.time + self.ahead(flow)));
+        let starts =
+            (0..self.config.flows.len()).map(|flow| Some(self.first_flagged(flow, sampled::START)?.time + self.clock_lead(flow)));
         if let Some(last) = starts.max().flatten() {
             agenda.extend(
                 (1..=duration.saturating_sub(last).0 / LOOK.0).map(|look| (Time(last.0 + look * LOOK.0), CaptureEvent::Look)),
@@ -595,7 +597,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         hop_log: HopLog::default(),
     };
     for number in 0..senders {
-        let (class, _, _) = replay.of(number);
+        let (class, _, _) = replay.flow_path(number);
         replay.hops.iter_mut().for_each(|hop| hop.counters.flows.flow_starts(number as u32, class));
     }
     let mut packets = all.iter().peekable();
@@ -603,7 +605,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         while let Some((time, event, hop, frame)) = packets.next_if(|(time, ..)| *time <= at) {
             replay.count(*time, *event, *hop, frame);
         }
-        replay.happens(due, at);
+        replay.handle_event(due, at);
     }
     for (number, hop) in replay.hops.iter().enumerate() {
         // the kernel counts times of packets in whole nanoseconds, so that each may leave one too early (psched_l2t_ns, sch_generic.h)

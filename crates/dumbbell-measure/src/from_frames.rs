@@ -139,7 +139,7 @@ impl FrameRecorder {
             .collect();
         found.keep_columns_of(EngineKind::Shell);
         if let Some(figures) = found.summary.as_object_mut() {
-            SeenFlows::tell(&Unlisted { flows: Value::Object(seen) }, figures);
+            SeenFlows::add_figure(&Unlisted { flows: Value::Object(seen) }, figures);
         }
         let ends = flows.iter().map(|flow| EndsRow { source: &flow.source, destination: &flow.destination });
         found.tables.flows.columns.extend(Ends::columns(&ends.collect::<Vec<_>>()));

@@ -59,13 +59,13 @@ pub struct LiveFlow {
 
 impl LiveFlow {
     /// The last sample until `time`.
-    fn at(&self, time: Time) -> Option<&TcpSample> {
+    fn sample_at(&self, time: Time) -> Option<&TcpSample> {
         let later = self.samples.partition_point(|sample| sample.time <= time);
         self.samples[..later].last()
     }
 
     fn payload(&self, time: Time) -> u64 {
-        self.at(time).map_or(0, |sample| sample.payload)
+        self.sample_at(time).map_or(0, |sample| sample.payload)
     }
 }
 
@@ -84,7 +84,7 @@ pub struct LiveHop<'a> {
 }
 
 impl LiveHop<'_> {
-    fn counted(&self) -> AtHop {
+    fn count_now(&self) -> AtHop {
         AtHop::now(&self.counters.queue, self.acks)
     }
 }
@@ -149,7 +149,7 @@ impl LiveRecorder {
         }
         for (hop, begun) in hops.iter_mut().zip(&mut self.hops_begun) {
             hop.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
-            *begun = hop.counted();
+            *begun = hop.count_now();
         }
         self.begun = flows;
     }
@@ -161,9 +161,9 @@ impl LiveRecorder {
             self.points.push(Point { time, counters: first.counters.queue, backlog: backlog(first) });
         }
         for (number, hop) in hops.iter().enumerate() {
-            let counted = hop.counted();
+            let counted = hop.count_now();
             let before = std::mem::replace(&mut self.hops_before[number], counted);
-            self.hop_log.point(time, name_of(&self.config, number), backlog(hop), counted.after(&before));
+            self.hop_log.point(time, name_of(&self.config, number), backlog(hop), counted.subtract(&before));
         }
     }
 
@@ -196,7 +196,7 @@ impl LiveRecorder {
         };
         for start in starts {
             let seen = arrived(self, start);
-            self.measures.together.started(start, seen.into_iter());
+            self.measures.together.start_flow(start, seen.into_iter());
         }
         while self.measures.together.next() <= self.config.run.duration {
             let now = self.measures.together.next();
@@ -216,7 +216,7 @@ impl LiveRecorder {
         let mut log = std::mem::take(&mut self.hop_log);
         for (number, hop) in hops.iter().enumerate() {
             let of_discipline = hop.of_discipline.iter().cloned().collect();
-            let counted = hop.counted().after(&self.hops_begun[number]);
+            let counted = hop.count_now().subtract(&self.hops_begun[number]);
             log.hop((number, name_of(&self.config, number)), counted, &hop.counters.flows.sojourn, of_discipline, &self.config);
         }
         log.longest(&self.classes.list, |hop| &hops[usize::from(hop)].counters.flows.sojourn);
@@ -249,7 +249,7 @@ impl LiveRecorder {
 
     fn take(&mut self, point: &Point, flows: &[LiveFlow]) {
         let seen = flows.iter().map(|flow| {
-            let tcp = flow.at(point.time).map_or_else(SeenTcp::default, |sample| SeenTcp {
+            let tcp = flow.sample_at(point.time).map_or_else(SeenTcp::default, |sample| SeenTcp {
                 srtt_us: sample.srtt_us,
                 cwnd: sample.cwnd,
                 ssthresh: sample.ssthresh,
@@ -275,7 +275,7 @@ fn result(flow: &LiveFlow, counted: Option<&FlowCounts>, from: Time, now: Time, 
         receiver: received,
         ..FlowResult::default()
     };
-    let Some(last) = flow.at(now) else { return common };
+    let Some(last) = flow.sample_at(now) else { return common };
     let mut samples = Samples::default();
     for sample in flow.samples.iter().filter(|one| one.is_regular && one.time > from && one.time <= now) {
         samples.add(sample.srtt_us, sample.cwnd);

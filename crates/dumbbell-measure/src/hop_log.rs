@@ -76,8 +76,8 @@ impl HopCounts {
     }
 
     /// What was counted after `before`.
-    pub fn after(&self, before: &HopCounts) -> HopCounts {
-        HopCounts { queue: self.queue.after(&before.queue), acks: self.acks.after(&before.acks) }
+    pub fn subtract(&self, before: &HopCounts) -> HopCounts {
+        HopCounts { queue: self.queue.subtract(&before.queue), acks: self.acks.subtract(&before.acks) }
     }
 }
 
@@ -131,7 +131,7 @@ impl HopLog {
     }
 
     /// What was counted at hop `number`, if hops were.
-    pub fn counted(&self, number: usize) -> Option<&QueueCounters> {
+    pub fn queue_counters(&self, number: usize) -> Option<&QueueCounters> {
         self.rows.get(number).map(|row| &row.counted.queue)
     }
 

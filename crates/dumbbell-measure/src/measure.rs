@@ -113,22 +113,22 @@ pub struct FlowResult {
 
 impl FlowResult {
     /// Of a stack, a count that it may tell; NaN if it does not, or is none.
-    pub fn told(&self, count: impl Fn(&OfStack) -> Option<u64>) -> f64 {
+    pub fn stack_count(&self, count: impl Fn(&OfStack) -> Option<u64>) -> f64 {
         self.stack.as_deref().and_then(count).map_or(f64::NAN, |count| count as f64)
     }
 
     /// A count of the sender: of a stack what it tells, [`UNTOLD`] if it does not.
-    pub fn counted(&self, of_sender: u64, of_stack: impl Fn(&OfStack) -> Option<u64>) -> u64 {
+    pub fn sender_count(&self, of_sender: u64, of_stack: impl Fn(&OfStack) -> Option<u64>) -> u64 {
         self.stack.as_deref().map_or(of_sender, |stack| of_stack(stack).unwrap_or(UNTOLD))
     }
 
     /// Packets that its sender sent again, or, of a stack, took for lost.
     pub fn retransmissions(&self) -> u64 {
-        self.counted(self.sender.retransmissions, |of| of.lost)
+        self.sender_count(self.sender.retransmissions, |of| of.lost)
     }
 
     /// Why a stack closed it before its end, and when, from its start.
-    pub fn closed(&self) -> Option<(&str, Time)> {
+    pub fn close_reason(&self) -> Option<(&str, Time)> {
         self.stack.as_ref()?.closed.as_ref().map(|(why, at)| (why.as_str(), *at))
     }
 
@@ -138,14 +138,14 @@ impl FlowResult {
     }
 
     /// What was counted after `before`, when counting began.
-    fn after(self, before: &FlowResult) -> FlowResult {
+    fn subtract(self, before: &FlowResult) -> FlowResult {
         FlowResult {
             since: before.since,
             payload: self.payload - before.payload,
             due: self.due.map(|due| due - before.due.unwrap_or(0)),
-            sender: self.sender.after(&before.sender),
-            receiver: self.receiver.after(&before.receiver),
-            counters: self.counters.after(&before.counters),
+            sender: self.sender.subtract(&before.sender),
+            receiver: self.receiver.subtract(&before.receiver),
+            counters: self.counters.subtract(&before.counters),
             stack: self.stack.map(|of| {
                 let earlier = before.stack.as_deref().cloned().unwrap_or_default();
                 let since = |now: Option<u64>, then: Option<u64>| now.map(|now| now - then.unwrap_or(0));
@@ -415,7 +415,7 @@ impl Measures {
             *before = Before { payload, retransmissions, answered };
         }
         let before = std::mem::replace(&mut self.queue_before, counts);
-        let queue = counts.after(&before);
+        let queue = counts.subtract(&before);
         let QueueCounters { sojourn_ns, sent, .. } = queue;
         self.queue_series.push(QueueSeriesRow {
             time_s,
@@ -448,7 +448,7 @@ impl Measures {
     pub fn finish_flow(&mut self, number: u32, listed: usize, result: FlowResult) {
         self.results.resize(listed, FlowResult::default());
         self.results[number as usize] = match self.begun.get(number as usize) {
-            Some(before) => result.after(before),
+            Some(before) => result.subtract(before),
             None => result,
         };
     }
@@ -468,7 +468,7 @@ impl Measures {
         });
         self.queue = QueueResult {
             sojourn: log.flows.sojourn.clone(),
-            all: log.queue.after(&self.queue_begun),
+            all: log.queue.subtract(&self.queue_begun),
             counters: of_discipline.into_iter().chain(internal).collect(),
         };
     }
@@ -479,8 +479,8 @@ impl Measures {
         let [begun, over] = std::mem::take(&mut self.on_way);
         for (number, (result, end)) in self.results.iter_mut().zip(over).enumerate() {
             let before = begun.get(number).copied().unwrap_or_default();
-            result.counters = end.counters.after(&before.counters);
-            let received = end.received.after(&before.received);
+            result.counters = end.counters.subtract(&before.counters);
+            let received = end.received.subtract(&before.received);
             (result.receiver.ce, result.receiver.ect1) = (received.ce, received.ect1);
         }
     }

@@ -151,7 +151,7 @@ impl ShortFlows {
     }
 
     /// How many are kept one by one.
-    pub fn kept(&self) -> u64 {
+    pub fn count_kept(&self) -> u64 {
         self.kept.len() as u64
     }
 
@@ -216,7 +216,7 @@ mod tests {
     fn of_too_many_flows_an_even_sample_is_kept_and_all_are_counted() {
         let mut flows = ShortFlows::new(Rate::from_mbit(8), 100, 1);
         (0..10_000).for_each(|number| flows.add(flow(number, 1000, 20)));
-        assert_eq!((flows.seen, flows.kept()), (10_000, 100));
+        assert_eq!((flows.seen, flows.count_kept()), (10_000, 100));
         let rows = flows.flows_table();
         let numbers = rows.int("flow").expect("a column");
         let mean = numbers.iter().sum::<u64>() as f64 / 100.0;

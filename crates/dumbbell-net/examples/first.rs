@@ -28,7 +28,7 @@ pub fn run() -> Result<(u64, u64, NetCounters), Error> {
         }
     }
     let counters = net.counters();
-    assert_eq!(arrived + counters.dropped(), counters.pushed);
+    assert_eq!(arrived + counters.count_dropped(), counters.pushed);
     Ok((arrived, marked, counters))
 }
 

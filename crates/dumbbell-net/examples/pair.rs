@@ -69,7 +69,7 @@ pub fn run() -> Result<(Duration, NetCounters), Error> {
     )?;
     pair.drive();
     assert!(pair.client.is_done());
-    assert_eq!((pair.client.lost, pair.up.counters().dropped()), (0, 0), "CoDel marks and does not drop");
+    assert_eq!((pair.client.lost, pair.up.counters().count_dropped()), (0, 0), "CoDel marks and does not drop");
     assert_eq!(pair.client.marked, pair.up.counters().ce_marks);
     Ok((pair.time, pair.up.counters()))
 }

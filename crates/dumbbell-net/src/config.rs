@@ -87,8 +87,8 @@ impl Config {
     /// # Errors
     /// None that [`Config::parse`] has not reported.
     pub fn build<T>(&self) -> Result<Net<T>, Error> {
-        let queue = self.discipline().map_err(|error| Error::at(1, error))?;
-        Net::of(&self.run, queue, self.start).map_err(|error| Error::at(1, error))
+        let queue = self.discipline().map_err(|error| Error::in_line(1, error))?;
+        Net::from_run(&self.run, queue, self.start).map_err(|error| Error::in_line(1, error))
     }
 
     fn discipline(&self) -> Result<AnyAqm, ParamError> {

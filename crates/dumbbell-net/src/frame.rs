@@ -90,7 +90,7 @@ pub struct NetCounters {
 
 impl NetCounters {
     /// Packets that did not and will not come out.
-    pub fn dropped(&self) -> u64 {
+    pub fn count_dropped(&self) -> u64 {
         self.dropped_overflow + self.dropped_aqm + self.lost
     }
 

@@ -154,7 +154,7 @@ impl<T> Net<T> {
     }
 
     /// The bottleneck of a run with this queue discipline.
-    pub(crate) fn of(run: &RunConfig, queue: AnyAqm, start: Time) -> Result<Net<T>, ParamError> {
+    pub(crate) fn from_run(run: &RunConfig, queue: AnyAqm, start: Time) -> Result<Net<T>, ParamError> {
         // the streams that the simulator draws from
         let stages = |stages: &[Map<String, Value>], stream: &str| {
             let built = (!stages.is_empty()).then(|| path::build(stages, Rng::stream(run.run.seed, stream, 0)));
@@ -164,7 +164,7 @@ impl<T> Net<T> {
             start,
             now: Time::ZERO,
             ahead: stages(&run.path, "shared path")?,
-            queue: Bottleneck::over(run.named_link(0), queue, 1, &run.bottleneck, Lost::default()),
+            queue: Bottleneck::with_link(run.named_link(0), queue, 1, &run.bottleneck, Lost::default()),
             behind: stages(&run.behind, "path behind")?,
             delay: run.delay,
             varies: run.link_delays(0),
@@ -260,7 +260,7 @@ impl<T> Net<T> {
             sojourn_ns: queue.sojourn_ns,
             queued: self.queue.aqm.packets() as u64,
             queued_bytes: self.queue.aqm.bytes(),
-            held: self.held() as u64,
+            held: self.count_packets() as u64,
         }
     }
 
@@ -275,13 +275,13 @@ impl<T> Net<T> {
         Duration::from_nanos(if all.total() == 0 { 0 } else { all.quantile(share.clamp(0.0, 1.0)).0 })
     }
 
-    fn held(&self) -> usize {
+    fn count_packets(&self) -> usize {
         self.payloads.len() - self.free.len()
     }
 
     /// Something is in the net that has not come out.
     fn is_moving(&self) -> bool {
-        self.held() > self.out.len()
+        self.count_packets() > self.out.len()
     }
 
     /// A time of the caller on the net's clock.
@@ -375,7 +375,7 @@ impl<T> Net<T> {
                         path.on_timer(at, &mut self.queue);
                     }
                 }
-                NextStep::Behind => self.through(at, |path, out| path.on_timer(at, out)),
+                NextStep::Behind => self.pass_behind(at, |path, out| path.on_timer(at, out)),
                 NextStep::Wire => self.out.extend(self.wire.pop_front()),
                 NextStep::Change => {
                     if let Some(change) = self.changes.pop_front() {
@@ -395,11 +395,11 @@ impl<T> Net<T> {
         }
         // stages take single packets, not bursts
         let packet = Packet { flags: packet.flags & !(flag::MORE | flag::LAST), ..packet };
-        self.through(now, |path, out| path.push(packet, now, out));
+        self.pass_behind(now, |path, out| path.push(packet, now, out));
     }
 
     /// Lets `act` do something to the stages behind the link, and takes over what leaves them.
-    fn through(&mut self, now: Time, act: impl FnOnce(&mut Path<Packet>, &mut NetSink)) {
+    fn pass_behind(&mut self, now: Time, act: impl FnOnce(&mut Path<Packet>, &mut NetSink)) {
         let mut packets = std::mem::take(&mut self.passed);
         if let Some(path) = &mut self.behind {
             act(path, &mut NetSink { packets: &mut packets, log: &mut self.queue.log });

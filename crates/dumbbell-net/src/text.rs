@@ -65,7 +65,7 @@ impl<'a> Section<'a> {
             };
             inside = value.and_then(|value| value.get_ref().as_table());
         }
-        Error::at(line_of(self.text, at), error)
+        Error::in_line(line_of(self.text, at), error)
     }
 }
 
@@ -188,7 +188,7 @@ fn parameter(spec: &ParamSpec, value: &Value, files: &mut FileReader) -> Result<
     };
     let beyond = |bound: &Value, side| compare(&canonical, bound) == Some(side);
     if beyond(&spec.min, Ordering::Less) || beyond(&spec.max, Ordering::Greater) {
-        let [low, high] = [&spec.min, &spec.max].map(|bound| shown(spec, bound));
+        let [low, high] = [&spec.min, &spec.max].map(|bound| format_bound(spec, bound));
         return Err(ParamError::new(spec.name, value, format!("{low} to {high}")));
     }
     Ok(canonical)
@@ -205,7 +205,7 @@ fn quantity_of(spec: &ParamSpec) -> Option<Quantity> {
 }
 
 /// A canonical number as a text would spell it.
-fn shown(spec: &ParamSpec, bound: &Value) -> String {
+fn format_bound(spec: &ParamSpec, bound: &Value) -> String {
     match (quantity_of(spec), bound.as_u64()) {
         (Some(Quantity::Time), Some(ns)) => Time(ns).to_string(),
         (Some(Quantity::Rate), Some(bits)) => Rate(bits).to_string(),

@@ -83,7 +83,7 @@ impl Case {
     }
 
     /// What comes out in the simulator until the end, and what its queue counts.
-    fn simulated(&self) -> Result<(Vec<Came>, NetCounters), String> {
+    fn simulate(&self) -> Result<(Vec<Came>, NetCounters), String> {
         let came = Arc::new(Mutex::new(Vec::new()));
         let new = {
             let (story, came) = (self.story.clone(), Arc::clone(&came));
@@ -134,7 +134,7 @@ impl Case {
                 assert!(packet.at <= until);
                 came.push((packet.at.as_nanos() as u64 - start, flow, number, packet.frame.ecn));
             }
-            conserved(from);
+            check_conservation(from);
         };
         let on_clock = |at: u64| Duration::from_nanos(at + start);
         for burst in self.story.chunk_by(|one, next| (one.at, one.flow) == (next.at, next.flow)) {
@@ -151,7 +151,7 @@ impl Case {
                 let frame = Frame::new(sent.length).ecn(sent.ecn).flow(sent.flow as u32);
                 net.push(at, frame, (sent.flow, numbers[sent.flow]));
                 numbers[sent.flow] += 1;
-                conserved(&net);
+                check_conservation(&net);
             }
             if caller == Caller::Restless {
                 pop(&mut net, at);
@@ -173,7 +173,7 @@ impl Case {
     /// Holds both against each other. `None` if both refuse the configuration; else what the net has counted.
     fn check(&self) -> Option<NetCounters> {
         let text = text(&self.bottleneck);
-        let simulated = self.simulated();
+        let simulated = self.simulate();
         let Ok(config) = Config::parse(&text) else {
             assert!(simulated.is_err(), "only the net refuses: {:?}\n{text}", Config::parse(&text).map(drop));
             return None;
@@ -194,9 +194,9 @@ impl Case {
     }
 }
 
-fn conserved<T>(net: &Net<T>) {
+fn check_conservation<T>(net: &Net<T>) {
     let counters = net.counters();
-    assert_eq!(counters.pushed, counters.popped + counters.dropped() + counters.held, "{counters:?}");
+    assert_eq!(counters.pushed, counters.popped + counters.count_dropped() + counters.held, "{counters:?}");
     assert_eq!(counters.held == 0, net.next().is_none(), "{counters:?}");
 }
 
@@ -217,7 +217,7 @@ fn text(bottleneck: &Map<String, Value>) -> String {
                 format!("[{}]", spelt.collect::<Vec<_>>().join(", "))
             }
             "delay" => format!("\"{value}ns\""),
-            _ => spelt(specs.iter().find(|spec| spec.name == key).expect("a key"), value),
+            _ => spell_value(specs.iter().find(|spec| spec.name == key).expect("a key"), value),
         };
         format!("{key} = {value}\n")
     });
@@ -228,11 +228,11 @@ fn algorithm(value: &Value, known: &[AlgorithmSpec]) -> String {
     let table = value.as_object().expect("a table");
     let spec = known.iter().find(|spec| table["name"] == spec.name).expect("a name");
     let params = spec.params.iter().filter_map(|param| Some((param, table.get(param.name)?)));
-    let keys: String = params.map(|(param, own)| format!(", {} = {}", param.name, spelt(param, own))).collect();
+    let keys: String = params.map(|(param, own)| format!(", {} = {}", param.name, spell_value(param, own))).collect();
     format!("{{ name = \"{}\"{keys} }}", spec.name)
 }
 
-fn spelt(spec: &ParamSpec, value: &Value) -> String {
+fn spell_value(spec: &ParamSpec, value: &Value) -> String {
     match &spec.kind {
         _ if value.is_null() => "\"none\"".to_owned(),
         ParamKind::Time => format!("\"{value}ns\""),

@@ -85,7 +85,7 @@ struct Transmission {
 }
 
 impl Transmission {
-    fn of(whose: Whose, frame: &FrameHeaders) -> Transmission {
+    fn from_frame(whose: Whose, frame: &FrameHeaders) -> Transmission {
         let TcpSegment { seq, ack, tsval, .. } = frame.says;
         Transmission { whose, seq: seq as u32, ack: ack as u32, tsval, id: frame.id }
     }
@@ -107,9 +107,9 @@ impl QueueFates {
 
 impl QueueFates {
     /// Takes what a queue told.
-    fn hear(&mut self, mut frames: FrameReader<'_>, hop: u16) -> io::Result<()> {
+    fn read_decisions(&mut self, mut frames: FrameReader<'_>, hop: u16) -> io::Result<()> {
         while let Some(Passing { time: at, whose, frame, .. }) = frames.next()? {
-            let of = Transmission::of(whose, &frame);
+            let of = Transmission::from_frame(whose, &frame);
             match frames.told {
                 Some(QueueDecision::Marked(mark, reason)) => self.mark(of, Marked { hop, mark, reason: Some(reason) }),
                 Some(QueueDecision::Dropped(reason, place)) => {
@@ -160,7 +160,7 @@ impl<'a> FrameReader<'a> {
             let Some(record) = CaptureRecord::read(&mut self.from)? else { return Ok(None) };
             let time = Time(record.time.saturating_sub(self.captured.started)).saturating_sub(self.earlier);
             for frame in record.frames(self.captured.mss, self.captured.completes) {
-                if let Some(whose) = self.captured.whose(&frame, self.place, record.outgoing) {
+                if let Some(whose) = self.captured.find_flow(&frame, self.place, record.outgoing) {
                     self.burst.push_back(Passing { time, outgoing: record.outgoing, whose, frame });
                 }
             }
@@ -172,7 +172,7 @@ impl<'a> FrameReader<'a> {
 }
 
 impl Captured {
-    fn whose(&self, frame: &FrameHeaders, place: CapturePoint, outgoing: bool) -> Option<Whose> {
+    fn find_flow(&self, frame: &FrameHeaders, place: CapturePoint, outgoing: bool) -> Option<Whose> {
         let [source, target] = frame.ports;
         let back = match (&self.receivers, place) {
             (Some(ports), _) => ports.contains(&source),
@@ -201,7 +201,7 @@ impl Captured {
             queue.look(self, hop, config.run.duration, &mut fates)?;
         }
         for (hop, path) in &self.told {
-            fates.hear(FrameReader::open(self, path, CapturePoint::Into(*hop), Time::ZERO)?, *hop)?;
+            fates.read_decisions(FrameReader::open(self, path, CapturePoint::Into(*hop), Time::ZERO)?, *hop)?;
         }
         let output = asked.output(&points, file);
         let writing = Writing {
@@ -217,7 +217,7 @@ impl Captured {
             comment: String::new(),
             count: 0,
         };
-        writing.all(self)
+        writing.merge_files(self)
     }
 }
 
@@ -235,7 +235,7 @@ impl Directions {
     }
 
     /// `None` if there is no such flow.
-    fn of(&self, number: u32) -> Option<bool> {
+    fn goes_up(&self, number: u32) -> Option<bool> {
         let number = number as usize;
         self.listed.get(number).or_else(|| self.web.get(number - self.listed.len())).copied()
     }
@@ -256,7 +256,7 @@ struct CapturedConnection {
 
 impl CapturedConnection {
     /// A number of this side as bytes from its first one.
-    fn unwrapped(&mut self, side: usize, number: u64) -> u64 {
+    fn unwrap_number(&mut self, side: usize, number: u64) -> u64 {
         let highest = self.highest[side];
         let from_first = (number as u32).wrapping_sub(self.first[side]);
         let found = highest.saturating_add_signed(i64::from(from_first.wrapping_sub(highest as u32) as i32));
@@ -265,19 +265,19 @@ impl CapturedConnection {
     }
 
     /// What a segment says, in bytes from the start, and the scale of its window.
-    fn says(&mut self, whose: Whose, frame: &FrameHeaders) -> (TcpSegment, u8) {
+    fn read_segment(&mut self, whose: Whose, frame: &FrameHeaders) -> (TcpSegment, u8) {
         let (own, peer) = if whose.back { (1, 0) } else { (0, 1) };
         let mut says = frame.says;
         if says.flags & tcp_flag::SYN != 0 {
             (self.first[own], self.highest[own], self.scale[own]) = (says.seq as u32, 0, frame.scale.unwrap_or(0));
         }
-        says.seq = self.unwrapped(own, says.seq);
+        says.seq = self.unwrap_number(own, says.seq);
         if says.flags & tcp_flag::ACK == 0 {
             return (says, self.scale[own]);
         }
-        says.ack = self.unwrapped(peer, says.ack);
+        says.ack = self.unwrap_number(peer, says.ack);
         for (start, end) in &mut says.sack[..says.sacks] {
-            (*start, *end) = (self.unwrapped(peer, *start), self.unwrapped(peer, *end));
+            (*start, *end) = (self.unwrap_number(peer, *start), self.unwrap_number(peer, *end));
         }
         (says, self.scale[own])
     }
@@ -301,7 +301,7 @@ struct Writing {
 
 impl Writing {
     /// Merges all files.
-    fn all(mut self, captured: &Captured) -> io::Result<Written> {
+    fn merge_files(mut self, captured: &Captured) -> io::Result<Written> {
         let open = |stream: &Stream| FrameReader::open(captured, &stream.path, stream.place, stream.earlier);
         let mut streams = captured.streams.iter().map(open).collect::<io::Result<Vec<_>>>()?;
         let mut heads = streams.iter_mut().map(FrameReader::next).collect::<io::Result<Vec<_>>>()?;
@@ -322,15 +322,15 @@ impl Writing {
             }
             let next = streams[index].next()?;
             if let Some(passing) = std::mem::replace(&mut heads[index], next) {
-                self.see(streams[index].place, &passing)?;
+                self.write_passing(streams[index].place, &passing)?;
             }
         }
         Ok(Written { count: self.count, columns: self.output.finish()? })
     }
 
-    fn see(&mut self, place: CapturePoint, passing: &Passing) -> io::Result<()> {
+    fn write_passing(&mut self, place: CapturePoint, passing: &Passing) -> io::Result<()> {
         let Passing { time, whose, ref frame, .. } = *passing;
-        let up = self.directions.of(whose.number);
+        let up = self.directions.goes_up(whose.number);
         let up = up.ok_or_else(|| wrong(format!("a packet of flow {}, which the run has not", whose.number)))?;
         let point = match place {
             CapturePoint::Into(hop) => self.hops[usize::from(hop)].clone(),
@@ -340,8 +340,8 @@ impl Writing {
             _ => SENDER.to_owned(),
         };
         let connection = self.connections.entry(whose.number).or_default();
-        let (says, scale) = connection.says(whose, frame);
-        let transmission = Transmission::of(whose, frame);
+        let (says, scale) = connection.read_segment(whose, frame);
+        let transmission = Transmission::from_frame(whose, frame);
         if point == SENDER && frame.is_tcp && !whose.back && frame.payload > 0 {
             if says.seq < connection.sent {
                 self.sent_again.insert(transmission);
@@ -361,7 +361,7 @@ impl Writing {
         match &mut self.output {
             Output::Columns(columns) => {
                 let seen = Sighting { time, point: &point, hops: &self.hops, fate };
-                columns.captured(&seen, whose, frame, (&says, scale), self.sent_again.contains(&transmission));
+                columns.push_captured(&seen, whose, frame, (&says, scale), self.sent_again.contains(&transmission));
             }
             Output::Pcapng(file, snap) => {
                 self.comment.clear();
@@ -392,9 +392,9 @@ mod tests {
         for bytes in [0, 1, 900, 1100, 4_000_000_000, 3_999_999_000, 8_000_000_000, 5_900_000_000] {
             // no step is as long as 2^31
             let middle = connection.highest[0].midpoint(bytes);
-            connection.unwrapped(0, wrapped(middle));
-            assert_eq!(connection.unwrapped(0, wrapped(bytes)), bytes);
+            connection.unwrap_number(0, wrapped(middle));
+            assert_eq!(connection.unwrap_number(0, wrapped(bytes)), bytes);
         }
-        assert_eq!(connection.unwrapped(1, 8), 1);
+        assert_eq!(connection.unwrap_number(1, 8), 1);
     }
 }

@@ -105,7 +105,7 @@ const FLAGS: [(u16, &str); 8] = [
 
 impl Columns {
     /// A packet of the sender; of TCP with its headers.
-    pub fn sent(
+    pub fn push_data(
         &mut self,
         seen: &Sighting<'_>,
         connection: &TrackedFlow,
@@ -121,7 +121,7 @@ impl Columns {
     }
 
     /// What the receiver sends.
-    pub fn answered(
+    pub fn push_ack(
         &mut self,
         seen: &Sighting<'_>,
         connection: &TrackedFlow,
@@ -136,7 +136,7 @@ impl Columns {
     }
 
     /// A frame that a kernel sent, of a flow with this number, and what it says of TCP, with the scale of its window. What only a simulation knows is missing.
-    pub fn captured(
+    pub fn push_captured(
         &mut self,
         seen: &Sighting<'_>,
         whose: Whose,
@@ -217,7 +217,7 @@ impl Columns {
     }
 
     /// Names and values, in order.
-    pub fn all(&self) -> Vec<(&'static str, ColumnValues<'_>)> {
+    pub fn name_columns(&self) -> Vec<(&'static str, ColumnValues<'_>)> {
         use ColumnValues::{Real, Text, Whole};
         vec![
             ("time_s", Real(&self.time_s)),

@@ -50,7 +50,7 @@ impl HostTraits {
     }
 
     /// A window as headers have it: rounded up to the scale, as Linux `__tcp_select_window` does.
-    fn scaled(&self, window: u32) -> u16 {
+    fn scale_window(&self, window: u32) -> u16 {
         u16::try_from(window.div_ceil(1 << self.scale)).unwrap_or(u16::MAX)
     }
 }
@@ -136,7 +136,7 @@ struct CountedAck {
 const OVERTAKEN: usize = 64;
 
 /// A window as a SYN has it, which knows no scale.
-fn unscaled(window: u32) -> u16 {
+fn syn_window(window: u32) -> u16 {
     u16::try_from(window).unwrap_or(u16::MAX)
 }
 
@@ -259,7 +259,7 @@ impl TrackedFlow {
         if self.receiver_counts && ack.has(ack_flag::ACCECN_OPTION) {
             self.counted.push_back(CountedAck { id: ack.id, counts: self.received });
         }
-        self.answered(ack, blocks, self.received)
+        self.ack_headers(ack, blocks, self.received)
     }
 
     /// What the receiver had counted when this left.
@@ -283,7 +283,7 @@ impl TrackedFlow {
     }
 
     /// The same somewhere on its way, with these counts.
-    pub fn answered(&self, ack: &Ack, blocks: &[Block], counts: [u32; 2]) -> AckHeaders {
+    pub fn ack_headers(&self, ack: &Ack, blocks: &[Block], counts: [u32; 2]) -> AckHeaders {
         let ecn = self.back_ecn.ack_codepoint(ack);
         let blocks = (!blocks.is_empty()).then(|| blocks.into());
         AckHeaders { ack: *ack, blocks, ecn, counts, syn_ecn: self.syn_ecn }
@@ -295,14 +295,14 @@ impl TrackedFlow {
     }
 
     /// What the receiver sent reaches the sender.
-    pub fn hear(&mut self, ack: &Ack, blocks: &[Block]) -> AckHeaders {
+    pub fn receive_ack(&mut self, ack: &Ack, blocks: &[Block]) -> AckHeaders {
         let mut counts = self.received;
         let mut waiting = self.counted.iter();
         if let Some(index) = ack.has(ack_flag::ACCECN_OPTION).then(|| waiting.position(|one| one.id == ack.id)).flatten() {
             counts = self.counted.remove(index).map_or(counts, |one| one.counts);
             self.counted.drain(..index.saturating_sub(OVERTAKEN));
         }
-        let mut answered = self.answered(ack, blocks, counts);
+        let mut answered = self.ack_headers(ack, blocks, counts);
         if let Some(index) = self.marked.iter().position(|marked| *marked == (ack.ack, ack.id)) {
             self.marked.remove(index);
             answered.ecn = Ecn::Ce;
@@ -320,7 +320,7 @@ impl TrackedFlow {
     }
 
     /// The flags of a SYN that asks for ECN.
-    fn asks(&self) -> u16 {
+    fn ecn_request(&self) -> u16 {
         match self.speaks {
             ProtocolKind::Tcp { ecn: true, accurate: true } => tcp_flag::ace(0b111),
             ProtocolKind::Tcp { ecn: true, .. } => tcp_flag::ECE | tcp_flag::CWR,
@@ -334,8 +334,8 @@ impl TrackedFlow {
 
     /// The SYN of a receiver that opens, which the simulator does not move: it came when this answer to it left.
     pub fn syn_of_receiver(&self, answer: &Packet) -> TcpSegment {
-        let (flags, opening) = (tcp_flag::SYN | self.asks(), self.opening());
-        let window = unscaled(self.hosts.windows.of_syn);
+        let (flags, opening) = (tcp_flag::SYN | self.ecn_request(), self.opening());
+        let window = syn_window(self.hosts.windows.of_syn);
         TcpSegment { back: true, flags, window, tsval: answer.tsval, opening, ..TcpSegment::default() }
     }
 
@@ -345,11 +345,11 @@ impl TrackedFlow {
         // it receives no data, and its window stays
         let FirstWindows { of_syn, of_syn_ack } = self.hosts.windows;
         let offered = if self.hosts.receiver_opens() { of_syn_ack } else { of_syn };
-        let window = self.hosts.scaled(offered);
+        let window = self.hosts.scale_window(offered);
         let of_all =
             TcpSegment { ack: 1, flags: tcp_flag::ACK, window, tsval: packet.tsval, tsecr: *tsecr, ..TcpSegment::default() };
         if packet.has(flag::SYN) {
-            let of_all = TcpSegment { window: unscaled(offered), opening: self.opening(), ..of_all };
+            let of_all = TcpSegment { window: syn_window(offered), opening: self.opening(), ..of_all };
             if self.hosts.receiver_opens() {
                 // it answers a SYN that no queue has marked
                 let agrees = match self.speaks {
@@ -360,7 +360,7 @@ impl TrackedFlow {
                 let counts = (packet.len > SYN_FRAME).then_some(AccEcnCounts::NONE);
                 return TcpSegment { flags: tcp_flag::SYN | tcp_flag::ACK | agrees, tsecr: packet.tsval, counts, ..of_all };
             }
-            let asks = if packet.has(flag::RETRANSMISSION) { 0 } else { self.asks() };
+            let asks = if packet.has(flag::RETRANSMISSION) { 0 } else { self.ecn_request() };
             return TcpSegment { flags: tcp_flag::SYN | asks, ack: 0, tsecr: 0, ..of_all };
         }
         let first = packet.has(flag::PURE_ACK);
@@ -394,7 +394,7 @@ impl TrackedFlow {
             if opens {
                 // the last packet of its handshake; its window is that of its SYN
                 let ace = if is_accurate { tcp_flag::ace(ace_of(*syn_ecn)) } else { 0 };
-                let of_syn = self.hosts.scaled(ack.window.min(self.hosts.windows.of_syn));
+                let of_syn = self.hosts.scale_window(ack.window.min(self.hosts.windows.of_syn));
                 return TcpSegment { flags: of_all.flags | ace, window: of_syn, is_padded: true, ..of_all };
             }
             let agrees = match (ack.has(ack_flag::ECN_SETUP), is_accurate) {
@@ -403,7 +403,7 @@ impl TrackedFlow {
                 _ => 0,
             };
             let flags = tcp_flag::SYN | tcp_flag::ACK | agrees;
-            return TcpSegment { seq: 0, flags, window: unscaled(ack.window), opening: self.opening(), ..of_all };
+            return TcpSegment { seq: 0, flags, window: syn_window(ack.window), opening: self.opening(), ..of_all };
         }
         let mut segment = TcpSegment { ack: 1 + self.offset(ack.ack), window, ..of_all };
         for (place, (start, end)) in segment.sack.iter_mut().zip(blocks.iter().flat_map(|blocks| blocks.iter())) {

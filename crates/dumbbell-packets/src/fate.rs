@@ -45,7 +45,7 @@ pub struct Fate {
 }
 
 /// In brackets what is known of it.
-fn known(words: &[Option<&str>]) -> String {
+fn bracket_known(words: &[Option<&str>]) -> String {
     let words: Vec<&str> = words.iter().copied().flatten().collect();
     if words.is_empty() {
         return String::new();
@@ -65,7 +65,7 @@ impl Fate {
     pub fn comment(&self, hops: &[String], text: &mut String) {
         text.clear();
         for Marked { hop, mark, reason } in self.marks.iter().flatten() {
-            let (mark, hop, why) = (mark.phrase(), &hops[usize::from(*hop)], known(&[reason.map(MarkReason::name)]));
+            let (mark, hop, why) = (mark.phrase(), &hops[usize::from(*hop)], bracket_known(&[reason.map(MarkReason::name)]));
             // a String takes everything
             let _ = write!(text, "{}marked {mark} at {hop}{why}", if text.is_empty() { "" } else { "; " });
         }
@@ -74,7 +74,8 @@ impl Fate {
             let _ = write!(text, "{start}ECN field cleared on the path of {}", hops[usize::from(hop)]);
         }
         if let Some(DropRecord { hop, reason, place, at }) = &self.dropped {
-            let (hop, why) = (&hops[usize::from(*hop)], known(&[reason.map(DropReason::name), place.map(DropSite::phrase)]));
+            let (hop, why) =
+                (&hops[usize::from(*hop)], bracket_known(&[reason.map(DropReason::name), place.map(DropSite::phrase)]));
             let seconds = (at.0 / 1_000_000_000, at.0 % 1_000_000_000);
             let start = if text.is_empty() { "" } else { "; " };
             let _ = write!(text, "{start}dropped at {hop}{why} at {}.{:09} s", seconds.0, seconds.1);
@@ -130,7 +131,7 @@ impl Fates {
     }
 
     /// One more record shows it.
-    pub fn noted(&mut self, number: u32) {
+    pub fn add_reference(&mut self, number: u32) {
         self.all[number as usize].records += 1;
     }
 
@@ -144,7 +145,7 @@ impl Fates {
     }
 
     /// One of its records has been written.
-    pub fn written(&mut self, number: u32) {
+    pub fn drop_reference(&mut self, number: u32) {
         let one = &mut self.all[number as usize];
         one.records -= 1;
         if one.records == 0 && one.is_settled {
@@ -172,12 +173,12 @@ impl OpenFates {
     }
 
     /// The fate of the transmission that is `packet`: of two that look alike the older one.
-    pub fn of(&self, packet: &Packet) -> Option<u32> {
+    pub fn find(&self, packet: &Packet) -> Option<u32> {
         self.0.iter().find(|open| open.is(packet)).map(|open| open.fate)
     }
 
     /// The same of one that was sent a short time ago.
-    pub fn of_new(&self, packet: &Packet) -> Option<u32> {
+    pub fn find_new(&self, packet: &Packet) -> Option<u32> {
         self.0.iter().rev().find(|open| open.is(packet)).map(|open| open.fate)
     }
 
@@ -350,7 +351,7 @@ mod tests {
         for (fate, (seq, tsval)) in [(1, 10), (2, 10), (1, 12), (1, 12)].into_iter().enumerate() {
             open.add(&packet(seq, tsval), fate as u32);
         }
-        assert_eq!((open.of(&packet(1, 12)), open.of_new(&packet(1, 12))), (Some(2), Some(3)));
+        assert_eq!((open.find(&packet(1, 12)), open.find_new(&packet(1, 12))), (Some(2), Some(3)));
         // the second overtakes the first
         assert_eq!([2, 1].map(|seq| open.take(&packet(seq, 10))), [Some(1), Some(0)]);
         assert_eq!([open.take(&packet(1, 12)), open.take(&packet(1, 12)), open.take(&packet(1, 12))], [Some(2), Some(3), None]);
@@ -382,16 +383,16 @@ mod tests {
         let mut fates = Fates::default();
         let start = |id| SendState { id, ..SendState::default() };
         let [one, other] = [fates.add(start(1)), fates.add(start(2))];
-        fates.noted(one);
+        fates.add_reference(one);
         fates.get_mut(one).erased = Some(1);
         assert_eq!((fates.get(one).and_then(|fate| fate.erased), fates.get(other).is_none()), (Some(1), true));
         fates.settle(other);
-        fates.written(one);
+        fates.drop_reference(one);
         // the other has no records, and the first is under way still
         assert_eq!((fates.add(start(3)), fates.add(start(4))), (other, 2));
-        fates.noted(one);
+        fates.add_reference(one);
         fates.settle(one);
-        fates.written(one);
+        fates.drop_reference(one);
         assert_eq!((fates.add(start(5)), fates.start(one).id, fates.get(one).is_none()), (one, 5, true));
     }
 }

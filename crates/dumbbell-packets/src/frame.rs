@@ -163,7 +163,7 @@ impl Headers {
         let protocol = u32::from(protocol);
         let hops = 0x4000_0000 | protocol << 16;
         let addresses = u64::from(from) + u64::from(to);
-        headers.put(hops | u32::from(!folded(headers.sum + u64::from(hops) + addresses)));
+        headers.put(hops | u32::from(!fold_sum(headers.sum + u64::from(hops) + addresses)));
         headers.put(from);
         headers.put(to);
         headers.sum = addresses + u64::from(protocol + length.saturating_sub(IPV4 as u32));
@@ -186,7 +186,7 @@ impl Headers {
         headers.put(words << 28 | u32::from(segment.flags) << 16 | u32::from(segment.window));
         headers.put(0);
         headers.put_options(segment, peer);
-        let sum = !folded(headers.sum);
+        let sum = !fold_sum(headers.sum);
         let at = ETHERNET + IPV4 + 16;
         headers.bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         headers
@@ -243,7 +243,7 @@ impl Headers {
         headers.put(u32::from(from) << 16 | u32::from(to));
         headers.put(u32::from(wire.len.saturating_sub((ETHERNET + IPV4) as u16)) << 16);
         // a sum of 0 would say that there is none (RFC 768)
-        let sum = match !folded(headers.sum + sum(payload)) {
+        let sum = match !fold_sum(headers.sum + sum(payload)) {
             0 => u16::MAX,
             sum => sum,
         };
@@ -263,11 +263,11 @@ pub fn complete(headers: &mut [u8], transport: usize, len: u16) {
     let protocol = headers[ETHERNET + 9];
     let at = if protocol == 6 { transport + 16 } else { transport + UDP - 2 };
     headers[ETHERNET + 10..ETHERNET + 12].fill(0);
-    let of_ip = !folded(sum(&headers[ETHERNET..transport]));
+    let of_ip = !fold_sum(sum(&headers[ETHERNET..transport]));
     headers[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&of_ip.to_be_bytes());
     headers[at..at + 2].fill(0);
     let pseudo = sum(&headers[ETHERNET + 12..ETHERNET + 20]) + u64::from(protocol) + u64::from(len) - transport as u64;
-    let found = match !folded(pseudo + sum(&headers[transport..])) {
+    let found = match !fold_sum(pseudo + sum(&headers[transport..])) {
         // of UDP it would say that there is none (RFC 768)
         0 if protocol != 6 => u16::MAX,
         found => found,
@@ -297,7 +297,7 @@ fn sum(bytes: &[u8]) -> u64 {
     u64::from(word(last)) + words.map(|four| u64::from(word([four[0], four[1], four[2], four[3]]))).sum::<u64>()
 }
 
-fn folded(mut sum: u64) -> u16 {
+fn fold_sum(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -327,14 +327,14 @@ mod tests {
         let bytes = headers.as_slice();
         let length = u64::from(wire.len) - 34;
         let pseudo = sum(&bytes[26..34]) + u64::from(protocol) + length;
-        (folded(sum(&bytes[14..34])), folded(pseudo + sum(&bytes[34..]) + sum(payload)))
+        (fold_sum(sum(&bytes[14..34])), fold_sum(pseudo + sum(&bytes[34..]) + sum(payload)))
     }
 
     #[test]
     fn the_example_of_rfc_1071() {
         // section 3: 00 01 f2 03 f4 f5 f6 f7 sums to 2ddf0, folded ddf2
-        assert_eq!(folded(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
-        assert_eq!(folded(sum(&[1, 2, 3])), 0x0102 + 0x0300);
+        assert_eq!(fold_sum(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
+        assert_eq!(fold_sum(sum(&[1, 2, 3])), 0x0102 + 0x0300);
     }
 
     #[test]

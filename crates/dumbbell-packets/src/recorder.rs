@@ -52,7 +52,7 @@ impl Asked {
     /// Where records at these points go: into a file that was made by a program and has a comment, or into columns.
     pub(crate) fn output(&self, names: &[String], file: Option<(CaptureWriter, &str, &str)>) -> Output {
         let Some((sink, program, comment)) = file else { return Output::Columns(Box::default()) };
-        let interfaces: Vec<_> = names.iter().map(|name| (name.clone(), described(name))).collect();
+        let interfaces: Vec<_> = names.iter().map(|name| (name.clone(), describe_interface(name))).collect();
         Output::Pcapng(Pcapng::new(sink, program, comment, &interfaces, self.snap.unwrap_or(0)), self.snap)
     }
 }
@@ -170,7 +170,7 @@ fn lock(heard: &Mutex<Option<Heard>>) -> MutexGuard<'_, Option<Heard>> {
 }
 
 /// What an interface is.
-fn described(point: &str) -> String {
+fn describe_interface(point: &str) -> String {
     match point.strip_suffix(OUT) {
         _ if point == SENDER => "hosts that send data: what they send and what they receive".to_owned(),
         _ if point == RECEIVER => "hosts that receive data: what they receive and what they send".to_owned(),
@@ -206,7 +206,7 @@ impl Drop for PacketListener {
 
 impl PacketListener {
     #[inline(always)]
-    fn hear(&mut self, now: Time, event: LoggedEvent) {
+    fn push_event(&mut self, now: Time, event: LoggedEvent) {
         match &mut self.own {
             Some(own) => own.push(now, event),
             None => self.hear_among_others(now, event),
@@ -228,44 +228,44 @@ impl Log for PacketListener {
 
     fn on_arrival(&mut self, packet: &Packet, now: Time) {
         if let Some(point) = self.into {
-            self.hear(now, LoggedEvent::Seen(*packet, point, true));
+            self.push_event(now, LoggedEvent::Seen(*packet, point, true));
         }
     }
 
     fn on_departure(&mut self, packet: &Packet, now: Time) {
         if let Some(point) = self.out {
-            self.hear(now, LoggedEvent::Seen(*packet, point, false));
+            self.push_event(now, LoggedEvent::Seen(*packet, point, false));
         }
         if self.into.is_some() && packet.is_back() {
-            self.hear(now, LoggedEvent::Left(*packet));
+            self.push_event(now, LoggedEvent::Left(*packet));
         }
     }
 
     fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
         if before != Ecn::Ce {
-            self.hear(at.now, LoggedEvent::Marked(*packet, Marked { hop: self.hop, mark, reason: Some(reason) }));
+            self.push_event(at.now, LoggedEvent::Marked(*packet, Marked { hop: self.hop, mark, reason: Some(reason) }));
         }
     }
 
     fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
         let dropped = DropRecord { hop: self.hop, reason: Some(reason), place: Some(place), at: at.now };
-        self.hear(at.now, LoggedEvent::Dropped(*packet, Box::new(dropped)));
+        self.push_event(at.now, LoggedEvent::Dropped(*packet, Box::new(dropped)));
     }
 
     fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
-        self.hear(now, LoggedEvent::Erased(*packet, self.hop));
+        self.push_event(now, LoggedEvent::Erased(*packet, self.hop));
     }
 
     fn on_flow_start(&mut self, flow: u32, beginning: &FlowStart) {
-        self.hear(Time::ZERO, LoggedEvent::Begins(flow, Box::new(*beginning)));
+        self.push_event(Time::ZERO, LoggedEvent::Begins(flow, Box::new(*beginning)));
     }
 
     fn on_send(&mut self, packet: &Packet, now: Time) {
-        self.hear(now, LoggedEvent::Posted(*packet));
+        self.push_event(now, LoggedEvent::Posted(*packet));
     }
 
     fn on_delivery(&mut self, packet: &Packet, now: Time) {
-        self.hear(now, LoggedEvent::Delivered(*packet));
+        self.push_event(now, LoggedEvent::Delivered(*packet));
     }
 
     fn on_send_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
@@ -273,18 +273,18 @@ impl Log for PacketListener {
         if !self.hears_receivers && !ack.has(ack_flag::SYN_ACK | ack_flag::ACCECN_OPTION | ack_flag::ECHO) {
             return;
         }
-        self.hear(now, LoggedEvent::Answered(*ack, some(blocks)));
+        self.push_event(now, LoggedEvent::Answered(*ack, some(blocks)));
     }
 
     fn on_pack_ack(&mut self, packet: &Packet, ack: &Ack, blocks: &[Block]) {
-        self.hear(Time::ZERO, LoggedEvent::Packed(*packet, Box::new(*ack), some(blocks)));
+        self.push_event(Time::ZERO, LoggedEvent::Packed(*packet, Box::new(*ack), some(blocks)));
     }
 
     fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
-        self.hear(now, LoggedEvent::Acknowledged(*ack, some(blocks)));
+        self.push_event(now, LoggedEvent::Acknowledged(*ack, some(blocks)));
     }
 
     fn on_payload(&mut self, flow: u32, number: u64, is_answer: bool, bytes: &[u8]) {
-        self.hear(Time::ZERO, LoggedEvent::Payload(flow, number, is_answer, bytes.into()));
+        self.push_event(Time::ZERO, LoggedEvent::Payload(flow, number, is_answer, bytes.into()));
     }
 }

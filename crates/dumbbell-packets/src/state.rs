@@ -66,7 +66,7 @@ struct Flows {
 
 impl Flows {
     /// The slot and the connection in it with its number, if it is written.
-    fn wanted(&mut self, slot: u32) -> Option<(&mut Slot, &mut TrackedFlow, u32)> {
+    fn find_wanted(&mut self, slot: u32) -> Option<(&mut Slot, &mut TrackedFlow, u32)> {
         let slot = self.slots.get_mut(slot as usize)?;
         let index = slot.connection?;
         Some((slot, &mut self.connections[index as usize], index))
@@ -117,11 +117,11 @@ impl State {
             LoggedEvent::Posted(packet) => self.post(&packet, now),
             LoggedEvent::Delivered(packet) => self.deliver(&packet, now),
             LoggedEvent::Answered(ack, blocks) => self.answer(&ack, &some(blocks), now),
-            LoggedEvent::Acknowledged(ack, blocks) => self.hear(&ack, &some(blocks), now),
+            LoggedEvent::Acknowledged(ack, blocks) => self.on_ack(&ack, &some(blocks), now),
             LoggedEvent::Begins(flow, beginning) => self.begin(flow, &beginning),
             LoggedEvent::Packed(packet, ack, blocks) => self.pack(&packet, &ack, &some(blocks)),
             LoggedEvent::Payload(flow, number, is_answer, bytes) => self.give_payload(flow, number, is_answer, bytes),
-            LoggedEvent::Seen(packet, point, is_new) => self.see(&packet, point, is_new, now),
+            LoggedEvent::Seen(packet, point, is_new) => self.write_sighting(&packet, point, is_new, now),
             LoggedEvent::Left(packet) => self.settle_back(&packet),
             LoggedEvent::Marked(packet, marked) => self.mark(&packet, marked),
             LoggedEvent::Dropped(packet, dropped) => self.drop_packet(&packet, *dropped),
@@ -146,7 +146,7 @@ impl State {
             return;
         }
         if let Some((fate, _)) = record.fate {
-            self.fates.noted(fate);
+            self.fates.add_reference(fate);
         }
         self.waiting.push(time, record);
     }
@@ -169,7 +169,7 @@ impl State {
         let fate = record.fate.and_then(|(fate, _)| self.fates.get(fate));
         self.writer.write(time, record, &self.flows.connections[record.connection as usize], fate);
         if let Some((number, _)) = record.fate {
-            self.fates.written(number);
+            self.fates.drop_reference(number);
         }
     }
 
@@ -190,7 +190,7 @@ impl State {
 
     fn post(&mut self, packet: &Packet, now: Time) {
         let point = self.sender;
-        let Some((slot, connection, index)) = self.flows.wanted(packet.flow) else { return };
+        let Some((slot, connection, index)) = self.flows.find_wanted(packet.flow) else { return };
         let is_first_syn = packet.has(flag::SYN) && connection.is_tcp() && connection.is_new();
         let (ahead, start) = (connection.ahead, connection.send(packet));
         let fate = self.fates.add(start);
@@ -216,7 +216,7 @@ impl State {
             self.note(
                 now.saturating_sub(ahead),
                 PendingRecord { fate, ..record(point, What::Sent(Sent { packet: *packet, start })) },
-                opens(packet),
+                opens_connection(packet),
             );
         }
         self.look(now);
@@ -224,21 +224,21 @@ impl State {
 
     fn deliver(&mut self, packet: &Packet, now: Time) {
         let point = self.receiver;
-        let Some((slot, connection, index)) = self.flows.wanted(packet.flow) else { return };
+        let Some((slot, connection, index)) = self.flows.find_wanted(packet.flow) else { return };
         connection.deliver(packet);
         let behind = connection.behind;
         let Some(fate) = slot.open.take(packet) else { return };
         if let Some(point) = point {
             let sent = Sent { packet: *packet, start: self.fates.start(fate) };
             let record = PendingRecord { point, connection: index, fate: Some((fate, true)), what: What::Sent(sent) };
-            self.note(now + behind, record, opens(packet));
+            self.note(now + behind, record, opens_connection(packet));
         }
         self.fates.settle(fate);
     }
 
     fn answer(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
         let point = self.receiver;
-        let Some((slot, connection, index)) = self.flows.wanted(ack.flow) else { return };
+        let Some((slot, connection, index)) = self.flows.find_wanted(ack.flow) else { return };
         let (answered, behind) = (connection.answer(ack, blocks), connection.behind);
         let mut fate = None;
         if connection.speaks == ProtocolKind::Datagrams {
@@ -255,10 +255,10 @@ impl State {
         }
     }
 
-    fn hear(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+    fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
         let point = self.sender;
-        let Some((slot, connection, index)) = self.flows.wanted(ack.flow) else { return };
-        let (answered, ahead) = (connection.hear(ack, blocks), connection.ahead);
+        let Some((slot, connection, index)) = self.flows.find_wanted(ack.flow) else { return };
+        let (answered, ahead) = (connection.receive_ack(ack, blocks), connection.ahead);
         let number = slot.answers.take(&number_of_answer(ack));
         if let Some(point) = point {
             let fate = number.map(|fate| (fate, false));
@@ -273,7 +273,7 @@ impl State {
 
     fn give_payload(&mut self, flow: u32, number: u64, is_answer: bool, bytes: Box<[u8]>) {
         let fate = if is_answer {
-            self.flows.wanted(flow).and_then(|(slot, _, _)| slot.answers.with_number(number))
+            self.flows.find_wanted(flow).and_then(|(slot, _, _)| slot.answers.with_number(number))
         } else {
             let sent = self.fresh.1.iter().rev().find(|(of, other, _)| (*of, *other) == (flow, number));
             sent.map(|(_, _, fate)| *fate)
@@ -284,20 +284,20 @@ impl State {
     }
 
     /// A packet is seen at a hop.
-    fn see(&mut self, packet: &Packet, point: u32, is_new: bool, now: Time) {
+    fn write_sighting(&mut self, packet: &Packet, point: u32, is_new: bool, now: Time) {
         if packet.is_back() {
             return self.see_back(packet, point, is_new, now);
         }
-        let Some((slot, _, index)) = self.flows.wanted(packet.flow) else { return };
-        let Some(fate) = (if is_new { slot.open.of_new(packet) } else { slot.open.of(packet) }) else { return };
+        let Some((slot, _, index)) = self.flows.find_wanted(packet.flow) else { return };
+        let Some(fate) = (if is_new { slot.open.find_new(packet) } else { slot.open.find(packet) }) else { return };
         let what = What::Sent(Sent { packet: *packet, start: self.fates.start(fate) });
-        self.note(now, PendingRecord { point, connection: index, fate: Some((fate, true)), what }, opens(packet));
+        self.note(now, PendingRecord { point, connection: index, fate: Some((fate, true)), what }, opens_connection(packet));
     }
 
     fn see_back(&mut self, packet: &Packet, point: u32, is_new: bool, now: Time) {
         let Some(Some(held)) = self.held.get_mut(packet.seq as usize) else { return };
         let Some(index) = self.flows.slots.get(packet.flow as usize).and_then(|slot| slot.connection) else { return };
-        let mut answered = self.flows.connections[index as usize].answered(&held.ack, &held.blocks, held.counts);
+        let mut answered = self.flows.connections[index as usize].ack_headers(&held.ack, &held.blocks, held.counts);
         answered.ecn = packet.ecn;
         let opens = held.ack.has(ack_flag::SYN_ACK);
         // what becomes of it at this hop
@@ -318,7 +318,7 @@ impl State {
     }
 
     fn pack(&mut self, packet: &Packet, ack: &Ack, blocks: &[Block]) {
-        let Some((_, connection, _)) = self.flows.wanted(ack.flow) else { return };
+        let Some((_, connection, _)) = self.flows.find_wanted(ack.flow) else { return };
         let counts = connection.counts(ack);
         let place = packet.seq as usize;
         if self.held.len() <= place {
@@ -331,14 +331,14 @@ impl State {
         if packet.is_back() {
             let Some(Some(held)) = self.held.get(packet.seq as usize) else { return };
             let (ack, fate) = (held.ack, held.fate);
-            if let Some((_, connection, _)) = self.flows.wanted(ack.flow) {
+            if let Some((_, connection, _)) = self.flows.find_wanted(ack.flow) {
                 if marked.mark == Mark::Ce && !ack.has(ack_flag::ECHO) {
                     connection.mark(&ack);
                 }
             }
             return fate.map_or((), |fate| self.fates.get_mut(fate).mark(marked));
         }
-        if let Some(fate) = self.flows.wanted(packet.flow).and_then(|(slot, _, _)| slot.open.of(packet)) {
+        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.find(packet)) {
             self.fates.get_mut(fate).mark(marked);
         }
     }
@@ -347,7 +347,7 @@ impl State {
         if packet.is_back() {
             return;
         }
-        if let Some(fate) = self.flows.wanted(packet.flow).and_then(|(slot, _, _)| slot.open.of(packet)) {
+        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.find(packet)) {
             self.fates.get_mut(fate).erased = Some(hop);
         }
     }
@@ -360,7 +360,7 @@ impl State {
             self.settle_back(packet);
             return;
         }
-        if let Some(fate) = self.flows.wanted(packet.flow).and_then(|(slot, _, _)| slot.open.take(packet)) {
+        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.take(packet)) {
             self.fates.get_mut(fate).dropped = Some(dropped);
             self.fates.settle(fate);
         }
@@ -368,7 +368,7 @@ impl State {
 }
 
 /// Whether it opens a connection.
-fn opens(packet: &Packet) -> bool {
+fn opens_connection(packet: &Packet) -> bool {
     !packet.has(flag::UDP) && packet.has(flag::SYN | flag::PURE_ACK)
 }
 

@@ -89,9 +89,9 @@ impl Writer {
             Output::Columns(columns) => {
                 let seen = Sighting { time, point: &self.points[point as usize], hops: &self.hops, fate };
                 match &record.what {
-                    What::Sent(sent) => columns.sent(&seen, connection, sent, segment.as_ref(), payload),
+                    What::Sent(sent) => columns.push_data(&seen, connection, sent, segment.as_ref(), payload),
                     What::Answered(answered) => {
-                        columns.answered(&seen, connection, answered, segment.as_ref(), (wire.len, payload));
+                        columns.push_ack(&seen, connection, answered, segment.as_ref(), (wire.len, payload));
                     }
                     // no packet of the run
                     What::Opening(_) => self.count -= 1,

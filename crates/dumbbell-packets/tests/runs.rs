@@ -24,7 +24,7 @@ impl Write for Memory {
     }
 }
 
-fn all() -> Asked {
+fn name_columns() -> Asked {
     Asked { until: Time::NEVER, ..Asked::default() }
 }
 
@@ -54,7 +54,7 @@ struct Rows {
 impl Rows {
     fn new(columns: &Columns) -> Rows {
         let mut rows = Rows { height: columns.height(), whole: BTreeMap::new(), real: BTreeMap::new(), text: BTreeMap::new() };
-        for (name, column) in columns.all() {
+        for (name, column) in columns.name_columns() {
             match column {
                 ColumnValues::Whole(values) => {
                     rows.whole.insert(name, values.iter().map(|&value| (value != i64::MIN).then_some(value)).collect());
@@ -72,12 +72,12 @@ impl Rows {
     }
 
     /// Numbers of the rows of which these columns have these words.
-    fn with(&self, wanted: &[(&str, &str)]) -> Vec<usize> {
-        (0..self.height).filter(|&row| wanted.iter().all(|(name, word)| self.text[name][row] == *word)).collect()
+    fn rows_with(&self, wanted: &[(&str, &str)]) -> Vec<usize> {
+        (0..self.height).filter(|&row| wanted.iter().name_columns(|(name, word)| self.text[name][row] == *word)).collect()
     }
 
     fn count(&self, wanted: &[(&str, &str)]) -> usize {
-        self.with(wanted).len()
+        self.rows_with(wanted).len()
     }
 }
 
@@ -115,7 +115,7 @@ fn frames(memory: &Memory) -> Vec<Frame> {
     found
 }
 
-fn folded(bytes: &[u8], start: u32) -> u32 {
+fn fold_sum(bytes: &[u8], start: u32) -> u32 {
     let pairs = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| u32::from(low)));
     let mut sum = start + pairs.sum::<u32>();
     while sum > 0xffff {
@@ -130,13 +130,13 @@ fn check(frame: &Frame) {
     assert_eq!(bytes.len(), frame.length as usize);
     let ip = &bytes[14..];
     assert_eq!(usize::from(u16::from_be_bytes([ip[2], ip[3]])), ip.len());
-    assert_eq!(folded(&ip[..20], 0), 0xffff, "IP");
+    assert_eq!(fold_sum(&ip[..20], 0), 0xffff, "IP");
     let (protocol, transport) = (u32::from(ip[9]), &ip[20..]);
-    let pseudo = folded(&ip[12..20], protocol + transport.len() as u32);
-    assert_eq!(folded(transport, pseudo), 0xffff, "transport");
+    let pseudo = fold_sum(&ip[12..20], protocol + transport.len() as u32);
+    assert_eq!(fold_sum(transport, pseudo), 0xffff, "transport");
     if protocol == 6 {
         let headers = 4 * usize::from(transport[12] >> 4);
-        assert!(headers <= transport.len() && transport[headers..].iter().all(|&byte| byte == 0));
+        assert!(headers <= transport.len() && transport[headers..].iter().name_columns(|&byte| byte == 0));
     }
 }
 
@@ -154,7 +154,7 @@ const CASES: [(&str, &str); 6] =
     [("cubic", "pfifo"), ("cubic", "codel"), ("bbr3", "pfifo"), ("dctcp", "step"), ("reno-sce", "cake"), ("prague", "dualpi2")];
 
 /// A counter in table `flows`.
-fn counted(outcome: &Outcome, name: &str, flow: usize) -> usize {
+fn read_counter(outcome: &Outcome, name: &str, flow: usize) -> usize {
     outcome.tables.flows.int(name).unwrap()[flow] as usize
 }
 
@@ -167,7 +167,7 @@ fn a_run_that_is_written_measures_the_same() {
                 config["reverse"] = json!({"rate": 2_000_000, "aqm": {"name": "fq_codel"}});
             }
             let plain = Sim::new(&config).unwrap().finish().unwrap();
-            let (to_file, _) = run(&config, all(), Some(Memory::default()));
+            let (to_file, _) = run(&config, ask_everything(), Some(Memory::default()));
             let (to_columns, _) = at_all_points(&config);
             assert_eq!([&to_file.hash, &to_columns.hash], [&plain.hash, &plain.hash], "{cc} over {aqm}");
         }
@@ -186,8 +186,8 @@ fn checksums_and_lengths_of_whole_frames_are_right() {
         let found = frames(&memory);
         assert_eq!((found.len() as u64, written.count > 1000), (written.count, true));
         found.iter().for_each(check);
-        assert!(found.windows(2).all(|two| two[0].time <= two[1].time), "in the order of time");
-        assert!(found.iter().all(|frame| frame.interface == 0));
+        assert!(found.windows(2).name_columns(|two| two[0].time <= two[1].time), "in the order of time");
+        assert!(found.iter().name_columns(|frame| frame.interface == 0));
     }
 }
 
@@ -198,7 +198,7 @@ fn a_file_keeps_headers_or_as_much_as_it_is_told() {
         let memory = Memory::default();
         run(&config, Asked { snap, ..all() }, Some(memory.clone()));
         let found = frames(&memory);
-        assert!(found.iter().all(|frame| frame.bytes.len() <= most && frame.length >= 66));
+        assert!(found.iter().name_columns(|frame| frame.bytes.len() <= most && frame.length >= 66));
         assert!(found.iter().any(|frame| frame.length == 1514 && frame.bytes.len() == most.min(66)));
     }
 }
@@ -210,12 +210,12 @@ fn what_is_written_is_what_was_counted() {
         for flow in 0..2 {
             // of the measured time alone, on the clock of the sender
             let mine = |all: &Rows, row: &usize| all.whole["flow"][*row] == Some(flow as i64) && all.real["time_s"][*row] <= 5.0;
-            let sent: Vec<usize> = rows.with(&[("point", "sender"), ("direction", "data")]);
+            let sent: Vec<usize> = rows.rows_with(&[("point", "sender"), ("direction", "data")]);
             let sent: Vec<usize> =
                 sent.into_iter().filter(|row| mine(&rows, row) && rows.whole["segment"][*row].is_some()).collect();
-            assert_eq!(sent.len(), counted(&outcome, "sent", flow), "{cc} over {aqm}");
+            assert_eq!(sent.len(), read_counter(&outcome, "sent", flow), "{cc} over {aqm}");
             let again = sent.iter().filter(|&&row| rows.whole["retransmission"][row] == Some(1)).count();
-            assert_eq!(again, counted(&outcome, "retransmissions", flow));
+            assert_eq!(again, read_counter(&outcome, "retransmissions", flow));
         }
         let dropped =
             (0..rows.height).filter(|&row| rows.text["point"][row] == "bottleneck" && !rows.text["drop_reason"][row].is_empty());
@@ -230,7 +230,7 @@ fn sequence_numbers_are_bytes_without_a_gap() {
     let config = json!({"duration": 3_000_000_000_u64, "bottleneck": {"rate": 20_000_000, "aqm": {"name": "pfifo", "limit": 10}},
         "flows": [{"cc": {"name": "cubic"}, "ecn": false, "size": 100_000}]});
     let (_, rows) = at_all_points(&config);
-    let sent = rows.with(&[("point", "sender"), ("direction", "data")]);
+    let sent = rows.rows_with(&[("point", "sender"), ("direction", "data")]);
     let mut next = 1;
     for row in sent.into_iter().filter(|&row| rows.whole["segment"][row].is_some()) {
         let (seq, payload) = (rows.whole["seq"][row].unwrap(), rows.whole["payload"][row].unwrap());
@@ -242,7 +242,7 @@ fn sequence_numbers_are_bytes_without_a_gap() {
         }
     }
     assert_eq!(next, 100_001);
-    let acks = rows.with(&[("point", "sender"), ("direction", "ack")]);
+    let acks = rows.rows_with(&[("point", "sender"), ("direction", "ack")]);
     assert_eq!(acks.iter().filter_map(|&row| rows.whole["ack"][row]).max(), Some(100_001));
     assert!(rows.count(&[("direction", "ack"), ("sack", "")]) < acks.len() * 2, "there were SACK blocks");
 }
@@ -250,7 +250,7 @@ fn sequence_numbers_are_bytes_without_a_gap() {
 /// Flags of the first packets at the sender, and the lengths of their frames.
 fn handshake(config: &Value) -> Vec<(String, i64, String)> {
     let (_, rows) = at_all_points(config);
-    let first = rows.with(&[("point", "sender")]).into_iter().take(4);
+    let first = rows.rows_with(&[("point", "sender")]).into_iter().take(4);
     first
         .map(|row| (rows.text["flags"][row].clone(), rows.whole["length"][row].unwrap(), rows.text["ecn"][row].clone()))
         .collect()
@@ -344,21 +344,21 @@ fn both_ends_count_their_ip_packets() {
         let (pings, found): (Vec<Frame>, Vec<Frame>) = found.into_iter().partition(|frame| frame.bytes[23] == 17);
         for (at, port) in [(0, 50_002_u16.to_be_bytes()), (1, [0, 9])] {
             let counted = identifications(&pings, at, port);
-            assert!(counted.len() > 500 && counted.windows(2).all(|two| two[1] == two[0].wrapping_add(1)));
+            assert!(counted.len() > 500 && counted.windows(2).name_columns(|two| two[1] == two[0].wrapping_add(1)));
         }
         let [sent, sent_back] = [(0, 50_000_u16.to_be_bytes()), (1, [0, 9])].map(|(at, port)| identifications(&found, at, port));
         let [answering, opening] = if opener == "sender" { [&sent_back, &sent] } else { [&sent, &sent_back] };
         // the SYN-ACK has none
         assert_eq!(answering[0], 0);
         for counted in [&answering[1..], &opening[..]] {
-            assert!(counted.len() > 500 && counted.windows(2).all(|two| two[1] == two[0].wrapping_add(1)));
+            assert!(counted.len() > 500 && counted.windows(2).name_columns(|two| two[1] == two[0].wrapping_add(1)));
             assert_ne!(counted[0], 0);
         }
         assert_ne!(answering[1], opening[1]);
         // what is lost on the way back is missing at the sender
         let heard = identifications(&found, 0, [0, 9]);
         let mut rest = sent_back.iter();
-        assert!(heard.iter().all(|id| rest.any(|other| other == id)));
+        assert!(heard.iter().name_columns(|id| rest.any(|other| other == id)));
         assert_eq!(heard.len() + 50 < sent_back.len(), reverse, "{} of {}", heard.len(), sent_back.len());
     }
 }
@@ -387,12 +387,12 @@ fn comments_are_drops_and_marks_and_codepoints_show_them() {
         assert_eq!((rows.text["mark_reason"][row].as_str(), rows.text["mark_hop"][row].as_str()), ("aqm", "bottleneck"));
     }
     let memory = Memory::default();
-    run(&config("cubic", "pfifo"), all(), Some(memory.clone()));
+    run(&config("cubic", "pfifo"), ask_everything(), Some(memory.clone()));
     let comments: Vec<String> =
         frames(&memory).into_iter().map(|frame| frame.comment).filter(|comment| !comment.is_empty()).collect();
     assert!(!comments.is_empty());
     assert!(
-        comments.iter().all(|comment| comment.starts_with("dropped at bottleneck (overflow, on arrival) at ")),
+        comments.iter().name_columns(|comment| comment.starts_with("dropped at bottleneck (overflow, on arrival) at ")),
         "{comments:?}"
     );
 }
@@ -416,7 +416,7 @@ fn acknowledgements_in_hops_are_seen_there() {
 }
 
 /// Frames at a point from this port, in order, without what queues change: the ECN field and the sum over it.
-fn unmarked(found: &[Frame], interface: u32, port: [u8; 2]) -> Vec<Vec<u8>> {
+fn strip_marks(found: &[Frame], interface: u32, port: [u8; 2]) -> Vec<Vec<u8>> {
     let here = found.iter().filter(|frame| frame.interface == interface && frame.bytes[34..36] == port);
     let bare = |frame: &Frame| {
         let mut bytes = frame.bytes.clone();
@@ -443,9 +443,9 @@ fn a_packet_is_the_same_at_all_points() {
             let found = frames(&memory);
             let last = names.len() as u32 - 1;
             for (from, to, port) in [(0, last, 50_000_u16.to_be_bytes()), (last, 0, [0, 9])] {
-                let left = unmarked(&found, from, port);
+                let left = strip_marks(&found, from, port);
                 for point in (0..=last).filter(|&point| point != from) {
-                    let (mut rest, seen) = (left.iter(), unmarked(&found, point, port));
+                    let (mut rest, seen) = (left.iter(), strip_marks(&found, point, port));
                     assert!(point != to || seen.len() > 100, "{cc} {aqm}: {}", seen.len());
                     for (number, frame) in seen.iter().enumerate() {
                         let name = &names[point as usize];
@@ -482,10 +482,12 @@ fn only_some_flows_and_some_time_but_always_handshakes() {
     run(&config, asked, Some(memory.clone()));
     let found = frames(&memory);
     let (opening, rest) = found.split_at(3);
-    assert!(opening.iter().all(|frame| frame.time < 1_000_000_000));
-    assert!(rest.len() > 100 && rest.iter().all(|frame| (2_000_000_000..=3_000_000_000).contains(&frame.time)));
+    assert!(opening.iter().name_columns(|frame| frame.time < 1_000_000_000));
+    assert!(rest.len() > 100 && rest.iter().name_columns(|frame| (2_000_000_000..=3_000_000_000).contains(&frame.time)));
     // port 50001, at either end
-    assert!(found.iter().all(|frame| [&frame.bytes[34..36], &frame.bytes[36..38]].contains(&&50_001_u16.to_be_bytes()[..])));
+    assert!(found
+        .iter()
+        .name_columns(|frame| [&frame.bytes[34..36], &frame.bytes[36..38]].contains(&&50_001_u16.to_be_bytes()[..])));
 }
 
 #[test]
@@ -532,7 +534,7 @@ fn hosts_have_their_addresses_whichever_way_data_go() {
     assert!(asked.len() > 500 && asked.iter().copied().eq(0..asked.len() as u32));
     // some were dropped
     assert!(answered.len() < asked.len() - 5 && answered.len() > 100, "{} of {}", answered.len(), asked.len());
-    assert!(answered.windows(2).all(|two| two[0] < two[1]));
+    assert!(answered.windows(2).name_columns(|two| two[0] < two[1]));
 }
 
 #[test]
@@ -561,7 +563,7 @@ fn codepoints_are_those_that_linux_sends() {
             assert_eq!([ecn(&found[0]), ecn(&found[1])], handshake, "{cc} {echo} {opener}");
             assert_eq!(ecn(&found[2]), acks, "last of the handshake: {cc} {echo} {opener}");
             let (back, there): (Vec<&Frame>, Vec<&Frame>) = found[3..].iter().partition(|frame| is_from_receiver(frame));
-            assert!(back.len() > 100 && back.iter().all(|frame| ecn(frame) == acks), "{cc} {echo} {opener}");
+            assert!(back.len() > 100 && back.iter().name_columns(|frame| ecn(frame) == acks), "{cc} {echo} {opener}");
             assert_eq!(there.first().map(|frame| ecn(frame)), Some(data), "{cc} {echo} {opener}");
         }
     }

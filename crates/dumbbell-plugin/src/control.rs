@@ -39,7 +39,7 @@ type Steers = unsafe extern "C" fn(*mut c_void, *const abi::CConn, *mut abi::CSt
 
 impl abi::CConn {
     /// What a control reads of `conn`.
-    pub fn of(conn: &Conn) -> abi::CConn {
+    pub fn read_conn(conn: &Conn) -> abi::CConn {
         abi::CConn {
             now: conn.now().0,
             delivered: conn.delivered_segments(),
@@ -104,7 +104,7 @@ impl Plugged {
         if self.this.is_null() {
             return;
         }
-        let (seen, before) = (abi::CConn::of(conn), abi::CSteer::of(conn));
+        let (seen, before) = (abi::CConn::read_conn(conn), abi::CSteer::read_steer(conn));
         let mut steer = before;
         act(self.this, &seen, &mut steer);
         if let Some(wrong) = steer.apply(&before, self.control(), conn) {
@@ -186,7 +186,7 @@ impl CongestionControl for Plugged {
         };
         let Some(ssthresh) = self.functions.ssthresh.filter(|_| !self.this.is_null()) else { return 2 };
         // SAFETY: `this` came from `create`; what is read is valid for the call
-        let segments = unsafe { ssthresh(self.this, &abi::CConn::of(conn), &abi::CSteer::of(conn), by) };
+        let segments = unsafe { ssthresh(self.this, &abi::CConn::read_conn(conn), &abi::CSteer::read_steer(conn), by) };
         self.window("ssthresh", segments)
     }
 
@@ -234,7 +234,7 @@ impl CongestionControl for Plugged {
             return conn.cwnd.max(conn.prior_cwnd());
         };
         // SAFETY: `this` came from `create`; what is read is valid for the call
-        let segments = unsafe { undo(self.this, &abi::CConn::of(conn), &abi::CSteer::of(conn)) };
+        let segments = unsafe { undo(self.this, &abi::CConn::read_conn(conn), &abi::CSteer::read_steer(conn)) };
         self.window("undo_cwnd", segments)
     }
 
@@ -242,7 +242,7 @@ impl CongestionControl for Plugged {
         let tell = self.model.filter(|_| !self.this.is_null())?;
         let mut told = abi::CModel::NOTHING;
         // SAFETY: `this` came from `create`; what is read and told is valid for the call
-        unsafe { tell(self.this, &abi::CConn::of(conn), &raw mut told) }
+        unsafe { tell(self.this, &abi::CConn::read_conn(conn), &raw mut told) }
         if told.state.is_null() {
             return None;
         }

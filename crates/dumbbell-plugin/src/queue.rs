@@ -37,7 +37,7 @@ struct Call<'a> {
 ///
 /// # Safety
 /// `host` is the pointer that the library was given by [`CQueue::call`], and that call has not returned.
-unsafe fn of<'a>(host: *mut abi::CHost) -> &'a mut Call<'a> {
+unsafe fn call_behind<'a>(host: *mut abi::CHost) -> &'a mut Call<'a> {
     // SAFETY: by the condition above, `call` points to the `Call` on the stack of `CQueue::call`, which lent it to nobody else.
     unsafe { &mut *(*host).call.cast::<Call<'a>>() }
 }
@@ -46,7 +46,7 @@ macro_rules! calls_back {
     ($($name:ident($call:ident $(, $arg:ident: $type:ty)*) $(-> $out:ty)? $body:block)*) => {$(
         extern "C" fn $name(host: *mut abi::CHost $(, $arg: $type)*) $(-> $out)? {
             // SAFETY: the library calls with the host that it was given, before it returns: the interface asks for that
-            let $call = unsafe { of(host) };
+            let $call = unsafe { call_behind(host) };
             $body
         }
     )*};
@@ -68,14 +68,14 @@ impl Call<'_> {
         match id.and_then(|id| Some((id, self.shelf.packet(id)?))) {
             None => std::ptr::null(),
             Some((id, packet)) => {
-                self.shown = shown(id, packet);
+                self.shown = show_packet(id, packet);
                 &raw const self.shown
             }
         }
     }
 }
 
-fn shown(id: u64, packet: &Packet) -> abi::CPacket {
+fn show_packet(id: u64, packet: &Packet) -> abi::CPacket {
     abi::CPacket {
         id,
         arrived: packet.enqueue_time.0,
@@ -150,7 +150,7 @@ impl Aqm for PluginQueue {
 
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         let id = self.shelf.arrive(packet, now);
-        let seen = self.shelf.packet(id).map(|kept| shown(id, kept));
+        let seen = self.shelf.packet(id).map(|kept| show_packet(id, kept));
         if let (Some(enqueue), Some(seen)) = (self.functions.enqueue, seen) {
             // SAFETY: `this` came from `create`; host and packet are valid for the call
             self.call(now, log, (), |this, host| unsafe { enqueue(this, host, &seen, now.0) });
@@ -166,7 +166,7 @@ impl Aqm for PluginQueue {
     }
 
     fn packets(&self) -> usize {
-        self.shelf.held()
+        self.shelf.count_queued()
     }
 
     fn bytes(&self) -> u64 {
@@ -182,7 +182,7 @@ impl Aqm for PluginQueue {
             // SAFETY: `this` came from `create`; host is valid for the call
             self.call(now, log, (), |this, host| unsafe { timer(this, host, now.0) });
         }
-        self.shelf.ticked(self.next, now);
+        self.shelf.check_timer(self.next, now);
     }
 
     fn set_rate(&mut self, rate: Rate, now: Time) {
@@ -194,7 +194,7 @@ impl Aqm for PluginQueue {
     }
 
     fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
-        extern "C" fn told(to: *mut c_void, name: *const c_char, value: f64) {
+        extern "C" fn receive_state(to: *mut c_void, name: *const c_char, value: f64) {
             // SAFETY: `to` is what `state` below passes, valid until it returns, and the name is a string of C, as the interface asks
             let (heard, name) = unsafe { (&*to.cast::<Heard>(), CStr::from_ptr(name)) };
             if let Some(place) = STATES.iter().position(|(known, _, _)| name.to_bytes() == known.as_bytes()) {
@@ -205,7 +205,7 @@ impl Aqm for PluginQueue {
         if let Some(state) = self.functions.state.filter(|_| !self.this.is_null()) {
             let heard: Heard = Default::default();
             // SAFETY: `this` came from `create`; `heard` outlives the call
-            unsafe { state(self.this, told, (&raw const heard).cast_mut().cast()) }
+            unsafe { state(self.this, receive_state, (&raw const heard).cast_mut().cast()) }
             for (value, (name, _, _)) in heard.iter().zip(STATES) {
                 value.get().into_iter().for_each(|value| tell(name, value));
             }

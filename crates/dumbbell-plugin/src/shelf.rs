@@ -65,7 +65,7 @@ impl Shelf {
     }
 
     /// Packets in the queue.
-    pub fn held(&self) -> usize {
+    pub fn count_queued(&self) -> usize {
         self.packets
     }
 
@@ -78,7 +78,7 @@ impl Shelf {
         self.entries.get((id & 0xffff_ffff) as usize).filter(|entry| id != 0 && entry.id == id)
     }
 
-    fn known(&mut self, id: u64, doing: &str) -> Option<&mut Entry> {
+    fn find_entry(&mut self, id: u64, doing: &str) -> Option<&mut Entry> {
         if self.entry(id).is_none() {
             self.wrong(|| format!("{doing} packet {id}, which is not in the queue"));
             return None;
@@ -117,7 +117,7 @@ impl Shelf {
 
     /// Sets CE; whether it has it.
     pub fn mark(&mut self, id: u64, now: Time, log: &mut dyn Log) -> bool {
-        self.known(id, "marked").is_some_and(|entry| log.set_ce(&mut entry.packet, MarkReason::Aqm, At::time(now)))
+        self.find_entry(id, "marked").is_some_and(|entry| log.set_ce(&mut entry.packet, MarkReason::Aqm, At::time(now)))
     }
 
     /// Drops a packet: the one that arrives, which counts as overflow, or one in the queue, which counts as the AQM's.
@@ -134,7 +134,7 @@ impl Shelf {
         if list >= MAX_LISTS {
             return self.wrong(|| format!("list {list}; allowed: 0 to {}", MAX_LISTS - 1));
         }
-        let Some(entry) = self.known(id, "pushed") else { return };
+        let Some(entry) = self.find_entry(id, "pushed") else { return };
         if entry.list.is_some() {
             return self.wrong(|| format!("pushed packet {id}, which is in a list already"));
         }
@@ -189,7 +189,7 @@ impl Shelf {
     }
 
     /// timer() was called at `now`, and is wanted at `next`.
-    pub fn ticked(&self, next: Time, now: Time) {
+    pub fn check_timer(&self, next: Time, now: Time) {
         if next <= now {
             self.wrong(|| format!("timer_at() is {next} after timer() at {now}; allowed: a later time"));
         }
@@ -197,7 +197,7 @@ impl Shelf {
 
     /// A packet leaves its list and the shelf.
     fn take(&mut self, id: u64, doing: &str) -> Option<Packet> {
-        let entry = self.known(id, doing)?;
+        let entry = self.find_entry(id, doing)?;
         let (packet, list) = (entry.packet, entry.list.take());
         entry.id = 0;
         self.free.push((id & 0xffff_ffff) as u32);

@@ -154,10 +154,10 @@ impl PluginStack {
 
     /// When `side` wants to be called. Stacks set timers to times that have passed already, when they find what is overdue: that is now.
     fn wake(&self, side: u32) -> Time {
-        self.asked(side).max(self.now).max(self.rows[side as usize].later)
+        self.ask_wake(side).max(self.now).max(self.rows[side as usize].later)
     }
 
-    fn asked(&self, side: u32) -> Time {
+    fn ask_wake(&self, side: u32) -> Time {
         match self.functions.wake {
             // SAFETY: `this` is what create() returned and destroy() has not been given
             Some(wake) if !self.this.is_null() && self.fault.message().is_none() => Time(unsafe { wake(self.this, side) }),
@@ -178,7 +178,7 @@ impl PluginStack {
                 unsafe { timer(this, wire, side, now.0) }
             }
         });
-        let asked = self.asked(side);
+        let asked = self.ask_wake(side);
         if asked > now {
             return;
         }
@@ -195,7 +195,7 @@ impl PluginStack {
     }
 
     /// What is on its way to `side`.
-    fn to(&mut self, side: u32) -> &mut Datagrams {
+    fn datagrams_to(&mut self, side: u32) -> &mut Datagrams {
         if side == abi::CLIENT {
             &mut self.down
         } else {
@@ -204,14 +204,14 @@ impl PluginStack {
     }
 
     fn deliver(&mut self, side: u32, number: u64, ecn: Ecn, now: Time) {
-        let Some(payload) = self.to(side).take(number) else { return };
+        let Some(payload) = self.datagrams_to(side).take(number) else { return };
         self.call(side, now, |functions, this, wire| {
             if let Some(datagram) = functions.datagram {
                 // SAFETY: `this` lives, and the other pointers are valid for the call
                 unsafe { datagram(this, wire, side, payload.as_ptr(), payload.len() as u32, ecn as u32, now.0) }
             }
         });
-        self.to(side).reuse(payload);
+        self.datagrams_to(side).reuse(payload);
     }
 
     /// The application writes what it has now.

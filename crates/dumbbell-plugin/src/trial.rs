@@ -34,17 +34,17 @@ pub struct TrialProgress {
 
 impl TrialProgress {
     /// Sequences and runs that are done.
-    pub fn done(&self) -> u64 {
+    pub fn count_done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
     /// Simulated time of the run that is being made, ns.
-    pub fn simulated(&self) -> u64 {
+    pub fn simulated_time(&self) -> u64 {
         self.simulated.load(Ordering::Relaxed)
     }
 
     /// What is being done, in words.
-    pub fn doing(&self) -> String {
+    pub fn current_step(&self) -> String {
         self.doing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -122,7 +122,7 @@ struct Story {
 }
 
 impl Story {
-    fn tell(&mut self, event: u64, packet: &Packet, at: Time) {
+    fn push_event(&mut self, event: u64, packet: &Packet, at: Time) {
         self.hash = mix(self.hash ^ mix(event ^ packet.seq << 3) ^ at.0);
     }
 }
@@ -130,21 +130,21 @@ impl Story {
 impl Log for Story {
     fn on_enqueue(&mut self, packet: &Packet, at: At) {
         self.enqueued += 1;
-        self.tell(1, packet, at.now);
+        self.push_event(1, packet, at.now);
     }
     fn on_dequeue(&mut self, packet: &Packet, at: At) {
         self.left += 1;
-        self.tell(2, packet, at.now);
+        self.push_event(2, packet, at.now);
         if packet.enqueue_time > at.now {
             self.wrong = Some(format!("packet {} left before it came", packet.seq));
         }
     }
     fn on_mark(&mut self, packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, at: At) {
-        self.tell(3, packet, at.now);
+        self.push_event(3, packet, at.now);
     }
     fn on_drop(&mut self, packet: &Packet, _reason: DropReason, place: DropSite, at: At) {
         self.left += u64::from(place == DropSite::Queue);
-        self.tell(4, packet, at.now);
+        self.push_event(4, packet, at.now);
     }
 }
 

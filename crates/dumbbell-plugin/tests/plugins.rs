@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 
 /// Compiles `source` to a library called `name`. What is wrong on purpose is nothing to warn of.
-fn compiled(name: &str, source: &Path) -> PathBuf {
+fn compile_library(name: &str, source: &Path) -> PathBuf {
     let to = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{name}.so"));
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
     let flags = ["-std=c11", "-w", "-O1", "-shared", "-fPIC", "-I", include];
@@ -41,19 +41,19 @@ fn example(name: &str) -> Plugin {
             std::fs::write(&source, window()).expect("a folder to write to");
             source
         });
-        return Plugin::load(compiled(name, source)).expect("a plugin");
+        return Plugin::load(compile_library(name, source)).expect("a plugin");
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("examples/{name}.c"));
-    Plugin::load(compiled(name, &source)).expect("a plugin")
+    Plugin::load(compile_library(name, &source)).expect("a plugin")
 }
 
 /// The example `lifo` with one text in place of another.
-fn changed(name: &str, from: &str, to: &str) -> PathBuf {
+fn change_example(name: &str, from: &str, to: &str) -> PathBuf {
     let lifo = include_str!("../examples/lifo.c");
     assert!(lifo.contains(from), "{from}");
     let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.c"));
     std::fs::write(&source, lifo.replace(from, to)).expect("a folder to write to");
-    compiled(name, &source)
+    compile_library(name, &source)
 }
 
 fn full(seq: u64, ecn: Ecn) -> Packet {
@@ -129,8 +129,8 @@ fn the_examples_stand_the_trial() {
         let watch = trial::TrialProgress::default();
         let tried = trial::try_out(&plugin, 7, 20, 6, &watch).unwrap_or_else(|what| panic!("{name}: {what}"));
         assert_eq!(tried.sequences, if matches!(plugin.make(), Make::Queue(_)) { 20 } else { 0 });
-        assert_eq!(watch.done(), u64::from(tried.sequences + tried.runs));
-        assert!(watch.doing().starts_with("run 5 of seed 7; its configuration: {") && watch.simulated() > 0);
+        assert_eq!(watch.count_done(), u64::from(tried.sequences + tried.runs));
+        assert!(watch.current_step().starts_with("run 5 of seed 7; its configuration: {") && watch.simulated_time() > 0);
     }
 }
 
@@ -161,7 +161,7 @@ fn what_is_no_plugin_is_said_in_a_line() {
         ("range", "1000, 1, 1e6", "1000, 2000, 1e6", "parameter limit: kind 1, 1000 from 2000 to 1000000"),
     ];
     for (name, from, to, expected) in cases {
-        let text = said(changed(name, from, to));
+        let text = said(change_example(name, from, to));
         assert!(text.starts_with(expected) && !text.contains('\n'), "{name}: {text}");
     }
     assert!(said(PathBuf::from("/nowhere/libnothing.so")).contains("nowhere"));
@@ -177,7 +177,7 @@ fn what_a_queue_must_not_do_ends_the_trial_in_a_line() {
         ("null", "self = malloc(sizeof *self)", "self = params[0] > 0 ? NULL : malloc(1)", "create() returned NULL"),
     ];
     for (name, from, to, expected) in cases {
-        let plugin = Plugin::load(changed(name, from, to)).expect("a plugin");
+        let plugin = Plugin::load(change_example(name, from, to)).expect("a plugin");
         let text = trial::try_out(&plugin, 1, 20, 0, &trial::TrialProgress::default()).expect_err("a mistake");
         assert!(text.contains("queue lifo: ") && text.contains(expected) && !text.contains('\n'), "{name}: {text}");
         // and a run ends with it, too
@@ -212,7 +212,7 @@ fn plugins_of_older_versions_are_loaded_and_nothing_behind_their_end_is_read() {
         assert!(source.contains("not yours"));
         let path = folder.join(format!("aimd-{version}.c"));
         std::fs::write(&path, source).expect("a folder to write to");
-        let plugin = Plugin::load(compiled(&format!("aimd-{version}"), &path)).expect("a plugin");
+        let plugin = Plugin::load(compile_library(&format!("aimd-{version}"), &path)).expect("a plugin");
         let Make::Control(make) = plugin.make() else { panic!("no control") };
         let control = make(&[1.0, 0.5], &CcContext::default(), PluginFault::default());
         assert_eq!(control.0.model(&conn()), None);
@@ -337,7 +337,7 @@ fn a_transport_that_misbehaves_ends_its_run_with_one_line() {
         assert_ne!(changed, window, "{name}");
         let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("window-{name}.c"));
         std::fs::write(&source, changed).expect("a folder to write to");
-        let plugin = Plugin::load(compiled(&format!("window-{name}"), &source)).expect("a plugin");
+        let plugin = Plugin::load(compile_library(&format!("window-{name}"), &source)).expect("a plugin");
         let found = with_window(&plugin, &json!({}), &[]).map(drop);
         assert!(matches!(&found, Err(RunError::Plugin(what)) if what.starts_with(expected)), "{name}: {found:?}");
     }
@@ -353,7 +353,7 @@ fn each_connection_of_a_transport_has_a_seed_of_its_own() {
     assert!(source.contains("flow->seed == last"));
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("window-seeds.c");
     std::fs::write(&path, source).expect("a folder to write to");
-    let plugin = Plugin::load(compiled("window-seeds", &path)).expect("a plugin");
+    let plugin = Plugin::load(compile_library("window-seeds", &path)).expect("a plugin");
     let outcome =
         with_window(&plugin, &json!({}), &[json!({"cc": {"name": "window"}, "base_rtt": 20_000_000})]).expect("two seeds");
     assert_eq!(column(&outcome, "goodput_mbit").len(), 2);
@@ -369,7 +369,7 @@ fn a_timer_that_asks_for_now_until_the_clock_goes_on_is_called_a_little_later() 
     assert!(source.contains("+ 3000)"));
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("window-late.c");
     std::fs::write(&path, source).expect("a folder to write to");
-    let plugin = Plugin::load(compiled("window-late", &path)).expect("a plugin");
+    let plugin = Plugin::load(compile_library("window-late", &path)).expect("a plugin");
     let outcome = with_window(&plugin, &json!({"base_rtt": 1_000_000_000_u64}), &[]).expect("a run");
     assert!(column(&outcome, "goodput_mbit")[0] > 0.0);
     assert!(column(&outcome, "retransmissions")[0] > 0.0, "the timer went off");

@@ -3,7 +3,7 @@
 //! A short run has some 300 columns with a value or two each. Thousands of runs wait to be stored, and another thread frees them: one allocation
 //! per column and name would take as long as the run.
 
-use crate::arrow::{as_error, coded, integers, reals, Rows};
+use crate::arrow::{as_error, encode_texts, integers, reals, Rows};
 use arrow_array::{ArrayRef, StringArray};
 use dumbbell_sim::table::{self, Table, UNTOLD};
 use dumbbell_sim::Outcome;
@@ -58,7 +58,7 @@ impl PackedRun {
             }
         }
         packed.put(&outcome.hash);
-        for (_, table) in outcome.tables.named() {
+        for (_, table) in outcome.tables.named_tables() {
             packed.heights.push(table.height());
             for (_, column) in &table.columns {
                 match column {
@@ -116,7 +116,7 @@ fn layout(outcome: &Outcome) -> Arc<Layout> {
         let figures = outcome.summary.as_object().into_iter().flatten();
         figures.map(|(name, value)| (name.as_str(), of_figure(value))).chain([("hash", PackedKind::Text)])
     };
-    let tables = outcome.tables.named();
+    let tables = outcome.tables.named_tables();
     let is_known = |last: &Layout| {
         let same = |known: &[(String, PackedKind)], found: &mut dyn Iterator<Item = (&str, PackedKind)>| {
             known.iter().all(|(name, kind)| found.next() == Some((name.as_str(), *kind))) && found.next().is_none()
@@ -171,7 +171,7 @@ pub enum Described {
 /// What all of `runs` measured, table by table; None if they have not all the same columns.
 ///
 /// Table `runs` has what `described` says of them, too, and every table their `key`, the first of it.
-pub fn joined(runs: &[&PackedRun], described: &[(String, Described)]) -> PyResult<Option<Vec<(String, Rows)>>> {
+pub fn join(runs: &[&PackedRun], described: &[(String, Described)]) -> PyResult<Option<Vec<(String, Rows)>>> {
     let Some(layout) = runs.first().map(|run| &run.layout) else { return Ok(Some(Vec::new())) };
     if runs.iter().any(|run| !Arc::ptr_eq(&run.layout, layout) && run.layout != *layout) {
         return Ok(None);
@@ -189,7 +189,7 @@ pub fn joined(runs: &[&PackedRun], described: &[(String, Described)]) -> PyResul
         let mut columns = Vec::new();
         if let Some(keys) = &key {
             let of_run = (0..).zip(&heights).flat_map(|(run, &height)| repeat_n(run, height)).collect();
-            columns.push(("key", coded(of_run, keys.clone()).map_err(as_error)?));
+            columns.push(("key", encode_texts(of_run, keys.clone()).map_err(as_error)?));
         }
         for (name, kind) in declared {
             let own = words.iter_mut().zip(&heights).map(|(of_run, &height)| first(of_run, height));

@@ -1,8 +1,8 @@
 //! A run whose packets are written.
 
 use crate::arrow::{as_error, coded_or_none, integers_or_none, reals, Rows};
-use crate::qlog::{carried_out, parsed, Failure};
-use crate::{load, parse, refused, Cancel, Result};
+use crate::qlog::{carried_out, parse_config, Failure};
+use crate::{config_error, load, parse, Cancel, Result};
 use arrow_array::{ArrayRef, StringArray};
 use arrow_schema::ArrowError;
 use dumbbell_config::RunConfig;
@@ -41,7 +41,7 @@ fn write(
     asked: Asked,
     file: Option<(CaptureWriter, &str)>,
 ) -> std::result::Result<(Outcome, Written), Failure> {
-    let config = parsed(config)?;
+    let config = parse_config(config)?;
     let read = RunConfig::read(&config, &additions).map_err(|error| Failure::Run(error.into()))?;
     let file = file.map(|(sink, comment)| (sink, PROGRAM, comment));
     let recorder = PacketRecorder::new(&read, asked, file)
@@ -58,7 +58,7 @@ fn rows(columns: &Columns) -> PyResult<Rows> {
             ColumnValues::Text(words) => coded_or_none(&words.codes, Arc::new(StringArray::from_iter_values(&words.words)))?,
         })
     };
-    let all = columns.all().into_iter().map(|(name, column)| Ok((name, array(column)?)));
+    let all = columns.name_columns().into_iter().map(|(name, column)| Ok((name, array(column)?)));
     Rows::new(all.collect::<std::result::Result<_, ArrowError>>().map_err(as_error)?).map_err(as_error)
 }
 
@@ -160,7 +160,7 @@ pub fn write_captured(
     end: u64,
     snap: Option<u32>,
 ) -> PyResult<(u64, Option<Rows>)> {
-    let config = RunConfig::from_json(&parse(config)?).map_err(refused)?;
+    let config = RunConfig::from_json(&parse(config)?).map_err(config_error)?;
     let asked = Asked { points, flows, from: Time(start), until: Time(end), snap };
     let stream = |(name, hop, records, earlier): (String, u16, PathBuf, u64)| {
         Ok(Stream { place: place(&name, hop)?, path: records, earlier: Time(earlier) })

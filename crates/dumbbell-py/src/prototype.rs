@@ -32,7 +32,7 @@ struct PyPacket {
 }
 
 impl PyPacket {
-    fn of(id: u64, packet: &Packet) -> PyPacket {
+    fn from_packet(id: u64, packet: &Packet) -> PyPacket {
         PyPacket {
             id,
             arrived: packet.enqueue_time.0,
@@ -75,14 +75,14 @@ struct PyHost {
 }
 
 impl PyHost {
-    fn kept(&self) -> MutexGuard<'_, CallState> {
+    fn lock(&self) -> MutexGuard<'_, CallState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shown(&self, choose: impl FnOnce(&Shelf) -> Option<u64>) -> Option<PyPacket> {
-        let kept = self.kept();
+    fn show_packet(&self, choose: impl FnOnce(&Shelf) -> Option<u64>) -> Option<PyPacket> {
+        let kept = self.lock();
         let id = choose(&kept.shelf)?;
-        kept.shelf.packet(id).map(|packet| PyPacket::of(id, packet))
+        kept.shelf.packet(id).map(|packet| PyPacket::from_packet(id, packet))
     }
 }
 
@@ -90,44 +90,44 @@ impl PyHost {
 impl PyHost {
     /// Sets CE; returns False if the packet cannot have it.
     fn mark(&self, id: u64) -> bool {
-        let CallState { shelf, now, later } = &mut *self.kept();
+        let CallState { shelf, now, later } = &mut *self.lock();
         shelf.mark(id, *now, later)
     }
 
     /// Drops a packet: the one that arrives, or one in the queue.
     fn drop(&self, id: u64) {
-        let CallState { shelf, now, later } = &mut *self.kept();
+        let CallState { shelf, now, later } = &mut *self.lock();
         shelf.drop(id, *now, later);
     }
 
     /// Puts the packet at the end of a list.
     fn push(&self, list: u32, id: u64) {
-        self.kept().shelf.push(list, id);
+        self.lock().shelf.push(list, id);
     }
 
     /// First packet of a list, or None.
     fn first(&self, list: u32) -> Option<PyPacket> {
-        self.shown(|shelf| shelf.first(list))
+        self.show_packet(|shelf| shelf.first(list))
     }
 
     /// Last packet of a list, or None.
     fn last(&self, list: u32) -> Option<PyPacket> {
-        self.shown(|shelf| shelf.last(list))
+        self.show_packet(|shelf| shelf.last(list))
     }
 
     /// Packets in a list.
     fn packets(&self, list: u32) -> u64 {
-        self.kept().shelf.in_list(list).0
+        self.lock().shelf.in_list(list).0
     }
 
     /// Bytes in a list.
     fn bytes(&self, list: u32) -> u64 {
-        self.kept().shelf.in_list(list).1
+        self.lock().shelf.in_list(list).1
     }
 
     /// In dequeue(): nothing leaves before `time`.
     fn wait(&self, time: u64) {
-        self.kept().shelf.wait(Time(time));
+        self.lock().shelf.wait(Time(time));
     }
 }
 
@@ -241,13 +241,13 @@ impl PyQueue {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, CallState> {
+    fn lock(&self) -> MutexGuard<'_, CallState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells `log` what Python did.
-    fn tell(&self, log: &mut impl Log) {
-        let told = std::mem::take(&mut self.kept().later.0);
+    fn report_calls(&self, log: &mut impl Log) {
+        let told = std::mem::take(&mut self.lock().later.0);
         for one in told {
             match one {
                 LogCall::Marked(packet, before, mark, reason, at) => log.on_mark(&packet, before, mark, reason, at),
@@ -268,20 +268,20 @@ impl Aqm for PyQueue {
 
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         let seen = {
-            let mut kept = self.kept();
+            let mut kept = self.lock();
             kept.now = now;
             let id = kept.shelf.arrive(packet, now);
-            kept.shelf.packet(id).map(|one| PyPacket::of(id, one))
+            kept.shelf.packet(id).map(|one| PyPacket::from_packet(id, one))
         };
         let host = &self.host;
         self.instance.call("enqueue", |py| (host.clone_ref(py), seen, now.0).into_pyobject(py), |_| Ok(()));
         self.ask();
-        self.tell(log);
-        self.kept().shelf.settle(now, log);
+        self.report_calls(log);
+        self.lock().shelf.settle(now, log);
     }
 
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
-        self.kept().now = now;
+        self.lock().now = now;
         let host = &self.host;
         let id = self.instance.call(
             "dequeue",
@@ -289,16 +289,16 @@ impl Aqm for PyQueue {
             |answer| answer.extract::<Option<u64>>(),
         );
         self.ask();
-        self.tell(log);
-        self.kept().shelf.leave(id.flatten().unwrap_or(0), now, log)
+        self.report_calls(log);
+        self.lock().shelf.leave(id.flatten().unwrap_or(0), now, log)
     }
 
     fn packets(&self) -> usize {
-        self.kept().shelf.held()
+        self.lock().shelf.count_queued()
     }
 
     fn bytes(&self) -> u64 {
-        self.kept().shelf.held_bytes()
+        self.lock().shelf.held_bytes()
     }
 
     fn next_timer(&self) -> Time {
@@ -306,12 +306,12 @@ impl Aqm for PyQueue {
     }
 
     fn on_timer<L: Log>(&mut self, now: Time, log: &mut L) {
-        self.kept().now = now;
+        self.lock().now = now;
         let host = &self.host;
         self.instance.call("timer", |py| (host.clone_ref(py), now.0).into_pyobject(py), |_| Ok(()));
         self.ask();
-        self.tell(log);
-        self.kept().shelf.ticked(self.next, now);
+        self.report_calls(log);
+        self.lock().shelf.check_timer(self.next, now);
     }
 
     fn set_rate(&mut self, rate: Rate, now: Time) {
@@ -355,7 +355,7 @@ fn flag(class: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
     class.getattr_opt(name)?.map_or(Ok(false), |value| value.extract())
 }
 
-fn declared(name: &str, of: &Bound<'_, PyAny>) -> PyResult<Declared> {
+fn read_declaration(name: &str, of: &Bound<'_, PyAny>) -> PyResult<Declared> {
     let kinds = [
         ("float", abi::FLOAT),
         ("int", abi::INT),
@@ -393,7 +393,7 @@ pub fn plugin(class: &Bound<'_, PyAny>) -> PyResult<Plugin> {
     if let Some(of_class) = class.getattr_opt("params")? {
         let table = of_class.cast::<PyDict>().map_err(|_| PyValueError::new_err("params is no dict"))?;
         for (name, of) in table {
-            params.push(declared(&name.extract::<String>()?, &of)?);
+            params.push(read_declaration(&name.extract::<String>()?, &of)?);
         }
     }
     let by = word(class, "by", &[("window", Control::Window), ("rate", Control::Rate), ("both", Control::Both)])?;

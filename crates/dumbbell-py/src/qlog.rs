@@ -1,6 +1,6 @@
 //! A run that is written as qlog.
 
-use crate::{load, refused, Cancel, Interrupted, Result};
+use crate::{config_error, load, Cancel, Interrupted, Result};
 use dumbbell_config::RunConfig;
 use dumbbell_core::units::Time;
 use dumbbell_qlog::{Names, QlogRecorder, QlogWriter};
@@ -27,7 +27,7 @@ pub enum Failure {
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> PyErr {
         match failure {
-            Failure::Run(RunError::Config(error)) => refused(error),
+            Failure::Run(RunError::Config(error)) => config_error(error),
             Failure::Run(RunError::Cancelled) => Interrupted::new_err("cancelled"),
             Failure::Run(other) => PyRuntimeError::new_err(other.to_string()),
             Failure::File(error) => PyOSError::new_err(error.to_string()),
@@ -39,7 +39,7 @@ impl From<Failure> for PyErr {
 ///
 /// # Errors
 /// It is none.
-pub fn parsed(config: &str) -> std::result::Result<Value, Failure> {
+pub fn parse_config(config: &str) -> std::result::Result<Value, Failure> {
     serde_json::from_str(config).map_err(|error| Failure::File(io::Error::other(error)))
 }
 
@@ -71,7 +71,7 @@ fn write(
     senders: Vec<(u32, QlogWriter)>,
     (network, names): (Option<QlogWriter>, Names),
 ) -> std::result::Result<(Outcome, u64), Failure> {
-    let config = parsed(config)?;
+    let config = parse_config(config)?;
     let read = RunConfig::read(&config, &additions).map_err(|error| Failure::Run(error.into()))?;
     let recorder = QlogRecorder::new(names, senders, network, read.run.duration);
     let builder = Sim::builder(&config).additions(additions).listener(|hop| recorder.listener(hop));

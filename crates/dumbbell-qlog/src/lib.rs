@@ -152,7 +152,7 @@ impl Log for QlogListener {
 
     fn on_ack(&mut self, ack: &Ack, blocks: &[Block], _now: Time) {
         if let Some(flow) = self.recorder.files().flow(ack.flow) {
-            flow.hear(ack, blocks);
+            flow.on_ack(ack, blocks);
         }
     }
 

@@ -53,24 +53,24 @@ impl NetworkFile {
         more: impl FnOnce(&mut QlogRecord),
     ) {
         self.records.event(at.now, name, |data| {
-            data.key("hop").json(&queue.hop).key("flow").whole(u64::from(packet.flow));
+            data.key("hop").json(&queue.hop).key("flow").integer(u64::from(packet.flow));
             if let Some(number) = number {
-                data.key(if packet.has(flag::UDP) { "datagram_id" } else { "packet_number" }).whole(number);
+                data.key(if packet.has(flag::UDP) { "datagram_id" } else { "packet_number" }).integer(number);
             }
             if packet.is_back() {
                 data.key("acknowledgement").yes();
             } else if !packet.has(flag::NO_DATA) {
-                data.key("segment").whole(packet.seq);
+                data.key("segment").integer(packet.seq);
                 if packet.has(flag::RETRANSMISSION) {
                     data.key("retransmission").yes();
                 }
             }
-            data.key("length").whole(u64::from(packet.len)).key("ecn").text(record::ecn(packet.ecn));
+            data.key("length").integer(u64::from(packet.len)).key("ecn").text(record::ecn(packet.ecn));
             if at.queue > 0 {
-                data.key("queue").whole(u64::from(at.queue));
+                data.key("queue").integer(u64::from(at.queue));
             }
             more(data);
-            data.key("queue_packets").whole(queue.packets).key("queue_bytes").whole(queue.bytes);
+            data.key("queue_packets").integer(queue.packets).key("queue_bytes").integer(queue.bytes);
         });
     }
 }

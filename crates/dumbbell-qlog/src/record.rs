@@ -40,7 +40,7 @@ impl QlogRecord {
     }
 
     /// A whole number.
-    pub fn whole(&mut self, value: u64) -> &mut QlogRecord {
+    pub fn integer(&mut self, value: u64) -> &mut QlogRecord {
         self.push(format_args!("{value}"))
     }
 

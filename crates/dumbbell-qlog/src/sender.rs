@@ -25,7 +25,7 @@ enum SenderEvent {
 }
 
 impl Names {
-    fn of(self, event: SenderEvent) -> &'static str {
+    fn name_event(self, event: SenderEvent) -> &'static str {
         let (draft, before) = match event {
             SenderEvent::PacketSent => ("quic:packet_sent", "transport:packet_sent"),
             SenderEvent::PacketReceived => ("quic:packet_received", "transport:packet_received"),
@@ -105,7 +105,7 @@ pub struct QlogFlow {
 }
 
 /// What tells packets of a flow apart: segment and whether it was sent again, or a datagram.
-fn carried(packet: &Packet) -> u64 {
+fn payload_number(packet: &Packet) -> u64 {
     if packet.has(flag::UDP) {
         packet.seq
     } else {
@@ -145,7 +145,7 @@ impl QlogFlow {
         if packet.is_back() || packet.flags & (flag::SYN | flag::PURE_ACK) != 0 {
             return None;
         }
-        self.numbers.get(&carried(packet)).copied()
+        self.numbers.get(&payload_number(packet)).copied()
     }
 
     /// Slow start has ended: the next change of the state is because of that.
@@ -174,7 +174,7 @@ impl QlogFlow {
         if packet.flags & (flag::SYN | flag::PURE_ACK) != 0 {
             return;
         }
-        self.numbers.insert(carried(packet), number);
+        self.numbers.insert(payload_number(packet), number);
         if packet.has(flag::UDP) || packet.seq < self.first {
             return;
         }
@@ -190,7 +190,7 @@ impl QlogFlow {
     }
 
     /// An acknowledgement or an answer reaches the sender.
-    pub fn hear(&mut self, ack: &Ack, blocks: &[Block]) {
+    pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block]) {
         let mut heard = Heard { kind: "1RTT", number: self.next_received, acked: Vec::new(), ack: *ack, blocks: blocks.len() };
         if ack.has(ack_flag::SYN_ACK) {
             (heard.kind, heard.number, heard.acked) = ("initial", 0, vec![0]);
@@ -263,12 +263,12 @@ impl QlogFlow {
         let length = u64::from(ack.frame(*blocks));
         if ack.has(ack_flag::ECHO) {
             let payload = length.saturating_sub(u64::from(UDP_HEADERS));
-            self.records.event(now, self.names.of(SenderEvent::DatagramsReceived), |data| {
+            self.records.event(now, self.names.name_event(SenderEvent::DatagramsReceived), |data| {
                 datagram(data, payload, Ecn::from_bits(ack.flags), heard.number);
             });
             return;
         }
-        self.records.event(now, self.names.of(SenderEvent::PacketReceived), |data| {
+        self.records.event(now, self.names.name_event(SenderEvent::PacketReceived), |data| {
             header(data, heard.kind, heard.number);
             data.key("frames").json("[").object(|frame| {
                 frame.key("frame_type").text("ack");
@@ -277,7 +277,7 @@ impl QlogFlow {
                 }
             });
             data.json("]").key("raw").object(|raw| {
-                raw.key("length").whole(length);
+                raw.key("length").integer(length);
             });
             for (name, bit) in [("ece", ack_flag::ECE), ("esce", ack_flag::ESCE), ("dsack", ack_flag::DSACK)] {
                 if ack.has(bit) {
@@ -285,7 +285,7 @@ impl QlogFlow {
                 }
             }
             if ack.has(ack_flag::ACCECN_OPTION) {
-                data.key("ce_bytes").whole(u64::from(ack.ce_bytes));
+                data.key("ce_bytes").integer(u64::from(ack.ce_bytes));
             }
         });
     }
@@ -294,8 +294,9 @@ impl QlogFlow {
         let length = u64::from(packet.len);
         if packet.has(flag::UDP) {
             let payload = length.saturating_sub(u64::from(UDP_HEADERS));
-            self.records
-                .event(now, self.names.of(SenderEvent::DatagramsSent), |data| datagram(data, payload, packet.ecn, number));
+            self.records.event(now, self.names.name_event(SenderEvent::DatagramsSent), |data| {
+                datagram(data, payload, packet.ecn, number)
+            });
             return;
         }
         let (kind, has_data) = match packet.flags & (flag::SYN | flag::PURE_ACK) {
@@ -303,17 +304,17 @@ impl QlogFlow {
             0 => ("1RTT", true),
             _ => ("handshake", false),
         };
-        self.records.event(now, self.names.of(SenderEvent::PacketSent), |data| {
+        self.records.event(now, self.names.name_event(SenderEvent::PacketSent), |data| {
             header(data, kind, number);
             data.key("raw").object(|raw| {
-                raw.key("length").whole(length);
+                raw.key("length").integer(length);
                 if has_data {
-                    raw.key("payload_length").whole(length.saturating_sub(u64::from(headers)));
+                    raw.key("payload_length").integer(length.saturating_sub(u64::from(headers)));
                 }
             });
             data.key("ecn").text(record::ecn(packet.ecn));
             if has_data {
-                data.key("segment").whole(packet.seq);
+                data.key("segment").integer(packet.seq);
             }
             for (name, bit) in [("retransmission", flag::RETRANSMISSION), ("cwr", flag::CWR)] {
                 if packet.has(bit) {
@@ -338,9 +339,9 @@ impl QlogFlow {
                 continue;
             }
             let number = lost.number;
-            self.records.event(now, self.names.of(SenderEvent::PacketLost), |data| {
+            self.records.event(now, self.names.name_event(SenderEvent::PacketLost), |data| {
                 header(data, "1RTT", number);
-                data.key("segment").whole(seq);
+                data.key("segment").integer(seq);
             });
         }
     }
@@ -360,7 +361,7 @@ impl QlogFlow {
             return;
         }
         let (old, _) = std::mem::replace(&mut self.state, found);
-        self.records.event(now, self.names.of(SenderEvent::State), |data| {
+        self.records.event(now, self.names.name_event(SenderEvent::State), |data| {
             if !old.is_empty() {
                 data.key("old").text(old);
             }
@@ -381,7 +382,7 @@ impl QlogFlow {
             return;
         }
         let before = &mut self.metrics;
-        self.records.event(now, self.names.of(SenderEvent::Metrics), |data| {
+        self.records.event(now, self.names.name_event(SenderEvent::Metrics), |data| {
             for ((name, value), known) in found.iter().zip(before) {
                 if value == known {
                     continue;
@@ -389,7 +390,7 @@ impl QlogFlow {
                 match *value {
                     Metric::Unknown => continue,
                     Metric::Unset => data.key(name).null(),
-                    Metric::Whole(number) => data.key(name).whole(number),
+                    Metric::Whole(number) => data.key(name).integer(number),
                     Metric::Real(number) => data.key(name).real(number),
                     Metric::Ms(time) => data.key(name).ms(time),
                 };
@@ -401,16 +402,16 @@ impl QlogFlow {
 
 fn header(data: &mut QlogRecord, kind: &str, number: u64) {
     data.key("header").object(|header| {
-        header.key("packet_type").text(kind).key("packet_number").whole(number);
+        header.key("packet_type").text(kind).key("packet_number").integer(number);
     });
 }
 
 fn datagram(data: &mut QlogRecord, payload: u64, ecn: Ecn, id: u64) {
-    data.key("count").whole(1).key("raw").json("[").object(|raw| {
-        raw.key("length").whole(payload);
+    data.key("count").integer(1).key("raw").json("[").object(|raw| {
+        raw.key("length").integer(payload);
     });
     data.json("]").key("ecn").json("[").text(record::ecn(ecn)).json("]");
-    data.key("datagram_ids").json("[").whole(id).json("]");
+    data.key("datagram_ids").json("[").integer(id).json("]");
 }
 
 /// What is believed, by its name in qlog: the metrics of its schema, bytes, ms and bit/s, and of controls with a model the variables of the BBR draft.

@@ -86,11 +86,11 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
 impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// An idle bottleneck for flows of `classes` connection classes, over the link that `params` describe.
     pub fn new(aqm: A, classes: usize, params: &BottleneckParams, listener: L) -> Bottleneck<A, L> {
-        Bottleneck::over(None, aqm, classes, params, listener)
+        Bottleneck::with_link(None, aqm, classes, params, listener)
     }
 
     /// The same over the link that is `named`, if one is.
-    pub fn over(named: Option<AnyLink>, aqm: A, classes: usize, params: &BottleneckParams, listener: L) -> Bottleneck<A, L> {
+    pub fn with_link(named: Option<AnyLink>, aqm: A, classes: usize, params: &BottleneckParams, listener: L) -> Bottleneck<A, L> {
         let is_paced = params.trace.is_some() || named.as_ref().is_some_and(|link| !matches!(link, AnyLink::Unshaped(_)));
         let link = named.unwrap_or_else(|| params.link(aqm.shapes()));
         let counters =
@@ -122,7 +122,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// A packet reaches the queue.
     #[inline(never)]
     pub fn arrive(&mut self, mut packet: Packet, now: Time) {
-        self.cross(&mut packet, now, |_| false);
+        self.bypass(&mut packet, now, |_| false);
     }
 
     /// A packet with `flags` that comes now has nothing to do but to enter the queue, as most have.
@@ -140,7 +140,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
 
     /// The same. A packet that finds queue and link idle is gone at once, if its leaving `is_next` of all that happens: returns when it left.
     #[inline(always)]
-    pub fn cross(&mut self, packet: &mut Packet, now: Time, is_next: impl FnOnce(Time) -> bool) -> Option<Time> {
+    pub fn bypass(&mut self, packet: &mut Packet, now: Time, is_next: impl FnOnce(Time) -> bool) -> Option<Time> {
         // a packet whose rest was dropped on the way ends the burst that came before it
         if packet.has(flag::MORE | flag::LAST) || !self.coming.is_empty() {
             self.collect(*packet, now);
@@ -289,7 +289,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     }
 
     /// What the link was given until it was last settled.
-    pub fn given(&self) -> Given {
+    pub fn link_use(&self) -> Given {
         Given { bytes: self.settled, ahead: self.link.most_unsent() }
     }
 
@@ -342,7 +342,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     }
 
     /// Packets in the queue and on the wire.
-    pub fn held(&self) -> u64 {
+    pub fn count_packets(&self) -> u64 {
         self.aqm.packets() as u64 + u64::from(self.in_service.is_some()) + self.following.len() as u64
     }
 

@@ -97,6 +97,6 @@ impl<'a> Builder<'a> {
             (Some(mut of_hop), true) => Box::new(Engine::new(config, controls, aqms.remove(0), of_hop(BOTTLENECK))?),
             (Some(of_hop), false) => Box::new(Engine::over_hops(config, controls, aqms, of_hop)?),
         };
-        Ok(Sim::of(run, duration, additions.fault))
+        Ok(Sim::from_run(run, duration, additions.fault))
     }
 }

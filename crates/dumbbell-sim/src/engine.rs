@@ -134,7 +134,7 @@ impl<A: Aqm + Send, L: Log + Send> Engine<SingleHop<A, L>> {
     pub fn new(config: Arc<RunConfig>, controls: Vec<Speaks>, aqm: A, listener: L) -> Result<Self, ParamError> {
         let classes = config.classes();
         let net = SingleHop::new(&config, &classes, lines(&config), aqm, listener)?;
-        Engine::over(net, config, classes, controls)
+        Engine::with_link(net, config, classes, controls)
     }
 }
 
@@ -151,7 +151,7 @@ impl<L: Log + Send + 'static> Engine<MultiHop<L>> {
     ) -> Result<Self, ParamError> {
         let classes = config.classes();
         let net = MultiHop::new(&config, &classes, lines(&config), aqms, listener)?;
-        Engine::over(net, config, classes, controls)
+        Engine::with_link(net, config, classes, controls)
     }
 }
 
@@ -160,7 +160,7 @@ impl<N: Topology> Engine<N> {
     ///
     /// # Errors
     /// A stage that cannot be built.
-    fn over(net: N, config: Arc<RunConfig>, classes: Classes, controls: Vec<Speaks>) -> Result<Engine<N>, ParamError> {
+    fn with_link(net: N, config: Arc<RunConfig>, classes: Classes, controls: Vec<Speaks>) -> Result<Engine<N>, ParamError> {
         let listed = config.flows.len() + config.udp.len();
         let aheads: Vec<Time> = net.lines().all.iter().map(|line| line.ahead).collect();
         let mut engine = Engine {
@@ -288,7 +288,7 @@ impl<N: Topology> Engine<N> {
     /// Something happened to the sender in `slot`: the listener hears what is new.
     #[cold]
     #[inline(never)]
-    fn tell(&mut self, slot: u32, now: Time) {
+    fn report_sender(&mut self, slot: u32, now: Time) {
         let Endpoint { number, line, transport, .. } = self.arena.get_mut(slot);
         let time = now - self.net.lines().all[*line as usize].ahead;
         let index = slot as usize;
@@ -300,7 +300,7 @@ impl<N: Topology> Engine<N> {
             // the slot of a flow that is over
             (*last, *said) = (*number, Reported::default());
         }
-        transport.tell(said, self.net.listener(), slot, time);
+        transport.report_changes(said, self.net.listener(), slot, time);
     }
 
     fn on_timer(&mut self, slot: u32, now: Time) -> Result<(), RunError> {
@@ -331,20 +331,20 @@ impl<N: Topology> Engine<N> {
             };
             let (back, key) = (transport.back_ecn(), listed_key(&self.config, *number));
             self.net.flow_starts(slot, route, line, &key, back, class);
-            tell_beginning(&mut self.net, slot, (*number, line), key, back, transport);
+            report_flow_start(&mut self.net, slot, (*number, line), key, back, transport);
         }
         let mut port = EndpointPort { way: self.net.way(), path: &mut stages.data, now };
         let started = transport.on_timer(*start, stop, now, &mut port);
         transport.on_receiver_timer(now, &mut ReceiverPort { back: &mut self.net, stages, line, now });
-        if let Some((listener, _)) = self.net.heard() {
-            transport.tell_payloads(listener);
+        if let Some((listener, _)) = self.net.frame_listener() {
+            transport.report_payloads(listener);
         }
         self.net.plan();
         if self.measures.trace.is_some() {
             self.trace(slot, now);
         }
         if self.net.listener().listen_level() >= ListenLevel::Controls {
-            self.tell(slot, now);
+            self.report_sender(slot, now);
         }
         if origin != Origin::Listed && self.end_short_flow(slot, now)? {
             return Ok(());
@@ -357,8 +357,8 @@ impl<N: Topology> Engine<N> {
             }
         }
         if started && (slot as usize) < self.config.flows.len() {
-            let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
-            self.measures.together.started(now, listed.map(|one| one.transport.arrived()));
+            let listed = self.arena.iter_listed(self.config.flows.len() + self.config.udp.len());
+            self.measures.together.start_flow(now, listed.map(|one| one.transport.progress()));
             self.plan_look();
         }
         Ok(())
@@ -424,7 +424,7 @@ impl<N: Topology> Engine<N> {
         let Web { process, class, line } = &mut webs[index];
         let (class, line) = (*class, *line);
         let size = process.size();
-        clock.set(NextEvent::Arrival(index), process.after(now));
+        clock.set(NextEvent::Arrival(index), process.next_arrival(now));
         let number = *next_number;
         *next_number = number.checked_add(1).ok_or_else(|| RunError::Invariant("more than 2^32 flows in a run".into()))?;
         let params = &web.params;
@@ -451,7 +451,7 @@ impl<N: Topology> Engine<N> {
         let transport = &arena.get(slot).transport;
         let (back, key) = (transport.back_ecn(), process.key(number));
         net.flow_starts(slot, &web.route, line, &key, back, class);
-        tell_beginning(net, slot, (number, line), key, back, transport);
+        report_flow_start(net, slot, (number, line), key, back, transport);
         self.join(slot);
         self.on_timer(slot, now)
     }
@@ -467,8 +467,13 @@ impl<N: Topology> Engine<N> {
             NextEvent::Sample(line) => self.sample(line, now)?,
             NextEvent::Series => {
                 self.net.settle(now);
-                let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
-                self.measures.point(now, listed.map(|one| one.transport.seen()), self.net.counters().queue, self.net.backlog());
+                let listed = self.arena.iter_listed(self.config.flows.len() + self.config.udp.len());
+                self.measures.point(
+                    now,
+                    listed.map(|one| one.transport.series_view()),
+                    self.net.counters().queue,
+                    self.net.backlog(),
+                );
                 self.net.point(now);
                 if !self.config.states.is_empty() {
                     let (wanted, series) = (&self.config.states, &mut self.measures.states);
@@ -481,8 +486,8 @@ impl<N: Topology> Engine<N> {
                 self.clock.took_point(now);
             }
             NextEvent::Look => {
-                let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
-                self.measures.together.look(now, listed.map(|one| one.transport.arrived()));
+                let listed = self.arena.iter_listed(self.config.flows.len() + self.config.udp.len());
+                self.measures.together.look(now, listed.map(|one| one.transport.progress()));
                 self.plan_look();
             }
             NextEvent::End => {
@@ -513,9 +518,11 @@ impl<N: Topology> Engine<N> {
 
     /// What was counted of the listed endpoints on their way.
     fn on_way(&self) -> Vec<FlowCounts> {
-        let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
-        let counted =
-            |(slot, one): (u32, &Endpoint)| FlowCounts { counters: self.net.of_flow(slot), received: one.transport.counted().1 };
+        let listed = self.arena.iter_listed(self.config.flows.len() + self.config.udp.len());
+        let counted = |(slot, one): (u32, &Endpoint)| FlowCounts {
+            counters: self.net.of_flow(slot),
+            received: one.transport.sent_and_received().1,
+        };
         (0..).zip(listed).map(counted).collect()
     }
 
@@ -523,7 +530,7 @@ impl<N: Topology> Engine<N> {
     fn sample(&mut self, line: usize, now: Time) -> Result<(), RunError> {
         let listed = self.config.flows.len() + self.config.udp.len();
         let ahead = self.net.lines().all[line].ahead;
-        let over = self.clock.sampled(line, ahead, now);
+        let over = self.clock.plan_sample(line, ahead, now);
         let from = self.config.measured_from();
         let begins = from > Time::ZERO && now - ahead == from;
         self.net.lines_mut().all[line].over = over;
@@ -590,7 +597,7 @@ impl<N: Topology> Run for Engine<N> {
                 let reached = self.net.move_packets(due, &mut moment, &mut self.arena);
                 if let (true, Some(sender)) = (watched, reached) {
                     if self.net.listener().listen_level() >= ListenLevel::Controls {
-                        self.tell(sender, moment.now);
+                        self.report_sender(sender, moment.now);
                     }
                     if self.measures.trace.is_some() {
                         self.trace(sender, moment.now);
@@ -627,7 +634,7 @@ impl<N: Topology> Run for Engine<N> {
 
     fn view(&self) -> View {
         let view = |(_, endpoint): (u32, &Endpoint)| {
-            let SeriesView { payload, tcp, .. } = endpoint.transport.seen();
+            let SeriesView { payload, tcp, .. } = endpoint.transport.series_view();
             let SeenTcp { srtt_us, cwnd, ssthresh, in_flight, .. } = tcp.unwrap_or_default();
             EndpointView { number: endpoint.number, class: endpoint.class, payload, cwnd, ssthresh, in_flight, srtt_us }
         };
@@ -653,7 +660,7 @@ impl<N: Topology> Run for Engine<N> {
 
 /// Whoever listens to frames hears that the slot belongs to this flow of this line.
 #[inline]
-fn tell_beginning<N: Topology>(
+fn report_flow_start<N: Topology>(
     net: &mut N,
     slot: u32,
     (number, line): (u32, u32),
@@ -666,7 +673,7 @@ fn tell_beginning<N: Topology>(
     }
     let DelayLine { delay, up, ahead, .. } = net.lines().all[line as usize];
     let behind = if up { Time(delay.0 / 2) } else { Time::ZERO };
-    let beginning = FlowStart { number, ahead, behind, key, up, back_ecn, protocol: ends.speaks() };
+    let beginning = FlowStart { number, ahead, behind, key, up, back_ecn, protocol: ends.protocol() };
     net.listener().on_flow_start(slot, &beginning);
 }
 

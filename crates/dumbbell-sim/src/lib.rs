@@ -284,7 +284,7 @@ impl Sim {
         Builder::new(config)
     }
 
-    fn of(run: Box<dyn engine::Run>, duration: Time, fault: PluginFault) -> Sim {
+    fn from_run(run: Box<dyn engine::Run>, duration: Time, fault: PluginFault) -> Sim {
         Sim { run, duration, reached: Time::ZERO, over: false, fault }
     }
 

@@ -46,7 +46,7 @@ fn plain(config: &Value) -> Outcome {
 }
 
 /// The tables with one name in place of another.
-fn renamed(outcome: &Outcome, from: &str, to: &str) -> String {
+fn rename_tables(outcome: &Outcome, from: &str, to: &str) -> String {
     format!("{:?}", outcome.tables).replace(from, to)
 }
 
@@ -66,7 +66,7 @@ fn a_control_in_a_box_is_the_control_and_has_its_own_name_in_tables() {
     let sim = Sim::builder(&own).control("mine", cubic::Params::from_json, cubic::State::new).build().expect("a configuration");
     let outcome = sim.finish().expect("a run");
     assert!(format!("{:?}", outcome.tables).contains("mine"));
-    assert_eq!(renamed(&outcome, "mine", "cubic"), renamed(&plain(&config("codel", "cubic")), "mine", "cubic"));
+    assert_eq!(rename_tables(&outcome, "mine", "cubic"), rename_tables(&plain(&config("codel", "cubic")), "mine", "cubic"));
 }
 
 /// Last in, first out, 50 packets: as nobody has it.

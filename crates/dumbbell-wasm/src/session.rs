@@ -76,7 +76,7 @@ pub fn check(given: &[u8]) -> Result<Reply, Refusal> {
 /// # Errors
 /// The first key that cannot be used, or a broken invariant.
 pub fn run(given: &[u8]) -> Result<Reply, Refusal> {
-    Ok(measured(&Sim::new(&parse(given)?)?.finish()?).into())
+    Ok(describe_outcome(&Sim::new(&parse(given)?)?.finish()?).into())
 }
 
 /// The runs on their way, by number.
@@ -129,7 +129,7 @@ impl Session {
     /// # Errors
     /// No such run.
     pub fn view(&mut self, number: i32) -> Result<Reply, Refusal> {
-        Ok(seen(&self.get(number)?.view()).into())
+        Ok(describe_view(&self.get(number)?.view()).into())
     }
 
     /// Goes on with a run to its end, and forgets it.
@@ -138,7 +138,7 @@ impl Session {
     /// No such run, or a broken invariant.
     pub fn finish(&mut self, number: i32) -> Result<Reply, Refusal> {
         let sim = self.runs.remove(&number).ok_or_else(|| unknown(number))?;
-        Ok(measured(&sim.finish()?).into())
+        Ok(describe_outcome(&sim.finish()?).into())
     }
 
     /// Forgets a run.
@@ -155,7 +155,7 @@ fn unknown(number: i32) -> Refusal {
 }
 
 /// `{summary, digest, tables}`; a table is its columns by name, and NaN is null.
-fn measured(outcome: &Outcome) -> Value {
+fn describe_outcome(outcome: &Outcome) -> Value {
     let columns = |table: &Table| -> Value {
         let column = |column: &Column| match column {
             Column::U64(values) => json!(values),
@@ -169,7 +169,7 @@ fn measured(outcome: &Outcome) -> Value {
     json!({"summary": outcome.summary, "digest": outcome.hash, "tables": tables})
 }
 
-fn seen(view: &View) -> Value {
+fn describe_view(view: &View) -> Value {
     let View { now, events, queued_packets, queued_bytes, queue, endpoints } = view;
     let endpoints: Vec<Value> = endpoints
         .iter()
@@ -213,7 +213,7 @@ mod tests {
         serde_json::from_str(&answer.expect("an answer").text).expect("JSON")
     }
 
-    fn refused(answer: Result<Reply, Refusal>) -> Value {
+    fn refusal(answer: Result<Reply, Refusal>) -> Value {
         answer.expect_err("a refusal").to_json()
     }
 
@@ -248,7 +248,7 @@ mod tests {
         // 1800 ms is before the end, 2100 ms is not
         assert_eq!(steps, 6);
         assert_eq!(json_of(session.finish(number))["digest"], json_of(run(CONFIG))["digest"]);
-        assert_eq!(refused(session.view(number)), json!({"message": "no run 1: it is over, or never began"}));
+        assert_eq!(refusal(session.view(number)), json!({"message": "no run 1: it is over, or never began"}));
     }
 
     #[test]
@@ -258,10 +258,10 @@ mod tests {
         session.step(one, 1000.0).expect("a step");
         assert_eq!(json_of(session.view(two))["events"], 0);
         session.forget(one).expect("a run");
-        assert_eq!(refused(session.forget(one))["message"], "no run 1: it is over, or never began");
+        assert_eq!(refusal(session.forget(one))["message"], "no run 1: it is over, or never began");
         assert_eq!(session.begin(CONFIG).expect("a run").code, 3);
         for ms in [-1.0, f64::NAN, f64::NEG_INFINITY] {
-            assert!(refused(session.step(two, ms))["message"].as_str().is_some_and(|text| text.contains("0 or more")));
+            assert!(refusal(session.step(two, ms))["message"].as_str().is_some_and(|text| text.contains("0 or more")));
         }
         assert_eq!(session.step(two, f64::INFINITY).expect("a step").code, 1);
         assert_eq!(session.step(two, 1.0).expect("a step").code, 1);
@@ -269,11 +269,11 @@ mod tests {
 
     #[test]
     fn a_configuration_that_cannot_be_used_is_answered_with_its_key() {
-        let found = refused(check(br#"{"bottleneck": {"aqm": {"name": "codel"}}, "flows": [{"cc": {"name": "vegas"}}]}"#));
+        let found = refusal(check(br#"{"bottleneck": {"aqm": {"name": "codel"}}, "flows": [{"cc": {"name": "vegas"}}]}"#));
         assert_eq!((&found["key"], &found["found"]), (&json!("flows[0].cc.name"), &json!("\"vegas\"")));
         assert!(found["allowed"].as_str().is_some_and(|names| names.contains("cubic")), "{found}");
-        assert_eq!(refused(run(b"{"))["allowed"], "JSON");
-        assert_eq!(refused(Session::default().begin(&[0xff]))["key"], "config");
+        assert_eq!(refusal(run(b"{"))["allowed"], "JSON");
+        assert_eq!(refusal(Session::default().begin(&[0xff]))["key"], "config");
         assert!(check(CONFIG).is_ok());
     }
 }

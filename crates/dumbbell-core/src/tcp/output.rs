@@ -352,7 +352,7 @@ impl Sender {
         self.stats.retransmissions += 1;
         self.last_sent = self.conn.now;
         let ecn = self.ecn.of_other();
-        let mss = self.sizes.as_ref().map_or(self.conn.mss, |sizes| sizes.of(seq));
+        let mss = self.sizes.as_ref().map_or(self.conn.mss, |sizes| sizes.payload_at(seq));
         let len = self.queue.payload(seq, mss) as u16 + self.conn.headers;
         let flags = flag::RETRANSMISSION;
         net.send(Packet { seq, len, ecn, flags, ..self.new_packet() });

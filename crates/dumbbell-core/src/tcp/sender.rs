@@ -307,7 +307,7 @@ impl Sender {
     /// Payload acknowledged so far, bytes.
     pub fn bytes_acked(&self) -> u64 {
         let una = self.conn.snd_una;
-        let full = self.sizes.as_ref().map_or(una * u64::from(self.conn.mss), |sizes| sizes.below(una));
+        let full = self.sizes.as_ref().map_or(una * u64::from(self.conn.mss), |sizes| sizes.payload_below(una));
         match self.queue.app {
             Application::Size(size) => full.min(size),
             _ => full,
@@ -347,7 +347,7 @@ impl Sender {
         if other <= self.timer.not_before() {
             other
         } else {
-            other.min(self.timer.at())
+            other.min(self.timer.fire_time())
         }
     }
 
@@ -823,7 +823,7 @@ impl Sender {
     /// A time given by [`Sender::next_timer`] has come.
     pub fn on_timer(&mut self, now: Time, net: &mut impl Outlet) {
         self.conn.now = now;
-        if self.timer.not_before() <= now && self.timer.at() <= now {
+        if self.timer.not_before() <= now && self.timer.fire_time() <= now {
             match (self.phase, self.timer.kind) {
                 (Phase::SynSent, _) => {
                     self.syn_retries += 1;

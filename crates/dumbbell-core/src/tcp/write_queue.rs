@@ -56,7 +56,7 @@ impl AppPlan {
 
     /// The segment up to which it has offered data at `now`, when `written` are written, and when there will be more. What it did not write while the
     /// send buffer was full, before a pause or before the rate began, it does not make up for.
-    fn offered(&mut self, started: Time, now: Time, written: u64, mss: u32) -> (u64, Time) {
+    fn offer_until(&mut self, started: Time, now: Time, written: u64, mss: u32) -> (u64, Time) {
         if self.pause <= now && now < self.resume {
             return (written, self.resume);
         }
@@ -112,13 +112,13 @@ impl SegmentSizes {
     }
 
     /// Payload of segment `seq`.
-    pub fn of(&self, seq: u64) -> u32 {
+    pub fn payload_at(&self, seq: u64) -> u32 {
         let after = self.changes.partition_point(|&(first, _)| first <= seq);
         self.changes[after.max(1) - 1].1
     }
 
     /// Payload of all segments below `una`.
-    pub fn below(&self, una: u64) -> u64 {
+    pub fn payload_below(&self, una: u64) -> u64 {
         let ends = self.changes.iter().skip(1).map(|&(first, _)| first).chain([u64::MAX]);
         let each = self.changes.iter().zip(ends);
         self.before + each.map(|(&(first, size), end)| una.min(end).saturating_sub(first) * u64::from(size)).sum::<u64>()
@@ -290,7 +290,7 @@ impl WriteQueue {
     #[inline(never)]
     fn offered_by_plan(&mut self, conn: &Conn) -> u64 {
         let Application::Planned(plan) = &mut self.app else { return self.written };
-        let (offered, next) = plan.offered(self.started, conn.now, self.written, conn.mss);
+        let (offered, next) = plan.offer_until(self.started, conn.now, self.written, conn.mss);
         self.wakes_at = next;
         offered
     }
@@ -409,13 +409,13 @@ mod tests {
     fn payloads_that_change_are_summed_up_exactly() {
         let mut sizes = SegmentSizes::new(1000);
         sizes.change(10, 500, 4);
-        assert_eq!([9, 10, 99].map(|seq| sizes.of(seq)), [1000, 500, 500]);
-        assert_eq!([0, 4, 10, 12].map(|una| sizes.below(una)), [0, 4_000, 10_000, 11_000]);
+        assert_eq!([9, 10, 99].map(|seq| sizes.payload_at(seq)), [1000, 500, 500]);
+        assert_eq!([0, 4, 10, 12].map(|una| sizes.payload_below(una)), [0, 4_000, 10_000, 11_000]);
         // what is acknowledged is forgotten, and counted; a change at the same segment takes the place of the one before
         sizes.change(20, 100, 15);
         sizes.change(20, 200, 15);
-        assert_eq!((sizes.of(15), sizes.of(20), sizes.changes.len()), (500, 200, 3));
-        assert_eq!([15, 20, 21].map(|una| sizes.below(una)), [12_500, 15_000, 15_200]);
+        assert_eq!((sizes.payload_at(15), sizes.payload_at(20), sizes.changes.len()), (500, 200, 3));
+        assert_eq!([15, 20, 21].map(|una| sizes.payload_below(una)), [12_500, 15_000, 15_200]);
     }
 
     /// `out` segments sent, of which `acked` are acknowledged.
@@ -563,7 +563,7 @@ mod tests {
         let second = Time::from_secs;
         // as fast as it can, from 2 s on 1000 B/s, nothing from 5 s to 7 s; it starts at 1 s, a segment has 100 B
         let mut plan = AppPlan::new(Some(1000), second(2), second(5), second(7));
-        let mut offered = |ms: u64, written: u64| plan.offered(second(1), Time::from_millis(ms), written, 100);
+        let mut offered = |ms: u64, written: u64| plan.offer_until(second(1), Time::from_millis(ms), written, 100);
         assert_eq!(offered(1500, 40), (u64::MAX, Time::NEVER));
         // the rate begins with what is written then: 10 segments per second
         assert_eq!(offered(2000, 50), (50, Time(2_100_000_001)));
@@ -575,8 +575,8 @@ mod tests {
         assert_eq!(offered(7000, 70), (70, Time(7_100_000_001)));
         assert_eq!(offered(8000, 70), (80, Time::NEVER));
         let mut bulk = AppPlan::new(None, Time::ZERO, second(5), Time::NEVER);
-        assert_eq!(bulk.offered(second(1), second(4), 9, 100), (u64::MAX, Time::NEVER));
-        assert_eq!(bulk.offered(second(1), second(9), 9, 100), (9, Time::NEVER));
+        assert_eq!(bulk.offer_until(second(1), second(4), 9, 100), (u64::MAX, Time::NEVER));
+        assert_eq!(bulk.offer_until(second(1), second(9), 9, 100), (9, Time::NEVER));
     }
 
     struct Host {

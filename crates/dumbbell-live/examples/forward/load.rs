@@ -1,8 +1,8 @@
 //! Frames for the ends: where they come from, and how many came out.
 
-use super::computed;
+use super::cpu_seconds;
 use dumbbell_live::clock::MonotonicClock;
-use dumbbell_live::frame::updated;
+use dumbbell_live::frame::update_checksum;
 use dumbbell_live::namespaces::{Namespace, INTERFACE};
 use dumbbell_live::port::BATCH;
 use dumbbell_live::priority::{self, SpinGuard};
@@ -48,7 +48,7 @@ fn frame(length: usize) -> Vec<u8> {
     frame[16..18].copy_from_slice(&((length - 14) as u16).to_be_bytes());
     // a bridge that asks the packet filter looks at the checksum
     let words: Vec<u16> = frame[14..34].chunks(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
-    let checksum = words.into_iter().fold(0xffff, |sum, word| updated(sum, 0, word));
+    let checksum = words.into_iter().fold(0xffff, |sum, word| update_checksum(sum, 0, word));
     frame[24..26].copy_from_slice(&checksum.to_be_bytes());
     frame
 }
@@ -117,7 +117,7 @@ pub fn offer(ends: [&Namespace; 2], load: &Load) -> io::Result<Offered> {
         }
         priority::raise(priority::ENDS);
         let frame = frame(load.length);
-        let (clock, before) = (MonotonicClock::start(), computed());
+        let (clock, before) = (MonotonicClock::start(), cpu_seconds());
         let mut turns = SpinGuard::new(&clock);
         let (mut last, mut longest) = (clock.now(), 0);
         loop {
@@ -142,7 +142,7 @@ pub fn offer(ends: [&Namespace; 2], load: &Load) -> io::Result<Offered> {
         }
         let sent = sources.iter().map(|(_, sent)| sent).sum();
         let frames = load.rate.map_or(sent, |rate| rate * SECONDS * sources.len() as u64);
-        Ok(Offered { frames, computed: computed() - before, longest_pause: longest as f64 / 1e9 })
+        Ok(Offered { frames, computed: cpu_seconds() - before, longest_pause: longest as f64 / 1e9 })
     };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("load".to_owned()).spawn_scoped(scope, work)?;

@@ -20,7 +20,7 @@ use dumbbell_live::packet_socket::PacketSocket;
 use dumbbell_live::port::FramePort;
 use dumbbell_live::priority;
 use dumbbell_sim::bottleneck::Bottleneck;
-use load::{offer, received, Load, SECONDS};
+use load::{count_received, offer, Load, SECONDS};
 use nix::time::{clock_gettime, ClockId};
 use std::error::Error;
 use std::io;
@@ -140,7 +140,9 @@ fn measure(way: &str, load: &Load) -> Result<(), Box<dyn Error>> {
     match way {
         "packet" => forward_load("packet sockets", ends, middle(&wire, PacketSocket::open)?, load),
         "xdp" => forward_load("AF_XDP, generic", ends, middle(&wire, |index| xdp::Xdp::open(index, xdp::Mode::Generic))?, load),
-        "veth-xdp" => forward_load("AF_XDP, in veth", ends, middle(&wire, |index| xdp::Xdp::open(index, xdp::Mode::Native))?, load),
+        "veth-xdp" => {
+            forward_load("AF_XDP, in veth", ends, middle(&wire, |index| xdp::Xdp::open(index, xdp::Mode::Native))?, load)
+        }
         _ => Err(format!("found {way}, allowed: bridge, packet, tap, xdp, veth-xdp").into()),
     }
 }

@@ -154,8 +154,9 @@ impl Xdp {
     /// A socket on interface `index` of the network namespace of this thread.
     pub fn open(index: u32, mode: Mode) -> io::Result<Xdp> {
         // SAFETY: no pointers; the result is checked before it is taken as a descriptor that nobody else owns.
-        let socket =
-            unsafe { OwnedFd::from_raw_fd(check_result(libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0).into())?) };
+        let socket = unsafe {
+            OwnedFd::from_raw_fd(check_result(libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0).into())?)
+        };
         let fd = socket.as_raw_fd();
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         let length = |bytes| NonZeroUsize::new(bytes).ok_or(io::ErrorKind::InvalidInput);

@@ -184,7 +184,7 @@ fn run_simulated<A: Aqm>(aqm: A, shaper: Shaper) -> Vec<(u64, u64, &'static str)
         link.arrive(Packet { seq, flow: u32::from(flow), len: len as u16, ecn, ..Packet::EMPTY }, Time(at));
     }
     run(&mut link, 20_000_000_000);
-    assert_eq!(link.held(), 0, "everything left");
+    assert_eq!(link.count_packets(), 0, "everything left");
     link.log.listener.0
 }
 

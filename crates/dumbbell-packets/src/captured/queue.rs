@@ -58,7 +58,7 @@ impl InferredQueue {
                 // at one instant a packet arrives first
                 (Some(Passing { time, whose, frame, .. }), other) if other.as_ref().is_none_or(|one| *time <= one.time) => {
                     let queue = if self.flow_queues { whose.number } else { 0 };
-                    let of = Transmission::of(*whose, frame);
+                    let of = Transmission::from_frame(*whose, frame);
                     waiting.entry(queue).or_default().push_back(WaitingPacket { of, time: *time, ecn: frame.ecn, ahead: queued });
                     queued += 1;
                     if *time <= duration {
@@ -67,7 +67,7 @@ impl InferredQueue {
                     arrived = arrivals.next()?;
                 }
                 (_, Some(Passing { time, whose, frame, .. })) => {
-                    let of = Transmission::of(*whose, frame);
+                    let of = Transmission::from_frame(*whose, frame);
                     let queue = waiting.entry(if self.flow_queues { whose.number } else { 0 }).or_default();
                     loop {
                         let one = queue.pop_front().ok_or_else(|| {
@@ -80,7 +80,7 @@ impl InferredQueue {
                             }
                             break;
                         }
-                        found.push(self.dropped(one, *time, queued));
+                        found.push(self.drop_at(one, *time, queued));
                     }
                     left = departures.next()?;
                 }
@@ -111,7 +111,7 @@ impl InferredQueue {
     }
 
     /// The packet was dropped, of which that is known once another one left at `now`; `queued` are left.
-    fn dropped(&self, one: WaitingPacket, now: Time, queued: u64) -> FoundDrop {
+    fn drop_at(&self, one: WaitingPacket, now: Time, queued: u64) -> FoundDrop {
         if self.drops_on_arrival {
             return FoundDrop { of: one.of, at: one.time, queued: one.ahead };
         }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     /// Numbers of packets with what became of them.
-    fn found(queue: &InferredQueue) -> io::Result<Vec<(u16, String)>> {
+    fn find_drops(queue: &InferredQueue) -> io::Result<Vec<(u16, String)>> {
         let captured = Captured {
             streams: Vec::new(),
             told: Vec::new(),
@@ -192,7 +192,7 @@ mod tests {
         Ok(all)
     }
 
-    fn at(time: u64, number: u16) -> (u64, u16, u16, Ecn) {
+    fn packet_at(time: u64, number: u16) -> (u64, u16, u16, Ecn) {
         (time, 0, number, Ecn::Ect0)
     }
 
@@ -200,25 +200,26 @@ mod tests {
     fn what_never_left_though_others_did_was_dropped() {
         let folder = Folder::new();
         // room for two: 1 and 2 wait when 3 comes, and nothing when 5 comes
-        let arrived = [at(10, 1), at(20, 2), at(30, 3), at(50, 4), at(80, 5), at(90, 6)];
-        let left = [at(40, 1), at(60, 2), at(70, 4), at(95, 6)];
+        let arrived =
+            [packet_at(10, 1), packet_at(20, 2), packet_at(30, 3), packet_at(50, 4), packet_at(80, 5), packet_at(90, 6)];
+        let left = [packet_at(40, 1), packet_at(60, 2), packet_at(70, 4), packet_at(95, 6)];
         let mut one = InferredQueue { limit: Some(2), drops_on_arrival: true, ..queue(&folder, &arrived, &left) };
         let said = |number, text: &str| (number, text.to_owned());
         let expected = [
             said(3, "dropped at bottleneck (overflow, on arrival) at 0.000000030 s"),
             said(5, "dropped at bottleneck (aqm, on arrival) at 0.000000080 s"),
         ];
-        assert_eq!(found(&one).unwrap(), expected);
+        assert_eq!(find_drops(&one).unwrap(), expected);
         // of a queue that drops what it holds, it is known once another packet leaves; 4 alone was behind 3
         one.drops_on_arrival = false;
         let when_known =
             [said(3, "dropped at bottleneck (aqm) at 0.000000070 s"), said(5, "dropped at bottleneck (aqm) at 0.000000095 s")];
-        assert_eq!(found(&one).unwrap(), when_known);
+        assert_eq!(find_drops(&one).unwrap(), when_known);
         one.limit = Some(1);
-        assert_eq!(found(&one).unwrap()[0].1, "dropped at bottleneck (overflow) at 0.000000070 s");
+        assert_eq!(find_drops(&one).unwrap()[0].1, "dropped at bottleneck (overflow) at 0.000000070 s");
         // a reason that nobody knows is none
         one.limit = None;
-        assert_eq!(found(&one).unwrap()[0].1, "dropped at bottleneck at 0.000000070 s");
+        assert_eq!(find_drops(&one).unwrap()[0].1, "dropped at bottleneck at 0.000000070 s");
     }
 
     #[test]
@@ -227,31 +228,31 @@ mod tests {
         let arrived = [(10, 0, 1, Ecn::Ect0), (20, 1, 2, Ecn::Ect0), (30, 0, 3, Ecn::NotEct)];
         let left = [(40, 1, 2, Ecn::Ce), (50, 0, 1, Ecn::Ect0), (60, 0, 3, Ecn::NotEct)];
         let mut one = InferredQueue { flow_queues: true, ..queue(&folder, &arrived, &left) };
-        assert_eq!(found(&one).unwrap(), [(2, "marked CE at bottleneck".to_owned())]);
+        assert_eq!(find_drops(&one).unwrap(), [(2, "marked CE at bottleneck".to_owned())]);
         one.flow_queues = false;
-        let error = found(&one).unwrap_err();
+        let error = find_drops(&one).unwrap_err();
         assert_eq!(error.to_string(), "flow 0: a packet left the queue at 50ns that had not arrived");
     }
 
     #[test]
     fn what_is_left_at_the_end_was_dropped_if_the_queue_says_so() {
         let folder = Folder::new();
-        let arrived = [at(10, 1), at(20, 2), at(30, 3), at(2000, 4)];
-        let mut one = InferredQueue { count: 3, ..queue(&folder, &arrived, &[at(40, 1)]) };
-        assert_eq!(found(&one).unwrap(), []);
+        let arrived = [packet_at(10, 1), packet_at(20, 2), packet_at(30, 3), packet_at(2000, 4)];
+        let mut one = InferredQueue { count: 3, ..queue(&folder, &arrived, &[packet_at(40, 1)]) };
+        assert_eq!(find_drops(&one).unwrap(), []);
         one.drops = 1;
-        assert_eq!(found(&one).unwrap(), [(2, "dropped at bottleneck at 0.000000020 s".to_owned())]);
+        assert_eq!(find_drops(&one).unwrap(), [(2, "dropped at bottleneck at 0.000000020 s".to_owned())]);
         // 4 came after the run
         one.drops = 9;
-        assert_eq!(found(&one).unwrap().len(), 2);
+        assert_eq!(find_drops(&one).unwrap().len(), 2);
     }
 
     #[test]
     fn a_capture_that_lacks_packets_is_refused() {
         let folder = Folder::new();
-        let one = InferredQueue { count: 2, ..queue(&folder, &[at(10, 1)], &[at(40, 1)]) };
-        let error = found(&one).unwrap_err();
+        let one = InferredQueue { count: 2, ..queue(&folder, &[packet_at(10, 1)], &[packet_at(40, 1)]) };
+        let error = find_drops(&one).unwrap_err();
         assert_eq!(error.to_string(), "1 records of what arrived at hop 0, and the run has 2");
-        assert!(found(&InferredQueue { arrived: one.arrived.with_file_name("none"), ..one }).is_err());
+        assert!(find_drops(&InferredQueue { arrived: one.arrived.with_file_name("none"), ..one }).is_err());
     }
 }

@@ -32,8 +32,8 @@ struct PyConn {
 }
 
 impl PyConn {
-    fn of(conn: &Conn) -> PyConn {
-        let seen = abi::CConn::of(conn);
+    fn from_conn(conn: &Conn) -> PyConn {
+        let seen = abi::CConn::read_conn(conn);
         let abi::CConn { now, delivered, delivered_ce, sent, acked, min_rtt_us, srtt_us, mdev_us, .. } = seen;
         let abi::CConn { in_flight, lost, sacked, retransmitted, prior_cwnd, cwnd_max, mss, state, .. } = seen;
         let cwnd_limited = conn.cwnd_limited();
@@ -68,14 +68,14 @@ struct PySteer {
 }
 
 impl PySteer {
-    fn of(conn: &Conn) -> PySteer {
-        let abi::CSteer { cwnd, ssthresh, pacing_rate } = abi::CSteer::of(conn);
+    fn from_conn(conn: &Conn) -> PySteer {
+        let abi::CSteer { cwnd, ssthresh, pacing_rate } = abi::CSteer::read_steer(conn);
         PySteer { cwnd, ssthresh, pacing_rate }
     }
 }
 
 /// A whole number that a class sets or returns; says what it is of if it does not fit.
-fn whole<'py, T: FromPyObjectOwned<'py>>(name: &str, value: &Bound<'py, PyAny>, allowed: &str) -> PyResult<T> {
+fn extract_whole<'py, T: FromPyObjectOwned<'py>>(name: &str, value: &Bound<'py, PyAny>, allowed: &str) -> PyResult<T> {
     let shown = || value.repr().map_or_else(|_| "no number".to_owned(), |text| text.to_string());
     value.extract().map_err(|_| PyValueError::new_err(format!("{name} {}; {allowed}", shown())))
 }
@@ -86,19 +86,19 @@ const RATES: &str = "allowed: a whole number of bytes per second, 1 or more";
 impl PySteer {
     #[setter]
     fn set_cwnd(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.cwnd = whole("cwnd", value, WINDOWS)?;
+        self.cwnd = extract_whole("cwnd", value, WINDOWS)?;
         Ok(())
     }
 
     #[setter]
     fn set_ssthresh(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.ssthresh = whole("ssthresh", value, WINDOWS)?;
+        self.ssthresh = extract_whole("ssthresh", value, WINDOWS)?;
         Ok(())
     }
 
     #[setter]
     fn set_pacing_rate(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.pacing_rate = whole("pacing_rate", value, RATES)?;
+        self.pacing_rate = extract_whole("pacing_rate", value, RATES)?;
         Ok(())
     }
 }
@@ -142,7 +142,7 @@ impl PyControl {
         method: &str,
         arguments: impl for<'py> FnOnce(Python<'py>, PyConn, Py<PySteer>) -> PyResult<Bound<'py, PyTuple>>,
     ) {
-        let (seen, before) = (PyConn::of(conn), PySteer::of(conn));
+        let (seen, before) = (PyConn::from_conn(conn), PySteer::from_conn(conn));
         let mut after = None;
         let heard = &mut after;
         self.instance.call(
@@ -159,7 +159,7 @@ impl PyControl {
             let PySteer { cwnd, ssthresh, pacing_rate } = *after.bind(py).borrow();
             abi::CSteer { cwnd, ssthresh, pacing_rate }
         });
-        if let Some(wrong) = set.apply(&abi::CSteer::of(conn), self.traits.control, conn) {
+        if let Some(wrong) = set.apply(&abi::CSteer::read_steer(conn), self.traits.control, conn) {
             self.instance.wrong(&PyValueError::new_err(wrong));
         }
     }
@@ -204,11 +204,11 @@ impl CongestionControl for PyControl {
             Congestion::Loss => "loss",
             Congestion::Timeout => "timeout",
         };
-        let (seen, steer) = (PyConn::of(conn), PySteer::of(conn));
+        let (seen, steer) = (PyConn::from_conn(conn), PySteer::from_conn(conn));
         let segments = self.instance.call(
             "ssthresh",
             |py| (seen, steer, by).into_pyobject(py),
-            |answer| whole("ssthresh() returned", &answer, WINDOWS),
+            |answer| extract_whole("ssthresh() returned", &answer, WINDOWS),
         );
         self.window("ssthresh", segments)
     }
@@ -252,11 +252,11 @@ impl CongestionControl for PyControl {
         if !self.instance.has("undo_cwnd") {
             return conn.cwnd.max(conn.prior_cwnd());
         }
-        let (seen, steer) = (PyConn::of(conn), PySteer::of(conn));
+        let (seen, steer) = (PyConn::from_conn(conn), PySteer::from_conn(conn));
         let segments = self.instance.call(
             "undo_cwnd",
             |py| (seen, steer).into_pyobject(py),
-            |answer| whole("undo_cwnd() returned", &answer, WINDOWS),
+            |answer| extract_whole("undo_cwnd() returned", &answer, WINDOWS),
         );
         self.window("undo_cwnd", segments)
     }
@@ -265,7 +265,7 @@ impl CongestionControl for PyControl {
         if !self.instance.has("model") {
             return None;
         }
-        let seen = PyConn::of(conn);
+        let seen = PyConn::from_conn(conn);
         let read =
             |answer: Bound<'_, PyAny>| answer.extract::<Option<Bound<'_, PyDict>>>()?.map(|told| told_model(&told)).transpose();
         self.instance.call("model", |py| (seen,).into_pyobject(py), read).flatten()

@@ -106,7 +106,7 @@ impl Clock {
     }
 
     /// Line `line` of a base RTT of twice `ahead` was sampled at `now`: plans the next sample. Returns whether that was the last one.
-    pub fn sampled(&mut self, line: usize, ahead: Time, now: Time) -> bool {
+    pub fn plan_sample(&mut self, line: usize, ahead: Time, now: Time) -> bool {
         let over = now - ahead >= self.duration;
         let next = (now + SAMPLE_INTERVAL).min(self.duration + ahead);
         self.set(NextEvent::Sample(line), if over { Time::NEVER } else { next });

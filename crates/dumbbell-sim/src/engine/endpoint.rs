@@ -175,7 +175,7 @@ impl Endpoint {
     /// Whether nothing is left of a short flow whose connection is closed: no packet is on its way, and a base RTT has gone by since, in
     /// which the last acknowledgement arrived; `acks_held` are in queues. If not, plans when to look again.
     pub fn is_over(&mut self, counters: &FlowCounters, acks_held: u64, base_rtt: Time, now: Time) -> bool {
-        let (sent, received) = self.transport.counted();
+        let (sent, received) = self.transport.sent_and_received();
         let all_there = sent == received.arrived + counters.count_lost();
         let quiet = all_there && !self.transport.receiver_waits() && acks_held == 0 && self.held_acks() == 0;
         self.quiet_since = if quiet { self.quiet_since.or(Some(now)) } else { None };
@@ -214,7 +214,7 @@ impl Endpoint {
         if self.is_vacant() {
             return Ok(UnderWay::default());
         }
-        let (sent, received) = self.transport.counted();
+        let (sent, received) = self.transport.sent_and_received();
         let fail = |what, left, right| Err(self.broken((what, left, right)));
         let before = counters.lost_ahead + counters.arrived;
         if before > sent {
@@ -309,7 +309,7 @@ impl Arena {
     }
 
     /// The first `count` endpoints, those of the flows and sources of UDP that are listed.
-    pub fn listed(&self, count: usize) -> impl Iterator<Item = &Endpoint> {
+    pub fn iter_listed(&self, count: usize) -> impl Iterator<Item = &Endpoint> {
         self.endpoints[..count].iter()
     }
 

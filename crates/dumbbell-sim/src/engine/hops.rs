@@ -12,7 +12,7 @@ use super::acks::QueuedAck;
 use super::endpoint::{Arena, UnderWay};
 use super::lines::{BlockPool, DelayLine, DelayLines, ReturnPath};
 use super::net::{Ingress, LoopState, Topology};
-use super::ways::{alone, SendMemory};
+use super::ways::{without_burst_marks, SendMemory};
 use crate::capacity;
 use crate::config::{Class, Classes, Route, RunConfig};
 use crate::hop_log::HopLog;
@@ -114,7 +114,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
             out: Vec::new(),
             log: HopLog::default(),
         };
-        (0..net.hops.len()).for_each(|hop| net.changed(hop as u16));
+        (0..net.hops.len()).for_each(|hop| net.update_times(hop as u16));
         Ok(net)
     }
 
@@ -140,15 +140,15 @@ impl<L: Log + Send + 'static> MultiHop<L> {
         let one = &mut self.hops[usize::from(hop)];
         match &mut one.shared {
             None => one.bottleneck.arrive(packet, now),
-            Some(path) => path.push(alone(packet), now, &mut one.bottleneck),
+            Some(path) => path.push(without_burst_marks(packet), now, &mut one.bottleneck),
         }
         self.lend(hop);
-        self.changed(hop);
+        self.update_times(hop);
     }
 
     /// Something was put into `hop`, or its stages had something to do.
     #[inline(always)]
-    fn changed(&mut self, hop: u16) {
+    fn update_times(&mut self, hop: u16) {
         let number = usize::from(hop);
         let one = &mut self.hops[number];
         self.links.set(number, one.bottleneck.next);
@@ -212,7 +212,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
                 return self.enter(next, *packet, moment.now);
             }
             let is_next = |at| at < quiet && at < self.links.min().0 && at < self.lines.times.min().0 && at < self.stages.min().0;
-            let Some(left_at) = one.bottleneck.cross(packet, moment.now, is_next) else {
+            let Some(left_at) = one.bottleneck.bypass(packet, moment.now, is_next) else {
                 self.links.set(number, one.bottleneck.next);
                 if !one.bottleneck.log.listener.lost.is_empty() {
                     self.free_lost(number);
@@ -257,19 +257,19 @@ impl<L: Log + Send + 'static> MultiHop<L> {
         if self.hops[usize::from(hop)].behind.is_none() {
             return self.propagate(hop, packet, now, arena);
         }
-        self.through(hop, now, arena, |path, out| path.push(alone(packet), now, out));
+        self.pass_behind(hop, now, arena, |path, out| path.push(without_burst_marks(packet), now, out));
     }
 
     /// Lets `act` do something to the stages behind the link of `hop`, and takes over what leaves them.
     #[inline(never)]
-    fn through(&mut self, hop: u16, now: Time, arena: &mut Arena, act: impl FnOnce(&mut Path<Packet>, &mut HopSink<L>)) {
+    fn pass_behind(&mut self, hop: u16, now: Time, arena: &mut Arena, act: impl FnOnce(&mut Path<Packet>, &mut HopSink<L>)) {
         let mut packets = std::mem::take(&mut self.out);
         let Hop { behind, bottleneck, .. } = &mut self.hops[usize::from(hop)];
         if let Some(path) = behind {
             act(path, &mut HopSink { packets: &mut packets, bottleneck });
             self.stages.set(STAGES * usize::from(hop) + 1, path.next_timer());
         }
-        self.changed(hop);
+        self.update_times(hop);
         for packet in packets.drain(..) {
             self.propagate(hop, packet, now, arena);
         }
@@ -341,9 +341,9 @@ impl<L: Log + Send + 'static> MultiHop<L> {
                     path.on_timer(now, bottleneck);
                 }
                 self.lend(hop);
-                self.changed(hop);
+                self.update_times(hop);
             }
-            1 => self.through(hop, now, arena, |path, out| path.on_timer(now, out)),
+            1 => self.pass_behind(hop, now, arena, |path, out| path.on_timer(now, out)),
             _ => {
                 let wire = &mut self.hops[number].wire;
                 let arrived = wire.pop_front();
@@ -537,14 +537,14 @@ impl<L: Log + Send + 'static> Topology for MultiHop<L> {
         let at = self.aqm_at();
         if let Some(number) = self.hops.iter().position(|hop| hop.aqm_at == at) {
             self.hops[number].bottleneck.on_aqm_timer(at);
-            self.changed(number as u16);
+            self.update_times(number as u16);
         }
     }
 
     fn change_rate(&mut self, change: usize, config: &RunConfig, now: Time) {
         let change = config.rate_changes[change];
         self.hops[usize::from(change.hop)].bottleneck.set_rate(change.rate, now);
-        self.changed(change.hop);
+        self.update_times(change.hop);
     }
 
     fn settle(&mut self, now: Time) {
@@ -554,7 +554,7 @@ impl<L: Log + Send + 'static> Topology for MultiHop<L> {
     fn check_links(&self, config: &RunConfig) -> Result<(), RunError> {
         let check = |(number, hop): (usize, &Hop<L>)| {
             let queue = &hop.bottleneck;
-            capacity::check(config, number, config.run.duration, &queue.log.counters.queue, queue.given())
+            capacity::check(config, number, config.run.duration, &queue.log.counters.queue, queue.link_use())
         };
         self.hops.iter().enumerate().try_for_each(check).map_err(RunError::Invariant)
     }
@@ -593,15 +593,15 @@ impl<L: Log + Send + 'static> Topology for MultiHop<L> {
     fn begin(&mut self) {
         for hop in &mut self.hops {
             hop.bottleneck.log.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
-            hop.begun = hop.counted();
+            hop.begun = hop.count_now();
         }
     }
 
     fn point(&mut self, now: Time) {
         for hop in &mut self.hops {
             let backlog = Backlog { packets: hop.bottleneck.aqm.packets() as u64, bytes: hop.bottleneck.aqm.bytes() };
-            let counted = hop.counted();
-            self.log.point(now, &hop.name, backlog, counted.after(&hop.before));
+            let counted = hop.count_now();
+            self.log.point(now, &hop.name, backlog, counted.subtract(&hop.before));
             hop.before = counted;
         }
     }
@@ -611,7 +611,7 @@ impl<L: Log + Send + 'static> Topology for MultiHop<L> {
         for (number, hop) in self.hops.iter().enumerate() {
             let sojourn = &hop.bottleneck.log.counters.flows.sojourn;
             let of_discipline = hop.bottleneck.aqm.counters().into_iter().collect();
-            log.hop((number, &hop.name), hop.counted().after(&hop.begun), sojourn, of_discipline, config);
+            log.hop((number, &hop.name), hop.count_now().subtract(&hop.begun), sojourn, of_discipline, config);
         }
         log.longest(classes, |hop| &self.hops[usize::from(hop)].bottleneck.log.counters.flows.sojourn);
         Some(log)

@@ -51,7 +51,7 @@ impl BlockPool {
     }
 
     /// Those with this number, or none.
-    pub fn of(&self, index: u32) -> &[Block] {
+    pub fn blocks_or_none(&self, index: u32) -> &[Block] {
         if index == NO_BLOCKS {
             &[]
         } else {
@@ -129,13 +129,13 @@ pub trait ReturnPath {
     fn pool(&mut self) -> &mut BlockPool;
 
     /// Who hears of what reaches receivers and leaves them, if somebody wants to, and the SACK blocks under way.
-    fn heard(&mut self) -> Option<(&mut dyn Log, &BlockPool)>;
+    fn frame_listener(&mut self) -> Option<(&mut dyn Log, &BlockPool)>;
 
     /// A receiver sends `ack`.
     #[inline(always)]
     fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) {
-        if let Some((listener, pool)) = self.heard() {
-            listener.on_send_ack(&ack, pool.of(blocks), now);
+        if let Some((listener, pool)) = self.frame_listener() {
+            listener.on_send_ack(&ack, pool.blocks_or_none(blocks), now);
         }
         match &mut stages.acks {
             None => self.entry_of(line).arrive((ack, blocks), now),
@@ -150,7 +150,7 @@ pub trait ReturnPath {
     #[inline(always)]
     fn deliver(&mut self, arena: &mut Arena, packet: &Packet, now: Time) {
         let slot = packet.flow;
-        if let Some((listener, _)) = self.heard() {
+        if let Some((listener, _)) = self.frame_listener() {
             listener.on_delivery(packet, now);
         }
         let Endpoint { transport, stages, line, .. } = arena.get_mut(slot);
@@ -169,8 +169,8 @@ pub trait ReturnPath {
             seldom();
             timer = timer.min(path.next_timer());
         }
-        if let Some((listener, _)) = back.heard() {
-            transport.tell_payloads(listener);
+        if let Some((listener, _)) = back.frame_listener() {
+            transport.report_payloads(listener);
         }
         arena.timer_not_after(slot, timer);
     }
@@ -219,14 +219,14 @@ impl<L: Log> ReturnPath for TappedLines<'_, L> {
     }
 
     #[inline(always)]
-    fn heard(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
-        heard(self.listener, &self.lines.pool)
+    fn frame_listener(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
+        frame_listener(self.listener, &self.lines.pool)
     }
 }
 
 /// The listener, if it wants to hear of frames, and SACK blocks.
 #[inline(always)]
-pub fn heard<'a, L: Log>(listener: &'a mut L, pool: &'a BlockPool) -> Option<(&'a mut dyn Log, &'a BlockPool)> {
+pub fn frame_listener<'a, L: Log>(listener: &'a mut L, pool: &'a BlockPool) -> Option<(&'a mut dyn Log, &'a BlockPool)> {
     if listener.listen_level() >= ListenLevel::Frames {
         Some((listener, pool))
     } else {

@@ -1,11 +1,11 @@
 //! A net of one hop, the fast path: nothing is decided for a packet that a run decides once, and acknowledgements never wait.
 
 use super::endpoint::{Arena, Endpoint, UnderWay};
-use super::lines::{heard, BlockPool, DelayLine, DelayLineTail, DelayLines, ReturnPath, TappedLines, NO_BLOCKS};
+use super::lines::{frame_listener, BlockPool, DelayLine, DelayLineTail, DelayLines, ReturnPath, TappedLines, NO_BLOCKS};
 use super::net::{Ingress, LoopState, Topology};
 use super::setup::build_path;
 use super::transport::Connection;
-use super::ways::{alone, BehindSink, SendMemory, SharedIngress};
+use super::ways::{without_burst_marks, BehindSink, SendMemory, SharedIngress};
 use crate::bottleneck::Bottleneck;
 use crate::capacity;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK};
@@ -51,7 +51,7 @@ impl<A: Aqm + Send, L: Log + Send> SingleHop<A, L> {
             entrance: SharedIngress {
                 shared: build_path(&config.path, config.run.seed, "shared path", 0)?,
                 memory: SendMemory::new(config.hosts.memory),
-                bottleneck: Bottleneck::over(config.named_link(0), aqm, classes.list.len(), &config.bottleneck, listener),
+                bottleneck: Bottleneck::with_link(config.named_link(0), aqm, classes.list.len(), &config.bottleneck, listener),
             },
             behind: build_path(&config.behind, config.run.seed, "path behind", 0)?,
             lines: DelayLines { times: MinTree::new(lines.len() + stages), all: lines, pool: BlockPool::default() },
@@ -122,7 +122,11 @@ impl<A: Aqm + Send, L: Log + Send> SingleHop<A, L> {
             }
             Some(path) => {
                 seldom();
-                path.push(alone(packet), now, &mut BehindSink { arena, lines, bottleneck: &mut entrance.bottleneck });
+                path.push(
+                    without_burst_marks(packet),
+                    now,
+                    &mut BehindSink { arena, lines, bottleneck: &mut entrance.bottleneck },
+                );
                 lines.set_stage(true, path.next_timer());
             }
         }
@@ -207,8 +211,8 @@ impl<A: Aqm, L: Log> ReturnPath for SingleHop<A, L> {
     }
 
     #[inline(always)]
-    fn heard(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
-        heard(&mut self.entrance.bottleneck.log.listener, &self.lines.pool)
+    fn frame_listener(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
+        frame_listener(&mut self.entrance.bottleneck.log.listener, &self.lines.pool)
     }
 }
 
@@ -317,7 +321,7 @@ impl<A: Aqm + Send, L: Log + Send> Topology for SingleHop<A, L> {
 
     fn check_links(&self, config: &RunConfig) -> Result<(), RunError> {
         let queue = &self.entrance.bottleneck;
-        capacity::check(config, 0, config.run.duration, &queue.log.counters.queue, queue.given()).map_err(RunError::Invariant)
+        capacity::check(config, 0, config.run.duration, &queue.log.counters.queue, queue.link_use()).map_err(RunError::Invariant)
     }
 
     fn counters(&self) -> &Counters {
@@ -345,7 +349,7 @@ impl<A: Aqm + Send, L: Log + Send> Topology for SingleHop<A, L> {
         let held = |path: &Option<Box<Path<Packet>>>| path.as_ref().map_or(0, |path| path.count_items() as u64);
         let held_here = UnderWay {
             ahead: staged + held(&self.entrance.shared),
-            queued: self.entrance.bottleneck.held(),
+            queued: self.entrance.bottleneck.count_packets(),
             behind: held(&self.behind),
         };
         for (place, unaccounted, there) in [

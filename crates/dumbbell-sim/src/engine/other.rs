@@ -196,7 +196,7 @@ impl Other {
         self.received.data += 1;
         self.received.bytes += u64::from(packet.len.saturating_sub(UDP_HEADERS));
         let age = packet.age(now);
-        self.transit.arrived(age + self.half_rtt);
+        self.transit.record_delay(age + self.half_rtt);
         self.left = Time(now.0.wrapping_sub(age.0));
         let datagram = Datagram { number: packet.seq, length: packet.len, ecn: packet.ecn };
         if self.answers.is_some() {
@@ -305,15 +305,15 @@ impl Connection for Other {
         samples.add(micros(srtt), segments(cwnd, segment));
     }
 
-    fn counted(&self) -> (u64, ReceiverStats) {
+    fn sent_and_received(&self) -> (u64, ReceiverStats) {
         (self.sent, self.received)
     }
 
-    fn finished(&self) -> Option<Time> {
+    fn finish_time(&self) -> Option<Time> {
         self.complete
     }
 
-    fn tell(&mut self, _said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
+    fn report_changes(&mut self, _said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
         if listener.listen_level() < ListenLevel::Snapshots {
             return;
         }
@@ -321,7 +321,7 @@ impl Connection for Other {
         listener.on_snapshot(slot, &SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, lost, tcp: None }, now);
     }
 
-    fn speaks(&self) -> ProtocolKind {
+    fn protocol(&self) -> ProtocolKind {
         if self.is_transport {
             ProtocolKind::Datagrams
         } else {
@@ -329,7 +329,7 @@ impl Connection for Other {
         }
     }
 
-    fn tell_payloads(&mut self, listener: &mut dyn Log) {
+    fn report_payloads(&mut self, listener: &mut dyn Log) {
         for (number, is_answer) in self.fresh.drain(..) {
             if let Some(bytes) = self.protocol.payload(number, is_answer) {
                 listener.on_payload(self.slot, number, is_answer, bytes);
@@ -380,7 +380,7 @@ impl Connection for Other {
         }
     }
 
-    fn seen(&self) -> SeriesView {
+    fn series_view(&self) -> SeriesView {
         let tcp = self.protocol.stats().map(|ProtocolStats { srtt, cwnd, ssthresh, in_flight, segment, lost, .. }| SeenTcp {
             srtt_us: srtt.map_or(0, micros),
             cwnd: segments(cwnd, segment),

@@ -68,7 +68,7 @@ fn options(cc: &AnyCc, ecn: bool, echo: EcnEcho) -> FlowOptions {
 }
 
 /// What a sender believes, in bytes.
-fn belief(sender: &Sender) -> SenderSnapshot<'_> {
+fn snapshot(sender: &Sender) -> SenderSnapshot<'_> {
     let conn = &sender.conn;
     let bytes = |segments: u32| u64::from(segments) * u64::from(conn.mss);
     let rtt = |us: u32| Some(us).filter(|&us| us != 0 && us != u32::MAX).map(|us| Time::from_micros(u64::from(us)));
@@ -176,11 +176,11 @@ impl Connection for Tcp {
         self.sender.bytes_acked()
     }
 
-    fn counted(&self) -> (u64, ReceiverStats) {
+    fn sent_and_received(&self) -> (u64, ReceiverStats) {
         (self.sender.stats().sent_all(), self.receiver.stats)
     }
 
-    fn finished(&self) -> Option<Time> {
+    fn finish_time(&self) -> Option<Time> {
         self.sender.finished
     }
 
@@ -236,7 +236,7 @@ impl Connection for Tcp {
         }
     }
 
-    fn seen(&self) -> SeriesView {
+    fn series_view(&self) -> SeriesView {
         let conn = &self.sender.conn;
         let tcp = SeenTcp {
             srtt_us: conn.rtt().srtt_us(),
@@ -248,7 +248,7 @@ impl Connection for Tcp {
         SeriesView { payload: self.payload(), tcp: Some(tcp), ..SeriesView::default() }
     }
 
-    fn speaks(&self) -> ProtocolKind {
+    fn protocol(&self) -> ProtocolKind {
         ProtocolKind::Tcp { ecn: self.sender.asks_for_ecn(), accurate: self.receiver.is_accurate() }
     }
 
@@ -256,7 +256,7 @@ impl Connection for Tcp {
         trace.look(slot, &self.sender, now, backlog);
     }
 
-    fn tell(&mut self, said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
+    fn report_changes(&mut self, said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
         let sender = &mut self.sender;
         if listener.listen_level() >= ListenLevel::RateSamples {
             if let Some(sample) = sender.take_rate_sample() {
@@ -268,7 +268,7 @@ impl Connection for Tcp {
             listener.on_control_event(slot, &event, now)
         });
         if listener.listen_level() >= ListenLevel::Snapshots {
-            listener.on_snapshot(slot, &belief(sender), now);
+            listener.on_snapshot(slot, &snapshot(sender), now);
         }
     }
 }

@@ -62,14 +62,14 @@ pub trait Connection {
     fn payload(&self) -> u64;
 
     /// Packets that the sender has sent, and what the receiver has counted.
-    fn counted(&self) -> (u64, ReceiverStats);
+    fn sent_and_received(&self) -> (u64, ReceiverStats);
 
     /// When the last byte of what its application sends was acknowledged, if it was.
-    fn finished(&self) -> Option<Time>;
+    fn finish_time(&self) -> Option<Time>;
 
     /// What has arrived since its start.
-    fn arrived(&self) -> FlowProgress {
-        FlowProgress { payload: self.payload(), frames: self.counted().1.frame_bytes, finished: self.finished() }
+    fn progress(&self) -> FlowProgress {
+        FlowProgress { payload: self.payload(), frames: self.sent_and_received().1.frame_bytes, finished: self.finish_time() }
     }
 
     /// Its sender has nothing more to do.
@@ -108,19 +108,19 @@ pub trait Connection {
     fn result(&self, common: FlowResult, now: Time) -> FlowResult;
 
     /// How it looks now.
-    fn seen(&self) -> SeriesView;
+    fn series_view(&self) -> SeriesView;
 
     /// What its control believes goes into the trace, if it has one; `backlog` is that of the queue, bytes.
     fn trace(&self, _trace: &mut Trace, _slot: u32, _now: Time, _backlog: impl FnOnce() -> u64) {}
 
     /// Tells `listener` what is new of its control, if it has one; `said` is what was told before.
-    fn tell(&mut self, _said: &mut Reported, _listener: &mut impl Log, _slot: u32, _now: Time) {}
+    fn report_changes(&mut self, _said: &mut Reported, _listener: &mut impl Log, _slot: u32, _now: Time) {}
 
     /// What its ends speak, and whether they agree on ECN.
-    fn speaks(&self) -> ProtocolKind;
+    fn protocol(&self) -> ProtocolKind;
 
     /// Tells `listener` the payload of what has been sent since the last call, at this instant; not of zeros.
-    fn tell_payloads(&mut self, _listener: &mut dyn Log) {}
+    fn report_payloads(&mut self, _listener: &mut dyn Log) {}
 }
 
 /// What an endpoint speaks. TCP is not boxed: its state is needed for every packet.
@@ -195,12 +195,12 @@ impl Connection for Transport {
         of!(self, one => one.payload())
     }
 
-    fn counted(&self) -> (u64, ReceiverStats) {
-        of!(self, one => one.counted())
+    fn sent_and_received(&self) -> (u64, ReceiverStats) {
+        of!(self, one => one.sent_and_received())
     }
 
-    fn finished(&self) -> Option<Time> {
-        of!(self, one => one.finished())
+    fn finish_time(&self) -> Option<Time> {
+        of!(self, one => one.finish_time())
     }
 
     fn is_done(&self) -> bool {
@@ -235,24 +235,24 @@ impl Connection for Transport {
         of!(self, one => one.result(common, now))
     }
 
-    fn seen(&self) -> SeriesView {
-        of!(self, one => one.seen())
+    fn series_view(&self) -> SeriesView {
+        of!(self, one => one.series_view())
     }
 
     fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {
         of!(self, one => one.trace(trace, slot, now, backlog));
     }
 
-    fn tell(&mut self, said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
-        of!(self, one => one.tell(said, listener, slot, now));
+    fn report_changes(&mut self, said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
+        of!(self, one => one.report_changes(said, listener, slot, now));
     }
 
-    fn speaks(&self) -> ProtocolKind {
-        of!(self, one => one.speaks())
+    fn protocol(&self) -> ProtocolKind {
+        of!(self, one => one.protocol())
     }
 
     #[inline]
-    fn tell_payloads(&mut self, listener: &mut dyn Log) {
-        of!(self, one => one.tell_payloads(listener));
+    fn report_payloads(&mut self, listener: &mut dyn Log) {
+        of!(self, one => one.report_payloads(listener));
     }
 }

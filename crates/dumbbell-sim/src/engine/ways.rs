@@ -79,7 +79,7 @@ pub struct SharedIngress<A: Aqm, L: Log> {
 
 /// `packet` as one that counts by itself: stages of a path delay and drop single packets.
 #[inline]
-pub fn alone(mut packet: Packet) -> Packet {
+pub fn without_burst_marks(mut packet: Packet) -> Packet {
     packet.flags &= !(flag::MORE | flag::LAST);
     packet
 }
@@ -90,7 +90,7 @@ impl<A: Aqm, L: Log> Sink<Packet> for SharedIngress<A, L> {
     fn arrive(&mut self, packet: Packet, now: Time) {
         match &mut self.shared {
             None => self.bottleneck.arrive(packet, now),
-            Some(shared) => shared.push(alone(packet), now, &mut self.bottleneck),
+            Some(shared) => shared.push(without_burst_marks(packet), now, &mut self.bottleneck),
         }
     }
 
@@ -117,7 +117,7 @@ impl<W: Ingress> EndpointPort<'_, W> {
         let packet = Packet::from_words([a, b, c, d]);
         match self.path {
             None => self.way.arrive(packet, self.now),
-            Some(path) => path.push(alone(packet), self.now, self.way),
+            Some(path) => path.push(without_burst_marks(packet), self.now, self.way),
         }
     }
 }

@@ -82,7 +82,7 @@ fn after_the_reordering_timer_the_timeout_goes_on_from_the_head() {
     assert_eq!(story.conn().state, CaState::Recovery);
     // the head was sent at 40 ms
     let left = Time::from_millis(40 + 240) - story.now;
-    assert_eq!((story.sender.timer.kind, story.sender.timer.at()), (Timer::Rto, timer_wheel(story.now, left)));
+    assert_eq!((story.sender.timer.kind, story.sender.timer.fire_time()), (Timer::Rto, timer_wheel(story.now, left)));
 }
 
 #[test]

@@ -49,7 +49,7 @@ fn a_probe_that_pacing_holds_is_not_sent() {
     assert_eq!((story.sender.stats.probes, story.sender.probe.is_open()), (0, false));
     // the timeout goes on from the oldest segment, which left at 40 ms; less than 1 ms of pacing is nothing
     let left = Time::from_millis(40 + 240) - story.now;
-    assert_eq!((story.sender.timer.kind, story.sender.timer.at()), (Timer::Rto, timer_wheel(story.now, left)));
+    assert_eq!((story.sender.timer.kind, story.sender.timer.fire_time()), (Timer::Rto, timer_wheel(story.now, left)));
 }
 
 #[test]
@@ -59,17 +59,17 @@ fn what_pacing_holds_puts_off_probe_and_timeout() {
     story.connect();
     // 0 to 8 are free; 9 is followed by 1448 B at 2 * 10 * 1448 B in 40 ms: 2 ms
     assert_eq!(story.sender.pacer.next, story.now + Time::from_millis(2));
-    assert_eq!((story.sender.timer.kind, story.sender.timer.at()), (Timer::Tlp, story.due(82 + 2)));
+    assert_eq!((story.sender.timer.kind, story.sender.timer.fire_time()), (Timer::Tlp, story.due(82 + 2)));
     // of 3.9 ms three are whole
     story.sender.pacer.next = story.now + Time::from_micros(3_900);
     story.sender.arm_rto();
-    assert_eq!((story.sender.timer.kind, story.sender.timer.at()), (Timer::Rto, story.due(240 + 3)));
+    assert_eq!((story.sender.timer.kind, story.sender.timer.fire_time()), (Timer::Rto, story.due(240 + 3)));
     // a timeout starts the next one without it
     story.run_to(story.now + Time::from_millis(200));
     let timeouts = story.sender.stats.timeouts;
     story.fire();
     assert_eq!(story.sender.stats.timeouts, timeouts + 1);
-    assert_eq!(story.sender.timer.at(), story.due(480));
+    assert_eq!(story.sender.timer.fire_time(), story.due(480));
 }
 
 #[test]

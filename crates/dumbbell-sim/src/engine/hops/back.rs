@@ -2,7 +2,7 @@
 
 use super::super::acks::{AckContents, QueuedAck};
 use super::super::endpoint::{Arena, Endpoint};
-use super::super::lines::{heard, BlockPool, DelayLine, ReturnPath, NO_BLOCKS};
+use super::super::lines::{frame_listener, BlockPool, DelayLine, ReturnPath, NO_BLOCKS};
 use super::super::net::Topology;
 use super::super::transport::Connection;
 use super::hop::END;
@@ -54,8 +54,8 @@ impl<L: Log + Send + 'static> MultiHop<L> {
         self.held[place as usize] = QueuedAck { ack, blocks };
         let len = ack.frame(count);
         let packet = Packet { seq: place, flow: ack.flow, len, ecn, flags: flag::BACK, ..Packet::EMPTY };
-        if let Some((listener, pool)) = self.heard() {
-            listener.on_pack_ack(&packet, &ack, pool.of(blocks));
+        if let Some((listener, pool)) = self.frame_listener() {
+            listener.on_pack_ack(&packet, &ack, pool.blocks_or_none(blocks));
         }
         self.enter(hop, packet, now);
     }
@@ -154,8 +154,8 @@ impl<L: Log + Send + 'static> ReturnPath for MultiHop<L> {
     }
 
     #[inline(always)]
-    fn heard(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
+    fn frame_listener(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
         // the first is the one called `bottleneck`
-        heard(&mut self.hops[0].bottleneck.log.listener.listener, &self.lines.pool)
+        frame_listener(&mut self.hops[0].bottleneck.log.listener.listener, &self.lines.pool)
     }
 }

@@ -86,7 +86,13 @@ impl<L: Log> Hop<L> {
             ticks,
             is_plain,
             shared,
-            bottleneck: Bottleneck::over(config.named_link(index), aqm, classes.list.len(), &hop.params, Acks::new(listener)),
+            bottleneck: Bottleneck::with_link(
+                config.named_link(index),
+                aqm,
+                classes.list.len(),
+                &hop.params,
+                Acks::new(listener),
+            ),
             is_bare: is_plain && behind.is_none() && hop.delay == Time::ZERO && !varies,
             behind,
             delay: hop.delay,
@@ -100,13 +106,13 @@ impl<L: Log> Hop<L> {
         })
     }
 
-    pub fn counted(&self) -> HopCounts {
+    pub fn count_now(&self) -> HopCounts {
         HopCounts::now(&self.bottleneck.log.counters.queue, &self.bottleneck.log.listener.counters)
     }
 
     /// Packets in the hop, stages and propagation included.
     pub fn inside(&self) -> u64 {
-        held_in(&self.shared) + self.bottleneck.held() + held_in(&self.behind) + self.wire.len() as u64
+        held_in(&self.shared) + self.bottleneck.count_packets() + held_in(&self.behind) + self.wire.len() as u64
     }
 
     /// Holds what it has counted against what it holds.
@@ -121,7 +127,7 @@ impl<L: Log> Hop<L> {
             all.dropped_aqm += of.dropped_aqm + of.dropped_overflow;
             all.lost_behind += of.lost_behind;
         }
-        agree(&format!("queue of {}", self.name), all.count_queued(), self.bottleneck.held())?;
+        agree(&format!("queue of {}", self.name), all.count_queued(), self.bottleneck.count_packets())?;
         let after = if self.is_bare { 0 } else { all.departed - all.lost_behind - self.left };
         agree(&format!("behind the queue of {}", self.name), after, held_in(&self.behind) + self.wire.len() as u64)
     }
