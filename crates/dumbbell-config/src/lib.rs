@@ -1,7 +1,7 @@
 //! One run, resolved: what engines read. Canonical JSON in, a [`RunConfig`] out.
 
-pub mod additions;
 mod classes;
+pub mod extensions;
 mod frames;
 pub mod protocol;
 mod read;
@@ -16,7 +16,7 @@ use self::read::{object, read_all, read_flow, read_states, read_udp, read_web, w
 use self::route::{read_hop, read_hops};
 pub use self::route::{HopConfig, RateChange, Route, BOTTLENECK, MAX_HOPS, REVERSE};
 pub use self::sections::{BottleneckParams, EcnEcho, FlowParams, RecordParams, RunParams, Shaper, UdpParams, WebParams};
-use crate::additions::{Extensions, MakeProtocol};
+use crate::extensions::{Extensions, MakeProtocol};
 use dumbbell_core::cc::CcSpec;
 use dumbbell_core::link::{self, AnyLink, LinkContext};
 use dumbbell_core::link_trace::LinkTrace;
@@ -203,7 +203,7 @@ impl RunConfig {
     ///
     /// # Errors
     /// The first key that cannot be used.
-    pub fn read(config: &Value, additions: &Extensions) -> Result<RunConfig, ParamError> {
+    pub fn read(config: &Value, extensions: &Extensions) -> Result<RunConfig, ParamError> {
         let root = object(config, "run")?;
         check_keys(root, &RunParams::specs(), &SECTIONS)?;
         let hosts = match root.get("hosts") {
@@ -230,8 +230,8 @@ impl RunConfig {
 
         let controls = hosts.profile.controls();
         let flows = read_all(root, "flows", MAX_FLOWS, |value, last| read_flow(value, last, &controls, &names))?;
-        let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value, &names, additions))?;
-        let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls, &names, additions)?, 1)))?;
+        let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value, &names, extensions))?;
+        let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls, &names, extensions)?, 1)))?;
         if flows.is_empty() && udp.is_empty() && web.is_empty() {
             return Err(ParamError::new("flows", "nothing that sends", "one entry or more in flows, web or udp"));
         }

@@ -1,7 +1,7 @@
 //! Reading the parts of a configuration.
 
-use crate::additions::Extensions;
 use crate::classes::cc_name;
+use crate::extensions::Extensions;
 use crate::route::{read_route, OF_ROUTE};
 use crate::sections::{FlowParams, UdpParams, WebParams};
 use crate::{FlowConfig, StageConfig, StartRange, UdpConfig, WebConfig};
@@ -109,13 +109,13 @@ pub(crate) fn read_web(
     value: &Value,
     of_profile: &Map<String, Value>,
     hops: &[&str],
-    additions: &Extensions,
+    extensions: &Extensions,
 ) -> Result<WebConfig, ParamError> {
     let map = object(value, "web")?;
     let params = WebParams::from_json(&without_keys(&without_keys(map, &OF_ROUTE), &["cc", "start", "path", "ack_path"]))?;
     let route = read_route(map, hops)?;
     let cc = read_control(map, of_profile)?;
-    let chosen = additions.choose_control(&cc).map_err(|e| e.prefix_key("cc"))?;
+    let chosen = extensions.choose_control(&cc).map_err(|e| e.prefix_key("cc"))?;
     Ok(WebConfig {
         cc_name: cc_name(&cc).to_owned(),
         cc: chosen,
@@ -126,7 +126,7 @@ pub(crate) fn read_web(
     })
 }
 
-pub(crate) fn read_udp(value: &Value, hops: &[&str], additions: &Extensions) -> Result<(UdpConfig, usize), ParamError> {
+pub(crate) fn read_udp(value: &Value, hops: &[&str], extensions: &Extensions) -> Result<(UdpConfig, usize), ParamError> {
     let map = object(value, "udp")?;
     let params =
         UdpParams::from_json(&without_keys(&without_keys(map, &OF_ROUTE), &["start", "count", "path", "ack_path", "protocol"]))?;
@@ -134,7 +134,7 @@ pub(crate) fn read_udp(value: &Value, hops: &[&str], additions: &Extensions) -> 
         None => None,
         Some(keys) => {
             let keys = object(keys, "protocol")?;
-            Some(additions.choose_endpoint(keys).map_err(|e| e.prefix_key("protocol"))?)
+            Some(extensions.choose_endpoint(keys).map_err(|e| e.prefix_key("protocol"))?)
         }
     };
     if params.base_rtt > Time::ZERO && !params.echo {

@@ -15,9 +15,9 @@ use std::cell::Cell;
 
 /// Everything that a queue reports, in words.
 #[derive(Default, PartialEq)]
-struct Told(Vec<String>);
+struct StoryLog(Vec<String>);
 
-impl Log for Told {
+impl Log for StoryLog {
     fn on_enqueue(&mut self, packet: &Packet, at: At) {
         self.0.push(format!("enqueued {packet:?} {at:?}"));
     }
@@ -61,7 +61,7 @@ fn arrival() -> impl Strategy<Value = Arrival> {
 /// A queue, its link, and what was told; `passes`: packets may pass it.
 struct Served<A> {
     aqm: A,
-    told: Told,
+    told: StoryLog,
     free: Time,
     busy: bool,
     passing: bool,
@@ -74,7 +74,7 @@ impl<A: Aqm> Served<A> {
         for flow in 0..4_u32 {
             aqm.flow_starts(flow, &FlowKey { src_host: flow, dst_host: flow, ports: flow, dscp: 0 });
         }
-        Served { aqm, told: Told::default(), free: Time::NEVER, busy: false, passing: false, passes, passed: 0 }
+        Served { aqm, told: StoryLog::default(), free: Time::NEVER, busy: false, passing: false, passes, passed: 0 }
     }
 
     /// The link asks, as often as it has time until `until`.
@@ -122,7 +122,7 @@ impl<A: Aqm> Served<A> {
     }
 }
 
-fn run_story<A: Aqm>(mut queue: Served<A>, story: &[Arrival]) -> (Told, Vec<(String, u64)>, u64) {
+fn run_story<A: Aqm>(mut queue: Served<A>, story: &[Arrival]) -> (StoryLog, Vec<(String, u64)>, u64) {
     let mut now = Time::ZERO;
     for (seq, one) in (0..).zip(story) {
         now += Time(one.gap);

@@ -24,7 +24,7 @@ impl Write for Memory {
     }
 }
 
-fn name_columns() -> Asked {
+fn ask_everything() -> Asked {
     Asked { until: Time::NEVER, ..Asked::default() }
 }
 
@@ -39,7 +39,7 @@ fn run(config: &Value, asked: Asked, file: Option<Memory>) -> (Outcome, Written)
 fn at_all_points(config: &Value) -> (Outcome, Rows) {
     let read = RunConfig::from_json(config).unwrap();
     let hops: Vec<&str> = (0..=read.hops.len()).map(|hop| read.hop_name(hop)).collect();
-    let (outcome, written) = run(config, Asked { points: points(hops), ..all() }, None);
+    let (outcome, written) = run(config, Asked { points: points(hops), ..ask_everything() }, None);
     (outcome, Rows::new(&written.columns.unwrap()))
 }
 
@@ -73,7 +73,7 @@ impl Rows {
 
     /// Numbers of the rows of which these columns have these words.
     fn rows_with(&self, wanted: &[(&str, &str)]) -> Vec<usize> {
-        (0..self.height).filter(|&row| wanted.iter().name_columns(|(name, word)| self.text[name][row] == *word)).collect()
+        (0..self.height).filter(|&row| wanted.iter().all(|(name, word)| self.text[name][row] == *word)).collect()
     }
 
     fn count(&self, wanted: &[(&str, &str)]) -> usize {
@@ -136,7 +136,7 @@ fn check(frame: &Frame) {
     assert_eq!(fold_sum(transport, pseudo), 0xffff, "transport");
     if protocol == 6 {
         let headers = 4 * usize::from(transport[12] >> 4);
-        assert!(headers <= transport.len() && transport[headers..].iter().name_columns(|&byte| byte == 0));
+        assert!(headers <= transport.len() && transport[headers..].iter().all(|&byte| byte == 0));
     }
 }
 
@@ -182,12 +182,12 @@ fn checksums_and_lengths_of_whole_frames_are_right() {
         config["udp"] = json!([{"rate": 500_000, "size": 301, "echo": true, "base_rtt": 10_000_000}]);
         config["web"] = json!([{"cc": {"name": "cubic"}, "arrivals": {"per_second": 20}, "size": {"fixed": 5000}}]);
         let memory = Memory::default();
-        let (_, written) = run(&config, Asked { snap: Some(0), ..all() }, Some(memory.clone()));
+        let (_, written) = run(&config, Asked { snap: Some(0), ..ask_everything() }, Some(memory.clone()));
         let found = frames(&memory);
         assert_eq!((found.len() as u64, written.count > 1000), (written.count, true));
         found.iter().for_each(check);
-        assert!(found.windows(2).name_columns(|two| two[0].time <= two[1].time), "in the order of time");
-        assert!(found.iter().name_columns(|frame| frame.interface == 0));
+        assert!(found.windows(2).all(|two| two[0].time <= two[1].time), "in the order of time");
+        assert!(found.iter().all(|frame| frame.interface == 0));
     }
 }
 
@@ -196,9 +196,9 @@ fn a_file_keeps_headers_or_as_much_as_it_is_told() {
     let config = config("cubic", "codel");
     for (snap, most) in [(None, 94), (Some(40), 40)] {
         let memory = Memory::default();
-        run(&config, Asked { snap, ..all() }, Some(memory.clone()));
+        run(&config, Asked { snap, ..ask_everything() }, Some(memory.clone()));
         let found = frames(&memory);
-        assert!(found.iter().name_columns(|frame| frame.bytes.len() <= most && frame.length >= 66));
+        assert!(found.iter().all(|frame| frame.bytes.len() <= most && frame.length >= 66));
         assert!(found.iter().any(|frame| frame.length == 1514 && frame.bytes.len() == most.min(66)));
     }
 }
@@ -292,7 +292,7 @@ fn a_receiver_that_opens_has_a_syn_in_front() {
     let mut config = config("cubic", "codel");
     config["hosts"] = json!({"opener": "receiver"});
     let memory = Memory::default();
-    run(&config, Asked { snap: Some(0), flows: vec![0], ..all() }, Some(memory.clone()));
+    run(&config, Asked { snap: Some(0), flows: vec![0], ..ask_everything() }, Some(memory.clone()));
     let found = frames(&memory);
     found.iter().for_each(check);
     let flags: Vec<u16> =
@@ -311,7 +311,7 @@ fn both_ends_have_seen_the_accecn_option_when_they_send_it() {
         let mut config = config("prague", "dualpi2");
         config["hosts"] = json!({"opener": opener});
         let memory = Memory::default();
-        run(&config, Asked { snap: Some(0), flows: vec![0], ..all() }, Some(memory.clone()));
+        run(&config, Asked { snap: Some(0), flows: vec![0], ..ask_everything() }, Some(memory.clone()));
         let found = frames(&memory);
         found.iter().for_each(check);
         assert_eq!(found[..3].iter().map(|frame| frame.length).collect::<Vec<_>>(), first);
@@ -339,26 +339,26 @@ fn both_ends_count_their_ip_packets() {
         config["udp"] = json!([{"rate": 500_000, "size": 301, "echo": true, "base_rtt": 10_000_000}]);
         let memory = Memory::default();
         let names = vec!["sender".to_owned(), "receiver".to_owned()];
-        run(&config, Asked { points: names, flows: vec![0, 2], ..all() }, Some(memory.clone()));
+        run(&config, Asked { points: names, flows: vec![0, 2], ..ask_everything() }, Some(memory.clone()));
         let found = frames(&memory);
         let (pings, found): (Vec<Frame>, Vec<Frame>) = found.into_iter().partition(|frame| frame.bytes[23] == 17);
         for (at, port) in [(0, 50_002_u16.to_be_bytes()), (1, [0, 9])] {
             let counted = identifications(&pings, at, port);
-            assert!(counted.len() > 500 && counted.windows(2).name_columns(|two| two[1] == two[0].wrapping_add(1)));
+            assert!(counted.len() > 500 && counted.windows(2).all(|two| two[1] == two[0].wrapping_add(1)));
         }
         let [sent, sent_back] = [(0, 50_000_u16.to_be_bytes()), (1, [0, 9])].map(|(at, port)| identifications(&found, at, port));
         let [answering, opening] = if opener == "sender" { [&sent_back, &sent] } else { [&sent, &sent_back] };
         // the SYN-ACK has none
         assert_eq!(answering[0], 0);
         for counted in [&answering[1..], &opening[..]] {
-            assert!(counted.len() > 500 && counted.windows(2).name_columns(|two| two[1] == two[0].wrapping_add(1)));
+            assert!(counted.len() > 500 && counted.windows(2).all(|two| two[1] == two[0].wrapping_add(1)));
             assert_ne!(counted[0], 0);
         }
         assert_ne!(answering[1], opening[1]);
         // what is lost on the way back is missing at the sender
         let heard = identifications(&found, 0, [0, 9]);
         let mut rest = sent_back.iter();
-        assert!(heard.iter().name_columns(|id| rest.any(|other| other == id)));
+        assert!(heard.iter().all(|id| rest.any(|other| other == id)));
         assert_eq!(heard.len() + 50 < sent_back.len(), reverse, "{} of {}", heard.len(), sent_back.len());
     }
 }
@@ -370,7 +370,7 @@ fn first_windows_are_those_of_linux() {
         let mut config = config("cubic", "pfifo");
         config["hosts"] = json!({"opener": opener});
         let memory = Memory::default();
-        run(&config, Asked { flows: vec![0], ..all() }, Some(memory.clone()));
+        run(&config, Asked { flows: vec![0], ..ask_everything() }, Some(memory.clone()));
         let windows = frames(&memory).into_iter().take(4).map(|frame| u16::from_be_bytes([frame.bytes[48], frame.bytes[49]]));
         assert_eq!(windows.collect::<Vec<_>>(), expected, "{opener}");
     }
@@ -392,7 +392,7 @@ fn comments_are_drops_and_marks_and_codepoints_show_them() {
         frames(&memory).into_iter().map(|frame| frame.comment).filter(|comment| !comment.is_empty()).collect();
     assert!(!comments.is_empty());
     assert!(
-        comments.iter().name_columns(|comment| comment.starts_with("dropped at bottleneck (overflow, on arrival) at ")),
+        comments.iter().all(|comment| comment.starts_with("dropped at bottleneck (overflow, on arrival) at ")),
         "{comments:?}"
     );
 }
@@ -439,7 +439,7 @@ fn a_packet_is_the_same_at_all_points() {
             let read = RunConfig::from_json(&config).unwrap();
             let names = points((0..=read.hops.len()).map(|hop| read.hop_name(hop)));
             let memory = Memory::default();
-            run(&config, Asked { points: names.clone(), ..all() }, Some(memory.clone()));
+            run(&config, Asked { points: names.clone(), ..ask_everything() }, Some(memory.clone()));
             let found = frames(&memory);
             let last = names.len() as u32 - 1;
             for (from, to, port) in [(0, last, 50_000_u16.to_be_bytes()), (last, 0, [0, 9])] {
@@ -460,7 +460,7 @@ fn a_packet_is_the_same_at_all_points() {
 #[test]
 fn accecn_counts_what_came_with_ce() {
     let memory = Memory::default();
-    run(&config("prague", "dualpi2"), Asked { flows: vec![0], snap: Some(0), ..all() }, Some(memory.clone()));
+    run(&config("prague", "dualpi2"), Asked { flows: vec![0], snap: Some(0), ..ask_everything() }, Some(memory.clone()));
     let found = frames(&memory);
     // options of acknowledgements: kind 174, 11 bytes with three counters of 24 bits; that of CE is in the middle
     let mut last = 0;
@@ -482,18 +482,16 @@ fn only_some_flows_and_some_time_but_always_handshakes() {
     run(&config, asked, Some(memory.clone()));
     let found = frames(&memory);
     let (opening, rest) = found.split_at(3);
-    assert!(opening.iter().name_columns(|frame| frame.time < 1_000_000_000));
-    assert!(rest.len() > 100 && rest.iter().name_columns(|frame| (2_000_000_000..=3_000_000_000).contains(&frame.time)));
+    assert!(opening.iter().all(|frame| frame.time < 1_000_000_000));
+    assert!(rest.len() > 100 && rest.iter().all(|frame| (2_000_000_000..=3_000_000_000).contains(&frame.time)));
     // port 50001, at either end
-    assert!(found
-        .iter()
-        .name_columns(|frame| [&frame.bytes[34..36], &frame.bytes[36..38]].contains(&&50_001_u16.to_be_bytes()[..])));
+    assert!(found.iter().all(|frame| [&frame.bytes[34..36], &frame.bytes[36..38]].contains(&&50_001_u16.to_be_bytes()[..])));
 }
 
 #[test]
 fn unknown_points_are_refused() {
     let read = RunConfig::from_json(&config("cubic", "codel")).unwrap();
-    let asked = Asked { points: vec!["nowhere".to_owned()], ..all() };
+    let asked = Asked { points: vec!["nowhere".to_owned()], ..ask_everything() };
     let error = PacketRecorder::new(&read, asked, None).err().unwrap();
     assert_eq!(error, "nowhere: no point, allowed: sender, bottleneck, bottleneck:out, receiver");
 }
@@ -512,7 +510,7 @@ fn hosts_have_their_addresses_whichever_way_data_go() {
     config["udp"] = json!([of(json!({"rate": 100_000, "size": 100, "echo": true, "direction": "up"}))]);
     let memory = Memory::default();
     let names = vec!["sender".to_owned(), "receiver".to_owned()];
-    run(&config, Asked { points: names, ..all() }, Some(memory.clone()));
+    run(&config, Asked { points: names, ..ask_everything() }, Some(memory.clone()));
     let (left, right): ([u8; 4], [u8; 4]) = ([10, 0, 0, 5], [10, 128, 0, 7]);
     let (mut asked, mut answered) = (Vec::new(), Vec::new());
     for frame in frames(&memory) {
@@ -534,7 +532,7 @@ fn hosts_have_their_addresses_whichever_way_data_go() {
     assert!(asked.len() > 500 && asked.iter().copied().eq(0..asked.len() as u32));
     // some were dropped
     assert!(answered.len() < asked.len() - 5 && answered.len() > 100, "{} of {}", answered.len(), asked.len());
-    assert!(answered.windows(2).name_columns(|two| two[0] < two[1]));
+    assert!(answered.windows(2).all(|two| two[0] < two[1]));
 }
 
 #[test]
@@ -555,7 +553,7 @@ fn codepoints_are_those_that_linux_sends() {
             let config = json!({"duration": 500_000_000, "bottleneck": {"rate": 20_000_000, "aqm": {"name": "codel"}},
                 "hosts": {"opener": opener, "ecn": true}, "flows": [{"cc": own, "ecn_echo": echo}]});
             let memory = Memory::default();
-            run(&config, Asked { snap: Some(0), points: vec!["sender".to_owned()], ..all() }, Some(memory.clone()));
+            run(&config, Asked { snap: Some(0), points: vec!["sender".to_owned()], ..ask_everything() }, Some(memory.clone()));
             let found = frames(&memory);
             let ecn = |frame: &Frame| frame.bytes[15] & 3;
             let is_from_receiver = |frame: &Frame| frame.bytes[34..36] == [0, 9];
@@ -563,7 +561,7 @@ fn codepoints_are_those_that_linux_sends() {
             assert_eq!([ecn(&found[0]), ecn(&found[1])], handshake, "{cc} {echo} {opener}");
             assert_eq!(ecn(&found[2]), acks, "last of the handshake: {cc} {echo} {opener}");
             let (back, there): (Vec<&Frame>, Vec<&Frame>) = found[3..].iter().partition(|frame| is_from_receiver(frame));
-            assert!(back.len() > 100 && back.iter().name_columns(|frame| ecn(frame) == acks), "{cc} {echo} {opener}");
+            assert!(back.len() > 100 && back.iter().all(|frame| ecn(frame) == acks), "{cc} {echo} {opener}");
             assert_eq!(there.first().map(|frame| ecn(frame)), Some(data), "{cc} {echo} {opener}");
         }
     }

@@ -6,7 +6,7 @@ use crate::steering::{self, is_window, state_name, WINDOWS};
 use dumbbell_core::cc::conn::{CaState, Congestion, Conn};
 use dumbbell_core::cc::{AckEvent, CcContext, CongestionControl, Control, Echo, EcnUse, Model, RateSample};
 use dumbbell_core::packet::Ecn;
-use dumbbell_sim::additions::PluginFault;
+use dumbbell_sim::extensions::PluginFault;
 use std::cell::Cell;
 use std::ffi::{c_void, CStr};
 use std::sync::Arc;
@@ -200,15 +200,15 @@ impl CongestionControl for Plugged {
     fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
         let Some(cong_control) = self.functions.cong_control else { return };
         let sample = abi::CSample {
-            delivered: sample.newly_delivered,
-            lost: sample.newly_lost,
-            marked: sample.newly_marked,
+            delivered: sample.ack_delivered,
+            lost: sample.ack_lost,
+            marked: sample.ack_marked,
             ece: u32::from(sample.ece),
             rtt_us: or_none(sample.rtt_us),
-            interval_us: sample.interval_us.filter(|_| sample.delivered.is_some()).map_or(-1, |us| us as i64),
-            sample_delivered: sample.delivered.unwrap_or(0),
-            sample_lost: sample.lost,
-            sample_marked: sample.delivered_ce,
+            interval_us: sample.interval_us.filter(|_| sample.sample_delivered.is_some()).map_or(-1, |us| us as i64),
+            sample_delivered: sample.sample_delivered.unwrap_or(0),
+            sample_lost: sample.sample_lost,
+            sample_marked: sample.sample_marked,
             app_limited: u32::from(sample.is_app_limited),
             prior_in_flight: sample.prior_in_flight,
             tx_in_flight: sample.tx_in_flight,

@@ -8,7 +8,7 @@ use crate::stack::PluginStack;
 use dumbbell_core::aqm::{self, QueueContext};
 use dumbbell_core::cc::{self, CcContext};
 use dumbbell_core::param::ParamError;
-use dumbbell_sim::additions::{Extensions, PluginFault};
+use dumbbell_sim::extensions::{Extensions, PluginFault};
 use dumbbell_sim::protocol::ProtocolContext;
 use serde_json::{json, Map, Value};
 use std::ffi::{c_char, CStr, OsStr};
@@ -397,20 +397,20 @@ impl Plugin {
     }
 
     /// Adds it to what a run may use, as what configurations have under `key`.
-    pub fn add_to(&self, additions: &mut Extensions, key: &str) {
-        let (reads, fault) = (self.clone(), additions.fault.clone());
+    pub fn add_to(&self, extensions: &mut Extensions, key: &str) {
+        let (reads, fault) = (self.clone(), extensions.fault.clone());
         match self.make.clone() {
-            Make::Queue(make) => additions.aqm(
+            Make::Queue(make) => extensions.aqm(
                 key,
                 move |keys| reads.values(keys),
                 move |values: Vec<f64>, context| make(&values, context, fault.clone()),
             ),
-            Make::Control(make) => additions.boxed_control(
+            Make::Control(make) => extensions.boxed_control(
                 key,
                 move |keys| reads.values(keys).map(Arc::from),
                 move |values: Arc<[f64]>, context| make(&values, context, fault.clone()),
             ),
-            Make::Stack { new, .. } => additions.stack(
+            Make::Stack { new, .. } => extensions.stack(
                 key,
                 move |keys| Ok((reads.control(keys)?, Arc::from(reads.values(keys)?))),
                 move |(control, values): (String, Arc<[f64]>), context| new((&control, &values), context, fault.clone()),

@@ -4,7 +4,7 @@ use dumbbell_core::aqm::Dequeue;
 use dumbbell_core::log::{At, DropReason, DropSite, Log, MarkReason};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::units::Time;
-use dumbbell_sim::additions::PluginFault;
+use dumbbell_sim::extensions::PluginFault;
 use std::collections::VecDeque;
 
 /// Lists have numbers below this.

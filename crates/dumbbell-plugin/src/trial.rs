@@ -6,7 +6,7 @@ use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet, MTU_FRAME};
 use dumbbell_core::rng::{mix, Rng};
 use dumbbell_core::units::{Rate, Time};
-use dumbbell_sim::additions::{Extensions, PluginFault};
+use dumbbell_sim::extensions::{Extensions, PluginFault};
 use dumbbell_sim::RunError;
 use serde_json::{json, Map, Value};
 use std::fmt::Write;
@@ -268,9 +268,9 @@ fn rough(rng: &mut Rng) -> Value {
 
 /// Events of a run are limited by its time; a plugin that lets none pass is somebody else's to end.
 fn run(plugin: &Plugin, config: &Value, watch: &TrialProgress) -> Result<String, String> {
-    let mut additions = Extensions::default();
-    plugin.add_to(&mut additions, plugin.name());
-    match dumbbell_sim::run_with(config, additions, &AtomicBool::new(false), &watch.simulated) {
+    let mut extensions = Extensions::default();
+    plugin.add_to(&mut extensions, plugin.name());
+    match dumbbell_sim::run_with(config, extensions, &AtomicBool::new(false), &watch.simulated) {
         Ok(outcome) => Ok(outcome.hash),
         Err(RunError::Plugin(what)) => Err(what),
         Err(error) => Err(error.to_string()),

@@ -6,7 +6,7 @@ use dumbbell_core::cc::CcContext;
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_plugin::{abi, trial, Make, Plugin};
-use dumbbell_sim::additions::{Extensions, PluginFault};
+use dumbbell_sim::extensions::{Extensions, PluginFault};
 use dumbbell_sim::{RunError, Sim};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
@@ -93,11 +93,11 @@ fn config(aqm: &str, cc: &str) -> Value {
 #[test]
 fn plugins_run_with_registered_algorithms_and_stand_in_tables_by_name() {
     let (queue, control) = (example("lifo"), example("aimd"));
-    let mut additions = Extensions::default();
-    queue.add_to(&mut additions, "lifo");
-    control.add_to(&mut additions, "aimd");
+    let mut extensions = Extensions::default();
+    queue.add_to(&mut extensions, "lifo");
+    control.add_to(&mut extensions, "aimd");
     let config = config("lifo", "aimd");
-    let run = || Sim::builder(&config).additions(additions.clone()).build().expect("a configuration").finish().expect("a run");
+    let run = || Sim::builder(&config).extensions(extensions.clone()).build().expect("a configuration").finish().expect("a run");
     let (first, second) = (run(), run());
     assert_eq!(first.hash, second.hash);
     assert!(format!("{:?}", first.tables.flows).contains("aimd"));
@@ -108,11 +108,11 @@ fn plugins_run_with_registered_algorithms_and_stand_in_tables_by_name() {
 fn aimd_of_one_and_a_half_does_what_reno_does() {
     // the same law, counted in fractions instead of whole ACKs: the same goodput and drops, within a few percent
     let plugin = example("aimd");
-    let mut additions = Extensions::default();
-    plugin.add_to(&mut additions, "aimd");
+    let mut extensions = Extensions::default();
+    plugin.add_to(&mut extensions, "aimd");
     let run = |cc: &str| {
         let config = config("codel", cc);
-        let sim = Sim::builder(&config).additions(additions.clone()).build().expect("a configuration");
+        let sim = Sim::builder(&config).extensions(extensions.clone()).build().expect("a configuration");
         let summary = sim.finish().expect("a run").summary;
         let of = |key: &str| summary[key].as_f64().expect("a figure");
         (of("goodput_total_mbit"), of("drops"))
@@ -181,10 +181,10 @@ fn what_a_queue_must_not_do_ends_the_trial_in_a_line() {
         let text = trial::try_out(&plugin, 1, 20, 0, &trial::TrialProgress::default()).expect_err("a mistake");
         assert!(text.contains("queue lifo: ") && text.contains(expected) && !text.contains('\n'), "{name}: {text}");
         // and a run ends with it, too
-        let mut additions = Extensions::default();
-        plugin.add_to(&mut additions, "lifo");
+        let mut extensions = Extensions::default();
+        plugin.add_to(&mut extensions, "lifo");
         let config = config("lifo", "reno");
-        let run = Sim::builder(&config).additions(additions).build().expect("a configuration").finish().map(drop);
+        let run = Sim::builder(&config).extensions(extensions).build().expect("a configuration").finish().map(drop);
         assert!(matches!(run, Err(RunError::Plugin(what)) if what.contains(expected)), "{name}");
     }
 }
@@ -194,10 +194,10 @@ fn plugins_of_older_versions_are_loaded_and_nothing_behind_their_end_is_read() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let aimd = include_str!("../examples/aimd.c");
     let run = |plugin: &Plugin| {
-        let mut additions = Extensions::default();
-        plugin.add_to(&mut additions, "aimd");
+        let mut extensions = Extensions::default();
+        plugin.add_to(&mut extensions, "aimd");
         let config = config("codel", "aimd");
-        Sim::builder(&config).additions(additions).build().expect("a configuration").finish().expect("a run").hash
+        Sim::builder(&config).extensions(extensions).build().expect("a configuration").finish().expect("a run").hash
     };
     let now = run(&example("aimd"));
     for version in [1, 2] {
@@ -227,14 +227,14 @@ fn the_header_says_the_version() {
 
 /// A run of 20 s over 10 Mbit/s with the example `window`, and what `flow` says beside.
 fn with_window(plugin: &Plugin, flow: &Value, others: &[Value]) -> Result<dumbbell_sim::Outcome, RunError> {
-    let mut additions = Extensions::default();
-    plugin.add_to(&mut additions, "window");
+    let mut extensions = Extensions::default();
+    plugin.add_to(&mut extensions, "window");
     let mut own = json!({"cc": {"name": "window"}, "base_rtt": 20_000_000});
     own.as_object_mut().expect("a table").extend(flow.as_object().expect("a table").clone());
     let flows: Vec<&Value> = std::iter::once(&own).chain(others).collect();
     let config = json!({"duration": 20_000_000_000_u64, "flows": flows,
         "bottleneck": {"rate": 10_000_000, "aqm": {"name": "pfifo", "limit": 50}}});
-    Sim::builder(&config).additions(additions).build().expect("a configuration").finish()
+    Sim::builder(&config).extensions(extensions).build().expect("a configuration").finish()
 }
 
 fn column(outcome: &dumbbell_sim::Outcome, name: &str) -> Vec<f64> {
@@ -280,27 +280,27 @@ fn a_transport_ends_when_everything_has_arrived_and_writes_as_fast_as_its_applic
     let paused = json!({"duration": 1_000_000_000, "bottleneck": {"rate": 1_000_000, "aqm": {"name": "pfifo"}},
         "flows": [{"cc": {"name": "window"}, "app_pause": 5}]});
     let refused = Sim::builder(&paused);
-    let mut additions = Extensions::default();
-    plugin.add_to(&mut additions, "window");
-    let error = refused.additions(additions).build().err().expect("it is refused").to_string();
+    let mut extensions = Extensions::default();
+    plugin.add_to(&mut extensions, "window");
+    let error = refused.extensions(extensions).build().err().expect("it is refused").to_string();
     assert_eq!(error, "flows[0].app_pause: found a value, allowed: none with a stack");
     let web = json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "pfifo"}}, "web": [{"cc": {"name": "window"}}]});
     let mut again = Extensions::default();
     plugin.add_to(&mut again, "window");
-    let short = Sim::builder(&web).additions(again).build().err().expect("it is refused").to_string();
+    let short = Sim::builder(&web).extensions(again).build().err().expect("it is refused").to_string();
     assert_eq!(short, "web[0].cc.plugin: found a stack, allowed: a congestion control: only flows of [[flows]] may be a stack's");
 }
 
 #[test]
 fn answers_of_a_transport_wait_in_queues_as_packets() {
     let plugin = example("window");
-    let mut additions = Extensions::default();
-    plugin.add_to(&mut additions, "window");
+    let mut extensions = Extensions::default();
+    plugin.add_to(&mut extensions, "window");
     // 16 B of answer are a frame of 60 B or less: 58 B on a link of 100 kbit/s take 4.6 ms, one for each packet of 1258 B
     let config = json!({"duration": 20_000_000_000_u64, "bottleneck": {"rate": 10_000_000, "aqm": {"name": "pfifo"}},
         "reverse": {"rate": 100_000, "aqm": {"name": "pfifo"}},
         "flows": [{"cc": {"name": "window"}, "base_rtt": 20_000_000}]});
-    let outcome = Sim::builder(&config).additions(additions).build().expect("a configuration").finish().expect("a run");
+    let outcome = Sim::builder(&config).extensions(extensions).build().expect("a configuration").finish().expect("a run");
     let goodput = column(&outcome, "goodput_mbit")[0];
     assert!(
         (1.9..2.2).contains(&goodput),

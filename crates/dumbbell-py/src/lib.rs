@@ -7,7 +7,7 @@ use dumbbell_core::link_trace::{BadTrace, LinkTrace};
 use dumbbell_core::param::{ParamError, ParamType};
 use dumbbell_measure::from_capture::{measure, Capture, CaptureError, Crossed};
 use dumbbell_plugin::{trial, Plugin, HEADER};
-use dumbbell_sim::additions::Extensions;
+use dumbbell_sim::extensions::Extensions;
 use dumbbell_sim::huge_pages::HugePages;
 use dumbbell_sim::{Outcome, RunError, Tables};
 use packed::{Described, PackedRun};
@@ -200,15 +200,15 @@ fn run(
 ) -> PyResult<Result> {
     let flag = &cancel.flag;
     let simulated = progress.map_or_else(Arc::default, |p| p.simulated.clone());
-    let mut additions = Extensions::default();
+    let mut extensions = Extensions::default();
     for (name, plugin) in plugins {
-        load(&plugin)?.add_to(&mut additions, &name);
+        load(&plugin)?.add_to(&mut extensions, &name);
     }
-    py.detach(|| simulate(config, additions, flag, &simulated))
+    py.detach(|| simulate(config, extensions, flag, &simulated))
 }
 
-fn simulate(config: &str, additions: Extensions, flag: &AtomicBool, simulated: &AtomicU64) -> PyResult<Result> {
-    dumbbell_sim::run_with(&parse(config)?, additions, flag, simulated).map(Result::from).map_err(|error| match error {
+fn simulate(config: &str, extensions: Extensions, flag: &AtomicBool, simulated: &AtomicU64) -> PyResult<Result> {
+    dumbbell_sim::run_with(&parse(config)?, extensions, flag, simulated).map(Result::from).map_err(|error| match error {
         RunError::Config(error) => config_error(error),
         RunError::Cancelled => Interrupted::new_err("cancelled"),
         other => PyRuntimeError::new_err(other.to_string()),

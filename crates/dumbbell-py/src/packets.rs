@@ -11,7 +11,7 @@ use dumbbell_core::units::Time;
 use dumbbell_packets::{
     points, Asked, CapturePoint, CaptureWriter, Captured, ColumnValues, Columns, InferredQueue, PacketRecorder, Stream, Written,
 };
-use dumbbell_sim::additions::Extensions;
+use dumbbell_sim::extensions::Extensions;
 use dumbbell_sim::{Outcome, Sim};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -36,17 +36,17 @@ fn new_file(path: &Path) -> io::Result<CaptureWriter> {
 
 fn write(
     config: &str,
-    additions: Extensions,
+    extensions: Extensions,
     cancel: &AtomicBool,
     asked: Asked,
     file: Option<(CaptureWriter, &str)>,
 ) -> std::result::Result<(Outcome, Written), Failure> {
     let config = parse_config(config)?;
-    let read = RunConfig::read(&config, &additions).map_err(|error| Failure::Run(error.into()))?;
+    let read = RunConfig::read(&config, &extensions).map_err(|error| Failure::Run(error.into()))?;
     let file = file.map(|(sink, comment)| (sink, PROGRAM, comment));
     let recorder = PacketRecorder::new(&read, asked, file)
         .map_err(|found| Failure::Run(ParamError::new("points", found, "points of this run").into()))?;
-    let outcome = carried_out(Sim::builder(&config).additions(additions).listener(|hop| recorder.listener(hop)), cancel)?;
+    let outcome = carried_out(Sim::builder(&config).extensions(extensions).listener(|hop| recorder.listener(hop)), cancel)?;
     Ok((outcome, recorder.finish().map_err(Failure::File)?))
 }
 
@@ -90,16 +90,16 @@ pub fn run_packets(
     snap: Option<u32>,
     plugins: BTreeMap<String, Bound<'_, PyAny>>,
 ) -> PyResult<(Result, u64, Option<Rows>)> {
-    let mut additions = Extensions::default();
+    let mut extensions = Extensions::default();
     for (name, plugin) in plugins {
-        load(&plugin)?.add_to(&mut additions, &name);
+        load(&plugin)?.add_to(&mut extensions, &name);
     }
     let asked = Asked { points, flows, from: Time(start), until: Time(end), snap };
     let file = match path {
         Some(path) => Some((py.detach(|| new_file(&path))?, comment)),
         None => None,
     };
-    let (outcome, Written { count, columns }) = py.detach(|| write(config, additions, &cancel.flag, asked, file))?;
+    let (outcome, Written { count, columns }) = py.detach(|| write(config, extensions, &cancel.flag, asked, file))?;
     let rows = columns.as_ref().map(rows).transpose()?;
     Ok((outcome.into(), count, rows))
 }

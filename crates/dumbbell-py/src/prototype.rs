@@ -7,7 +7,7 @@ use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_plugin::shelf::Shelf;
 use dumbbell_plugin::{abi, Declared, Make, Plugin};
-use dumbbell_sim::additions::PluginFault;
+use dumbbell_sim::extensions::PluginFault;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};

@@ -92,7 +92,7 @@ pub struct QlogFlow {
     segments: VecDeque<UnackedSegment>,
     first: u64,
     largest_acked: Option<u64>,
-    /// Numbers of packets by what they carry, see [`carried`].
+    /// Numbers of packets by what they carry, see [`payload_number`].
     numbers: HashMap<u64, u64>,
     heard: Vec<Heard>,
     posted: Vec<(Packet, u64)>,

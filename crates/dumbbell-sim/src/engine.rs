@@ -8,30 +8,32 @@
 //! so the engine lets each sender's clock run ahead by that half: what a sender sends is in the queue at once, and its
 //! acknowledgements take the whole base RTT to come back. Starts, stops and samples of the flow are shifted alike.
 
-mod acks;
+mod ack_log;
 mod clock;
+mod delay_lines;
 pub mod endpoint;
-mod hops;
-mod lines;
-mod net;
-mod one;
+mod ingress;
+mod memory;
+mod multi_hop;
 mod other;
 mod setup;
+mod single_hop;
 mod tcp;
+mod topology;
 mod transport;
 pub mod udp;
-mod ways;
 
-use crate::additions::MakeProtocol;
 use crate::classes::Totals;
 use crate::config::web::WebProcess;
 use crate::config::{Classes, RunConfig, UdpConfig};
+use crate::extensions::MakeProtocol;
 use crate::measure::{FlowCounts, FlowResult, Measures, Samples, SeenTcp, SeriesView};
 use crate::outcome::outcome;
 use crate::protocol::{Protocol, ProtocolContext};
 use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, NextEvent};
+use delay_lines::{DelayLine, ReceiverPort};
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::cc::exit::Reported;
 use dumbbell_core::cc::{AnyCc, CcContext};
@@ -44,17 +46,16 @@ use dumbbell_core::tcp::sender::Application;
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
 use endpoint::{Arena, Endpoint, Origin, UnderWay};
-use hops::MultiHop;
-use lines::{DelayLine, ReceiverPort};
-use net::{LoopState, Topology};
-use one::SingleHop;
+use ingress::EndpointPort;
+use multi_hop::MultiHop;
 use other::Other;
 use setup::{application, build_stages, line_of, lines, listed_key};
+use single_hop::SingleHop;
 use std::sync::Arc;
 use tcp::Tcp;
+use topology::{LoopState, Topology};
 use transport::{Connection, Transport};
 use udp::Udp;
-use ways::EndpointPort;
 
 /// What a listed flow speaks.
 pub enum Speaks {

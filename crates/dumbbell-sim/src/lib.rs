@@ -8,11 +8,10 @@ mod engine;
 pub mod huge_pages;
 mod min_tree;
 
-use additions::{Extensions, PluginFault};
 pub use builder::{Builder, Listener};
 use config::{BottleneckParams, FlowConfig, FlowParams, RunConfig, BOTTLENECK};
 use dumbbell_config as config;
-pub use dumbbell_config::{additions, protocol, registry};
+pub use dumbbell_config::{extensions, protocol, registry};
 use dumbbell_core::aqm::{AnyAqm, Aqm, QueueContext};
 use dumbbell_core::cc::{CcContext, CcSpec};
 use dumbbell_core::link;
@@ -23,6 +22,7 @@ use dumbbell_core::units::{Rate, Time};
 use dumbbell_measure::{capacity, classes, hop_log, measure, outcome, short_flows, transit};
 pub use dumbbell_measure::{table, Outcome, Tables};
 use engine::{Speaks, Standing};
+use extensions::{Extensions, PluginFault};
 use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -59,15 +59,15 @@ pub fn check(config: &Value) -> Result<(), ParamError> {
 ///
 /// # Errors
 /// The first key that cannot be used.
-pub fn check_with(config: &Value, additions: &Extensions) -> Result<(), ParamError> {
-    let config = RunConfig::read(config, additions)?;
-    let (queues, _) = build(&config, additions)?;
+pub fn check_with(config: &Value, extensions: &Extensions) -> Result<(), ParamError> {
+    let config = RunConfig::read(config, extensions)?;
+    let (queues, _) = build(&config, extensions)?;
     // a run itself may ask for more than there is: whoever watches one asks for all
     check_states(&config, &queues)
 }
 
 /// Builds what `config` names: the queue discipline of each hop and the congestion controls of the flows.
-fn build(config: &RunConfig, additions: &Extensions) -> Result<(Vec<AnyAqm>, Vec<Speaks>), ParamError> {
+fn build(config: &RunConfig, extensions: &Extensions) -> Result<(Vec<AnyAqm>, Vec<Speaks>), ParamError> {
     if engine::frame(config.hosts.mss) > u32::from(u16::MAX) {
         return Err(ParamError::new("hosts.mss", config.hosts.mss, "frames below 64 KiB"));
     }
@@ -75,19 +75,19 @@ fn build(config: &RunConfig, additions: &Extensions) -> Result<(Vec<AnyAqm>, Vec
     let mut last: Option<(&FlowConfig, CcSpec)> = None;
     for (index, flow) in config.flows.iter().enumerate() {
         let within = |error: ParamError| error.prefix_key(&format!("flows[{index}].cc"));
-        if let Some(make) = additions.choose_stack(&flow.cc).map_err(within)? {
+        if let Some(make) = extensions.choose_stack(&flow.cc).map_err(within)? {
             fits_stack(&flow.params).map_err(|error| error.prefix_key(&format!("flows[{index}]")))?;
             controls.push(Speaks::Stack(make));
             continue;
         }
         let chosen = match last.take() {
             Some((other, chosen)) if Arc::ptr_eq(&other.cc, &flow.cc) => chosen,
-            _ => additions.choose_control(&flow.cc).map_err(within)?,
+            _ => extensions.choose_control(&flow.cc).map_err(within)?,
         };
         controls.push(Speaks::Tcp(chosen.build(&CcContext { seed: config.run.seed, flow: index as u64 })));
         last = Some((flow, chosen));
     }
-    Ok((every_queue(config, additions)?, controls))
+    Ok((every_queue(config, extensions)?, controls))
 }
 
 /// What is to be recorded of queue disciplines, one of them tells, at points of the time series; of a plugin that is not known before it runs.
@@ -145,15 +145,15 @@ pub fn queue_disciplines(config: &RunConfig) -> Result<Vec<AnyAqm>, ParamError> 
     every_queue(config, &Extensions::default())
 }
 
-fn every_queue(config: &RunConfig, additions: &Extensions) -> Result<Vec<AnyAqm>, ParamError> {
-    let mut aqms = vec![first_queue(config, additions)?];
+fn every_queue(config: &RunConfig, extensions: &Extensions) -> Result<Vec<AnyAqm>, ParamError> {
+    let mut aqms = vec![first_queue(config, extensions)?];
     for (index, hop) in config.hops.iter().enumerate() {
         // queues of one kind do not draw the same numbers
         let seed = mix(config.run.seed ^ (index as u64 + 1) << 48);
         let context = context(config, &hop.params, seed);
         let place = format!("{}.aqm", hop.name);
         let is_paced = is_paced(&hop.params, hop.link.as_ref());
-        let aqm = discipline(&hop.aqm, &context, is_paced, additions).map_err(|e| e.prefix_key(&place))?;
+        let aqm = discipline(&hop.aqm, &context, is_paced, extensions).map_err(|e| e.prefix_key(&place))?;
         check_link(hop.link.as_ref(), &aqm).map_err(|e| e.prefix_key(&hop.name))?;
         aqms.push(aqm);
     }
@@ -175,10 +175,10 @@ fn context(config: &RunConfig, params: &BottleneckParams, seed: u64) -> QueueCon
     QueueContext { rate: params.rate, seed, link_layer: params.layer(), full_frame, small_heads }
 }
 
-fn first_queue(config: &RunConfig, additions: &Extensions) -> Result<AnyAqm, ParamError> {
+fn first_queue(config: &RunConfig, extensions: &Extensions) -> Result<AnyAqm, ParamError> {
     let context = context(config, &config.bottleneck, config.run.seed);
     let is_paced = is_paced(&config.bottleneck, config.link.as_ref());
-    let aqm = discipline(&config.aqm, &context, is_paced, additions).map_err(|e| e.prefix_key("bottleneck.aqm"))?;
+    let aqm = discipline(&config.aqm, &context, is_paced, extensions).map_err(|e| e.prefix_key("bottleneck.aqm"))?;
     check_link(config.link.as_ref(), &aqm).map_err(|e| e.prefix_key(BOTTLENECK))?;
     Ok(aqm)
 }
@@ -202,9 +202,9 @@ fn discipline(
     aqm: &Map<String, Value>,
     context: &QueueContext,
     is_paced: bool,
-    additions: &Extensions,
+    extensions: &Extensions,
 ) -> Result<AnyAqm, ParamError> {
-    let mut any = additions.build_aqm(aqm, context)?;
+    let mut any = extensions.build_aqm(aqm, context)?;
     if is_paced {
         dumbbell_core::with_aqm!(&mut any, aqm => if aqm.shapes() {
             // a rate that is the mean of others is none to shape at: without a rate of its own, the queue leaves the pace to the link
@@ -346,8 +346,8 @@ pub fn run(config: &Value, cancel: &AtomicBool, progress: &AtomicU64) -> Result<
 ///
 /// # Errors
 /// As [`run`], and what one of them did wrong.
-pub fn run_with(config: &Value, additions: Extensions, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
-    let mut sim = Sim::builder(config).additions(additions).build()?;
+pub fn run_with(config: &Value, extensions: Extensions, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
+    let mut sim = Sim::builder(config).extensions(extensions).build()?;
     while sim.advance(Time::NEVER, SLICE)? != Standing::Over {
         if cancel.load(Ordering::Relaxed) {
             return Err(RunError::Cancelled);

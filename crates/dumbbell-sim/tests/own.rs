@@ -191,9 +191,9 @@ fn a_name_that_nobody_has_is_an_error_that_lists_the_additions() {
 #[test]
 fn a_fault_ends_the_run() {
     let own = config("codel", "cubic");
-    let mut additions = dumbbell_sim::additions::Extensions::default();
-    let fault = additions.fault.clone();
-    additions.control(
+    let mut extensions = dumbbell_sim::extensions::Extensions::default();
+    let fault = extensions.fault.clone();
+    extensions.control(
         "cubic",
         |_| Ok(()),
         move |(), _: &CcContext| {
@@ -201,7 +201,7 @@ fn a_fault_ends_the_run() {
             Aimd
         },
     );
-    let error = Sim::builder(&own).additions(additions).build().expect("a configuration").finish().map(drop);
+    let error = Sim::builder(&own).extensions(extensions).build().expect("a configuration").finish().map(drop);
     assert!(matches!(error, Err(RunError::Plugin(what)) if what == "it was wrong"));
 }
 
@@ -312,10 +312,10 @@ fn a_stack_answers_by_its_own_timer_and_hears_which_answer_was_marked() {
         "flows": [{"cc": {"name": "late"}, "base_rtt": 40_000_000}]});
     let heard = Arc::new(Mutex::new(Vec::new()));
     let ours = Arc::clone(&heard);
-    let mut additions = dumbbell_sim::additions::Extensions::default();
+    let mut extensions = dumbbell_sim::extensions::Extensions::default();
     let new = move |(), _: &ProtocolContext| Late { next: Time::NEVER, due: Time::NEVER, heard: Arc::clone(&ours) };
-    additions.stack("late", |_| Ok(()), new);
-    Sim::builder(&config).additions(additions).build().expect("a configuration").finish().expect("a run");
+    extensions.stack("late", |_| Ok(()), new);
+    Sim::builder(&config).extensions(extensions).build().expect("a configuration").finish().expect("a run");
     let of = |value, ecn, ms| (value, ecn, Time::from_millis(ms));
     assert_eq!(*heard.lock().expect("no panic"), [of(1, Ecn::Ect0, 47), of(2, Ecn::Ce, 48)]);
 }
@@ -340,9 +340,9 @@ impl Protocol for Restless {
 fn a_run_with_an_endpoint_that_is_always_due_can_be_cancelled() {
     let config =
         json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "codel"}}, "udp": [{"protocol": {"name": "restless"}}]});
-    let mut additions = dumbbell_sim::additions::Extensions::default();
-    additions.endpoint("restless", |_| Ok(()), |(), _| Restless);
+    let mut extensions = dumbbell_sim::extensions::Extensions::default();
+    extensions.endpoint("restless", |_| Ok(()), |(), _| Restless);
     let cancelled = AtomicBool::new(true);
-    let run = dumbbell_sim::run_with(&config, additions, &cancelled, &AtomicU64::new(0)).map(drop);
+    let run = dumbbell_sim::run_with(&config, extensions, &cancelled, &AtomicU64::new(0)).map(drop);
     assert!(matches!(run, Err(RunError::Cancelled)));
 }

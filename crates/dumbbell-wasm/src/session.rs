@@ -165,7 +165,7 @@ fn describe_outcome(outcome: &Outcome) -> Value {
         table.columns.iter().map(|(name, values)| (name.clone(), column(values))).collect::<Map<_, _>>().into()
     };
     let tables: Map<String, Value> =
-        outcome.tables.named().map(|(name, table)| (name.to_owned(), columns(table))).into_iter().collect();
+        outcome.tables.named_tables().map(|(name, table)| (name.to_owned(), columns(table))).into_iter().collect();
     json!({"summary": outcome.summary, "digest": outcome.hash, "tables": tables})
 }
 
@@ -224,7 +224,7 @@ mod tests {
         let found = json_of(run(CONFIG));
         assert_eq!(found["digest"], expected.hash);
         assert_eq!(found["summary"], expected.summary);
-        assert_eq!(found["tables"].as_object().expect("tables").len(), expected.tables.named().len());
+        assert_eq!(found["tables"].as_object().expect("tables").len(), expected.tables.named_tables().len());
         assert_eq!(found["tables"]["series"]["time_s"], json!([0.5, 1.0, 1.5, 2.0]));
         assert_eq!(found["tables"]["flows"]["cc"], json!(["cubic"]));
         // what is not a number has no place in JSON

@@ -149,7 +149,7 @@ pub trait Aqm {
         false
     }
 
-    /// Whether it asks its log what acknowledgements say ([`Log::acknowledgement`]).
+    /// Whether it asks its log what acknowledgements say ([`Log::find_ack`]).
     fn reads_acks(&self) -> bool {
         false
     }

@@ -253,14 +253,14 @@ impl State {
     /// Linux `bbr_update_bw`.
     fn update_bw(&mut self, conn: &Conn, sample: &RateSample) {
         self.round_start = false;
-        let (Some(delivered), Some(interval)) = (sample.delivered, sample.interval_us.filter(|&us| us > 0)) else { return };
+        let (Some(delivered), Some(interval)) = (sample.sample_delivered, sample.interval_us.filter(|&us| us > 0)) else { return };
         if sample.prior_delivered >= self.next_round {
             self.next_round = conn.delivered;
             self.rounds += 1;
             self.round_start = true;
             self.packet_conservation = false;
         }
-        self.sample_long_term(conn, sample.newly_lost > 0, sample.is_app_limited);
+        self.sample_long_term(conn, sample.ack_lost > 0, sample.is_app_limited);
         let bw = rate_floor(delivered, interval);
         if !sample.is_app_limited || bw >= self.bw.get() {
             self.bw.update(self.rounds, bw);
@@ -359,7 +359,7 @@ impl State {
         let in_net = self.in_network(conn, sample.prior_in_flight, sample);
         if self.pacing_gain > UNIT {
             let probed = in_net >= self.inflight(conn, self.bw.get(), self.pacing_gain);
-            return full_length && (sample.newly_lost > 0 || probed);
+            return full_length && (sample.ack_lost > 0 || probed);
         }
         full_length || in_net <= self.inflight(conn, self.bw.get(), UNIT)
     }
@@ -426,7 +426,7 @@ impl State {
                 }
             }
         }
-        if sample.delivered.is_some_and(|delivered| delivered > 0) {
+        if sample.sample_delivered.is_some_and(|delivered| delivered > 0) {
             self.idle_restart = false;
         }
     }
@@ -470,10 +470,10 @@ impl State {
     fn recover(&mut self, conn: &Conn, sample: &RateSample) -> (u32, bool) {
         let (before, state) = (self.prev_state, conn.state);
         let mut cwnd = conn.cwnd;
-        if sample.newly_lost > 0 {
-            cwnd = cwnd.saturating_sub(sample.newly_lost).max(1);
+        if sample.ack_lost > 0 {
+            cwnd = cwnd.saturating_sub(sample.ack_lost).max(1);
         }
-        let conserved = conn.in_flight() + sample.newly_delivered;
+        let conserved = conn.in_flight() + sample.ack_delivered;
         if state == CaState::Recovery && before != CaState::Recovery {
             self.packet_conservation = true;
             self.next_round = conn.delivered;
@@ -493,7 +493,7 @@ impl State {
     /// Linux `bbr_set_cwnd`.
     fn set_cwnd(&mut self, conn: &mut Conn, sample: &RateSample, bw: u32) {
         let mut cwnd = conn.cwnd;
-        let acked = sample.newly_delivered;
+        let acked = sample.ack_delivered;
         if acked > 0 {
             let (recovering, last) = self.recover(conn, sample);
             cwnd = recovering;
@@ -550,13 +550,13 @@ impl CongestionControl for State {
     fn cong_avoid(&mut self, _conn: &mut Conn, _acked: u32) {}
 
     fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
-        if sample.newly_delivered > 0 {
+        if sample.ack_delivered > 0 {
             self.delivered_us = conn.now.as_micros();
         }
         self.update_bw(conn, sample);
-        if sample.newly_delivered > 0 && sample.interval_us.is_some_and(|us| us > 0) {
+        if sample.ack_delivered > 0 && sample.interval_us.is_some_and(|us| us > 0) {
             let bw = self.bw();
-            self.aggregation.update(conn, sample.newly_delivered, bw, self.round_start, AGGREGATION_ROUNDS);
+            self.aggregation.update(conn, sample.ack_delivered, bw, self.round_start, AGGREGATION_ROUNDS);
         }
         if self.mode == Bbr1Mode::ProbeBw && self.phase_is_over(conn, sample) {
             self.advance_phase();

@@ -167,16 +167,16 @@ struct Rs {
 impl Rs {
     /// GenerateRateSample, section 4.1.2.3, whose work the transport has done.
     fn new(sample: &RateSample) -> Rs {
-        let delivered = sample.delivered.unwrap_or(0);
+        let delivered = sample.sample_delivered.unwrap_or(0);
         let rate = |interval_us: u64| f64::from(delivered) * 1e6 / interval_us as f64;
         Rs {
-            has_data: sample.delivered.is_some(),
-            newly_acked: sample.newly_delivered,
+            has_data: sample.sample_delivered.is_some(),
+            newly_acked: sample.ack_delivered,
             delivered,
             delivery_rate: sample.interval_us.filter(|&interval| interval > 0).map_or(0.0, rate),
             prior_delivered: sample.prior_delivered,
             tx_in_flight: sample.tx_in_flight,
-            lost: sample.lost,
+            lost: sample.sample_lost,
             is_app_limited: sample.is_app_limited,
             rtt_us: sample.rtt_us,
         }

@@ -114,7 +114,7 @@ mod tests {
             assert_eq!(sender.conn.cwnd, 7);
         }
         sender.ack_n(5, Time::from_millis(40));
-        sender.cc.cong_control(&mut sender.conn, &RateSample { newly_delivered: 5, ..RateSample::default() });
+        sender.cc.cong_control(&mut sender.conn, &RateSample { ack_delivered: 5, ..RateSample::default() });
         assert_eq!((sender.conn.cwnd, sender.conn.paced), (7, false));
     }
 

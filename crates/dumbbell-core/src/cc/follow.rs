@@ -67,7 +67,7 @@ impl CongestionControl for State {
     fn cong_avoid(&mut self, _conn: &mut Conn, _acked: u32) {}
 
     fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
-        let (Some(delivered), Some(interval_us)) = (sample.delivered, sample.interval_us) else { return };
+        let (Some(delivered), Some(interval_us)) = (sample.sample_delivered, sample.interval_us) else { return };
         self.rates.push_back(f64::from(delivered) * 1e6 / interval_us as f64);
         if self.rates.len() > SAMPLES {
             self.rates.pop_front();

@@ -384,13 +384,13 @@ impl State {
 
     /// What an ACK does to the window. Linux `prague_update_cwnd`.
     fn update_window(&mut self, conn: &mut Conn, sample: &RateSample) {
-        let mut unmarked = i64::from(sample.newly_delivered);
-        if sample.newly_marked > 0 {
+        let mut unmarked = i64::from(sample.ack_delivered);
+        if sample.ack_marked > 0 {
             if !self.saw_ce && self.params.first_mark == FirstMark::Halves {
                 self.window = (self.window + 1) >> 1;
             }
             self.saw_ce = true;
-            unmarked -= i64::from(sample.newly_marked);
+            unmarked -= i64::from(sample.ack_marked);
         }
         if unmarked > 0 && !self.in_loss && self.may_grow(conn) {
             let mut acked = unmarked as u32;

@@ -283,11 +283,11 @@ impl Sender {
             let newly_marked = if ack.ece { acked } else { 0 };
             let newly_delivered = acked;
             let sample = RateSample {
-                newly_delivered,
-                newly_marked,
+                ack_delivered: newly_delivered,
+                ack_marked: newly_marked,
                 rtt_us,
                 ece: ack.ece,
-                delivered: Some(acked),
+                sample_delivered: Some(acked),
                 ..RateSample::default()
             };
             self.cc.cong_control(conn, &sample);

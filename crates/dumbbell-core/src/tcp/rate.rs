@@ -188,7 +188,7 @@ impl RateSampler {
             self.app_limited = 0;
         }
         let now = conn.now.as_micros();
-        if sample.newly_delivered > 0 {
+        if sample.ack_delivered > 0 {
             self.delivered_at = now;
         }
         let Some(Newest { seq, retransmitted, .. }) = self.newest.take() else { return };
@@ -198,9 +198,9 @@ impl RateSampler {
         let sending = record.sent - record.first_sent;
         let acknowledging = now - record.delivered_at;
         let interval = sending.max(acknowledging);
-        sample.delivered = Some((conn.delivered - record.delivered) as u32);
-        sample.delivered_ce = (conn.delivered_ce - record.delivered_ce) as u32;
-        sample.lost = (self.lost - record.lost) as u32;
+        sample.sample_delivered = Some((conn.delivered - record.delivered) as u32);
+        sample.sample_marked = (conn.delivered_ce - record.delivered_ce) as u32;
+        sample.sample_lost = (self.lost - record.lost) as u32;
         sample.prior_delivered = record.delivered;
         sample.prior_delivered_ce = record.delivered_ce;
         sample.tx_in_flight = record.in_flight;
@@ -264,7 +264,7 @@ mod tests {
             if let (false, Some(last)) = (delivered.retransmission_acked, delivered.last_acked.or(delivered.last_sacked)) {
                 self.conn.rtt.sample_min((self.conn.now - last).as_micros() as u32, self.conn.now);
             }
-            let mut sample = RateSample { newly_delivered: delivered.segments, ..RateSample::default() };
+            let mut sample = RateSample { ack_delivered: delivered.segments, ..RateSample::default() };
             self.rate.finish(&self.conn, &mut sample);
             sample
         }
@@ -272,7 +272,7 @@ mod tests {
 
     /// Delivered, interval and `delivered` when the segment was sent.
     fn figures(sample: RateSample) -> (Option<u32>, Option<u64>, u64) {
-        (sample.delivered, sample.interval_us, sample.prior_delivered)
+        (sample.sample_delivered, sample.interval_us, sample.prior_delivered)
     }
 
     #[test]
@@ -322,8 +322,8 @@ mod tests {
         flight.send(2_400, 2);
         flight.conn.delivered_ce = 5;
         let [first, second] = [flight.ack(20_001, 2, &[]), flight.ack(22_401, 4, &[])];
-        assert_eq!((first.prior_delivered_ce, first.delivered_ce), (0, 5));
-        assert_eq!((second.prior_delivered_ce, second.delivered_ce), (3, 2));
+        assert_eq!((first.prior_delivered_ce, first.sample_marked), (0, 5));
+        assert_eq!((second.prior_delivered_ce, second.sample_marked), (3, 2));
     }
 
     #[test]
@@ -341,7 +341,7 @@ mod tests {
         // now it is the first retransmission: sending took 23601 - 20501 us, acknowledging 26501 - 23501, both less than the path
         let sample = flight.ack(26_501, 6, &[]);
         // 7 - 6 delivered; what is delivered and lost stays valid
-        assert_eq!((figures(sample), sample.is_retrans, sample.lost), ((Some(1), None, 6), true, 0));
+        assert_eq!((figures(sample), sample.is_retrans, sample.sample_lost), ((Some(1), None, 6), true, 0));
     }
 
     #[test]
@@ -350,10 +350,10 @@ mod tests {
         flight.send(0, 4);
         flight.ack(20_001, 0, &[(2, 3)]);
         let again = flight.ack(20_100, 0, &[(2, 3)]);
-        assert_eq!((figures(again), again.newly_delivered), ((None, None, 0), 0));
+        assert_eq!((figures(again), again.ack_delivered), ((None, None, 0), 0));
         // a segment that was SACKed gives none when it is acknowledged cumulatively: the sample is of segment 1
         let sample = flight.ack(21_000, 3, &[]);
-        assert_eq!((figures(sample), sample.newly_delivered), ((Some(3), Some(21_000), 1), 2));
+        assert_eq!((figures(sample), sample.ack_delivered), ((Some(3), Some(21_000), 1), 2));
     }
 
     #[test]

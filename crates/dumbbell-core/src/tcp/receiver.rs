@@ -85,7 +85,7 @@ pub struct Receiver {
     ecn_seen: bool,
     /// ECE is on: until CWR comes, or as long as packets come with CE.
     demand_cwr: bool,
-    /// Codepoints that change nothing: [`Receiver::settled`].
+    /// Codepoints that change nothing: [`Receiver::settled_codepoints`].
     ecn_settled: u8,
     /// The last packet came with CE.
     ce_state: bool,

@@ -626,9 +626,9 @@ impl Sender {
         }
         if self.control == Control::Both {
             self.let_control_decide(RateSample {
-                newly_delivered: segments,
-                newly_marked: echo.count_marked(segments),
-                newly_lost: newly_lost as u32,
+                ack_delivered: segments,
+                ack_marked: echo.count_marked(segments),
+                ack_lost: newly_lost as u32,
                 prior_in_flight,
                 pacing_wait_us: self.pacer.next.saturating_sub(now).as_micros(),
                 acks_probe: flags.acks_probe,

@@ -219,15 +219,15 @@ impl CongestionControl for PyControl {
 
     fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
         let sample = PySample {
-            delivered: sample.newly_delivered,
-            lost: sample.newly_lost,
-            marked: sample.newly_marked,
+            delivered: sample.ack_delivered,
+            lost: sample.ack_lost,
+            marked: sample.ack_marked,
             ece: sample.ece,
             rtt_us: sample.rtt_us,
-            interval_us: sample.interval_us.filter(|_| sample.delivered.is_some()),
-            sample_delivered: sample.delivered.unwrap_or(0),
-            sample_lost: sample.lost,
-            sample_marked: sample.delivered_ce,
+            interval_us: sample.interval_us.filter(|_| sample.sample_delivered.is_some()),
+            sample_delivered: sample.sample_delivered.unwrap_or(0),
+            sample_lost: sample.sample_lost,
+            sample_marked: sample.sample_marked,
             app_limited: sample.is_app_limited,
             prior_in_flight: sample.prior_in_flight,
             tx_in_flight: sample.tx_in_flight,

@@ -1,9 +1,9 @@
 //! An endpoint that is no TCP: any [`Protocol`], and what is measured of it. Its receiver measures one-way delays, and its sender, if there are
 //! answers, RTTs. A transport says more of itself.
 
+use super::delay_lines::NO_BLOCKS;
 use super::endpoint::Stages;
-use super::lines::NO_BLOCKS;
-use super::net::Ingress;
+use super::topology::Ingress;
 use super::transport::{Connection, ReturnPort};
 use crate::measure::{AnswerCounts, FlowResult, OfStack, Samples, SeenTcp, SeriesView};
 use crate::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolStats};

@@ -1,7 +1,7 @@
 //! What a run is made of, from its configuration.
 
+use super::delay_lines::DelayLine;
 use super::endpoint::Stages;
-use super::lines::DelayLine;
 use crate::config::{FlowConfig, RunConfig, StageConfig, UdpConfig};
 use dumbbell_core::aqm::FlowKey;
 use dumbbell_core::param::ParamError;

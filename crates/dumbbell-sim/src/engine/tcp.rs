@@ -1,10 +1,10 @@
 //! TCP as an endpoint: a sender and a receiver, and what is measured of them.
 
+use super::delay_lines::NO_BLOCKS;
 use super::endpoint::Stages;
-use super::lines::NO_BLOCKS;
-use super::net::Ingress;
+use super::ingress::EndpointPort;
+use super::topology::Ingress;
 use super::transport::{Connection, ReturnPort};
-use super::ways::EndpointPort;
 use crate::measure::{FlowResult, Samples, SeenTcp, SeriesView};
 use dumbbell_config::EcnEcho;
 use dumbbell_core::cc::conn::INFINITE_SSTHRESH;

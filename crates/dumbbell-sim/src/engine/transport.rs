@@ -1,10 +1,10 @@
 //! What an endpoint speaks: TCP, or any other protocol. The event loop and the nets know no more of either than this.
 
+use super::delay_lines::BlockPool;
 use super::endpoint::Stages;
-use super::lines::BlockPool;
-use super::net::Ingress;
 use super::other::Other;
 use super::tcp::Tcp;
+use super::topology::Ingress;
 use crate::measure::{FlowResult, Samples, SeriesView};
 use crate::transit::Transit;
 use dumbbell_core::cc::exit::Reported;

@@ -138,7 +138,7 @@ pub struct Tin {
 pub const NEW: usize = 0;
 /// Empty flows whose COBALT is not yet at rest.
 pub const DECAYING: usize = 1;
-/// Flows that used up a quantum: not a list, but [`super::turns::Turns`].
+/// Flows that used up a quantum: not a list, but [`super::turns::TurnRing`].
 pub const OLD: usize = 2;
 
 /// Rates and what follows from them, for one tin at `bytes_per_second` (0: unlimited), as `cake_set_rate` computes it.

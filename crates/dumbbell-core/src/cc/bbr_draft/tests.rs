@@ -43,8 +43,8 @@ fn start_phase(phase: BbrPhase) -> (State, Conn) {
 /// An ACK of 2 segments whose sample is of 20 segments in 20 ms, 20 of them in flight when it was sent.
 fn ack() -> RateSample {
     RateSample {
-        newly_delivered: 2,
-        delivered: Some(20),
+        ack_delivered: 2,
+        sample_delivered: Some(20),
         interval_us: Some(20_000),
         prior_delivered: 980,
         tx_in_flight: 20,
@@ -74,7 +74,7 @@ fn a_sample_that_is_too_short_has_no_rate_but_counts_what_it_delivered() {
     assert_eq!((rs().delivery_rate, rs().delivered), (1_000.0, 20));
     let short = Rs::new(&RateSample { interval_us: None, ..ack() });
     assert_eq!((short.delivery_rate, short.delivered, short.has_data), (0.0, 20, true));
-    let none = Rs::new(&RateSample { delivered: None, interval_us: None, ..ack() });
+    let none = Rs::new(&RateSample { sample_delivered: None, interval_us: None, ..ack() });
     assert_eq!((none.delivery_rate, none.delivered, none.has_data), (0.0, 0, false));
 }
 

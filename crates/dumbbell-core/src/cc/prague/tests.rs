@@ -19,7 +19,7 @@ fn prague(params: Value, srtt_8us: u32, segments: f64) -> (State, Conn) {
 }
 
 fn sample(newly_delivered: u32, newly_marked: u32) -> RateSample {
-    RateSample { newly_delivered, newly_marked, ..RateSample::default() }
+    RateSample { ack_delivered: newly_delivered, ack_marked: newly_marked, ..RateSample::default() }
 }
 
 /// alpha moves from `before` after a round with `marked` of `delivered`.

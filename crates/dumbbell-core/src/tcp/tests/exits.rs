@@ -76,7 +76,7 @@ fn rate_samples_are_kept_once_somebody_asks() {
     story.ack(3);
     // of segment 2: three segments in the 41 ms since it was sent
     let sample = story.sender.take_rate_sample().expect("a sample");
-    assert_eq!((sample.newly_delivered, sample.delivered, sample.interval_us), (1, Some(3), Some(41_000)));
+    assert_eq!((sample.ack_delivered, sample.sample_delivered, sample.interval_us), (1, Some(3), Some(41_000)));
     assert_eq!(story.sender.take_rate_sample(), None);
     let mut reno = Story::reno(10);
     reno.advance(RTT);

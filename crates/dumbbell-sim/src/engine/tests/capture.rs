@@ -59,7 +59,7 @@ fn sample(time: Time, flow: u32, flags: u32, view: Option<&crate::EndpointView>)
 fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
     let parsed = Arc::new(RunConfig::from_json(config).expect("a configuration"));
     let ahead = Time(parsed.flows[0].params.base_rtt.0 / 2);
-    let (mut aqms, controls) = crate::build(&parsed, &crate::additions::Extensions::default()).expect("algorithms");
+    let (mut aqms, controls) = crate::build(&parsed, &crate::extensions::Extensions::default()).expect("algorithms");
     let capture = Written::default();
     let mut run: Box<dyn Run> = dumbbell_core::with_aqm!(aqms.remove(0), aqm =>
         Box::new(Engine::new(Arc::clone(&parsed), controls, aqm, capture.clone()).expect("an engine")));
@@ -155,7 +155,7 @@ fn check(config: &Value, but: &[&str]) {
     let (simulated, captured) = run_both_ways(config);
     let but: Vec<&str> = NOT_COMPARED.iter().chain(but).copied().collect();
     let mut all = list_differences("runs", &Table::row(&simulated.summary), &Table::row(&captured.summary), &but);
-    for ((name, one), (_, other)) in simulated.tables.named_tables().iter().zip(captured.tables.named()) {
+    for ((name, one), (_, other)) in simulated.tables.named_tables().iter().zip(captured.tables.named_tables()) {
         if *name != "rtt" && !(*name == "series" && but.contains(&"series")) {
             all.extend(list_differences(name, one, other, &but));
         }

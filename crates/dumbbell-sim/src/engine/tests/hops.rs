@@ -19,14 +19,14 @@ fn finish_run(mut engine: Box<dyn Run>) -> Outcome {
 /// A run over hops, also if there is only one.
 fn over_hops(config: &Value) -> Outcome {
     let config = parse_config(config);
-    let (aqms, controls) = crate::build(&config, &crate::additions::Extensions::default()).expect("a valid configuration");
+    let (aqms, controls) = crate::build(&config, &crate::extensions::Extensions::default()).expect("a valid configuration");
     finish_run(Box::new(Engine::over_hops(config, controls, aqms, |_| ()).expect("no mistake in a stage")))
 }
 
 fn over_one(config: &Value) -> Outcome {
     let config = parse_config(config);
     assert!(config.is_one_hop());
-    let (mut aqms, controls) = crate::build(&config, &crate::additions::Extensions::default()).expect("a valid configuration");
+    let (mut aqms, controls) = crate::build(&config, &crate::extensions::Extensions::default()).expect("a valid configuration");
     dumbbell_core::with_aqm!(aqms.remove(0), aqm => {
         finish_run(Box::new(Engine::new(config, controls, aqm, ()).expect("no mistake in a stage")))
     })
@@ -74,7 +74,7 @@ fn one_hop_is_to_the_bit_what_the_fast_path_makes_of_it() {
         let (general, fast) = (over_hops(&config), over_one(&config));
         assert_eq!((general.tables.hops.height(), fast.tables.hops.height()), (1, 0));
         assert_eq!(general.summary, fast.summary, "{config}");
-        for ((name, table), (_, expected)) in general.tables.named_tables().iter().zip(fast.tables.named()) {
+        for ((name, table), (_, expected)) in general.tables.named_tables().iter().zip(fast.tables.named_tables()) {
             if name.starts_with("hop") {
                 continue;
             }

@@ -122,7 +122,7 @@ impl<V: BbrVersion> Machine<V> {
         } else if self.inflight_hi != UNSET {
             self.inflight_hi = self.inflight_hi.max(sample.tx_in_flight);
             if self.mode == ProbingMode::Up {
-                self.probe_upward(conn, sample.newly_delivered);
+                self.probe_upward(conn, sample.ack_delivered);
             }
         }
         false

@@ -37,7 +37,7 @@ impl<V: BbrVersion> Machine<V> {
         if self.mode == ProbingMode::ProbeRtt {
             self.stay_in_probe_rtt(conn, now);
         }
-        if sample.delivered.is_some_and(|delivered| delivered > 0) {
+        if sample.sample_delivered.is_some_and(|delivered| delivered > 0) {
             self.idle_restart = false;
         }
     }

@@ -480,11 +480,11 @@ impl<V: BbrVersion> Machine<V> {
     }
 
     fn update_model(&mut self, conn: &mut Conn, sample: &RateSample, bw: u32) {
-        if sample.interval_us.is_some_and(|us| us > 0) && sample.newly_delivered > 0 {
+        if sample.interval_us.is_some_and(|us| us > 0) && sample.ack_delivered > 0 {
             self.update_signals(conn, sample, bw);
             let window = if self.full_bw_reached { AGGREGATION_ROUNDS } else { 1 };
             let estimate = self.bw();
-            self.aggregation.update(conn, sample.newly_delivered, estimate, self.round_start, window);
+            self.aggregation.update(conn, sample.ack_delivered, estimate, self.round_start, window);
         }
         self.check_startup_loss(conn, sample);
         V::check_full_bw(self, sample, bw);
@@ -568,9 +568,9 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
             self.update_alpha(conn);
         }
         self.ecn_in_round |= sample.ece && (self.ecn_eligible || !V::ALPHA_WHEN_ELIGIBLE);
-        let bw = interval.map_or(0, |us| rate_ceil(sample.delivered.unwrap_or(0), us));
+        let bw = interval.map_or(0, |us| rate_ceil(sample.sample_delivered.unwrap_or(0), us));
         self.loss_round_start = false;
-        if V::LATEST_BEFORE && interval.is_some() && sample.newly_delivered > 0 {
+        if V::LATEST_BEFORE && interval.is_some() && sample.ack_delivered > 0 {
             self.take_latest(conn, sample, bw);
         }
         if let Some(update) = self.fast_path(conn, sample, bw) {
@@ -580,15 +580,15 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
             self.update_gains();
             let estimate = self.bw();
             self.pacing.set(conn, estimate, self.pacing_gain, self.full_bw_reached);
-            self.set_cwnd(conn, sample.newly_delivered, estimate);
+            self.set_cwnd(conn, sample.ack_delivered, estimate);
             self.bound_cwnd(conn);
         }
         if V::LATEST_BEFORE && self.loss_round_start && !sample.acks_probe {
             self.forget_latest(sample, bw);
         }
         self.prev_state = conn.state;
-        self.loss_in_cycle |= sample.lost > 0;
-        self.ecn_in_cycle |= sample.delivered_ce > 0;
+        self.loss_in_cycle |= sample.sample_lost > 0;
+        self.ecn_in_cycle |= sample.sample_marked > 0;
     }
 
     fn on_loss(&mut self, conn: &mut Conn, loss: &LossEvent) {

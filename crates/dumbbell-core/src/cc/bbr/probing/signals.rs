@@ -58,7 +58,7 @@ impl<V: BbrVersion> Machine<V> {
     /// Linux `bbr_update_latest_delivery_signals`.
     pub(super) fn take_latest(&mut self, conn: &Conn, sample: &RateSample, bw: u32) {
         self.bw_latest = self.bw_latest.max(bw);
-        self.inflight_latest = self.inflight_latest.max(sample.delivered.unwrap_or(0));
+        self.inflight_latest = self.inflight_latest.max(sample.sample_delivered.unwrap_or(0));
         if sample.prior_delivered >= self.loss_round_delivered {
             self.loss_round_delivered = conn.delivered;
             self.loss_round_start = true;
@@ -67,7 +67,7 @@ impl<V: BbrVersion> Machine<V> {
 
     pub(super) fn forget_latest(&mut self, sample: &RateSample, bw: u32) {
         self.bw_latest = bw;
-        self.inflight_latest = sample.delivered.unwrap_or(0);
+        self.inflight_latest = sample.sample_delivered.unwrap_or(0);
     }
 
     /// Linux `bbr_update_congestion_signals`.
@@ -75,7 +75,7 @@ impl<V: BbrVersion> Machine<V> {
         if !sample.is_app_limited || bw >= self.max_bw() {
             self.bw_hi[1] = self.bw_hi[1].max(bw);
         }
-        self.loss_in_round |= sample.newly_lost > 0;
+        self.loss_in_round |= sample.ack_lost > 0;
         if !V::LATEST_BEFORE {
             self.take_latest(conn, sample, bw);
         }
@@ -136,8 +136,8 @@ impl<V: BbrVersion> Machine<V> {
 
     /// Linux `bbr_is_inflight_too_high`.
     pub(super) fn too_high(&self, sample: &RateSample) -> bool {
-        self.too_many_lost(sample.lost, sample.tx_in_flight)
-            || self.too_many_marked(sample.delivered_ce, sample.delivered.unwrap_or(0))
+        self.too_many_lost(sample.sample_lost, sample.tx_in_flight)
+            || self.too_many_marked(sample.sample_marked, sample.sample_delivered.unwrap_or(0))
     }
 
     pub(super) fn too_many_lost(&self, lost: u32, tx_in_flight: u32) -> bool {
@@ -155,7 +155,7 @@ impl<V: BbrVersion> Machine<V> {
         if self.full_bw_reached {
             return;
         }
-        if sample.newly_lost > 0 {
+        if sample.ack_lost > 0 {
             self.loss_events = (self.loss_events + 1).min(MAX_LOSS_EVENTS);
         }
         if !self.loss_round_start {

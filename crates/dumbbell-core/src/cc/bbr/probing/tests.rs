@@ -276,7 +276,7 @@ fn a_probe_is_due_after_its_wait_or_as_many_rounds_as_reno_would_need() {
 /// An ACK of one segment with this RTT at `ms`.
 fn ack(ms: u64, rtt_us: u32) -> (Conn, RateSample) {
     let conn = Conn { now: Time::from_millis(ms), ..conn() };
-    (conn, RateSample { newly_delivered: 1, rtt_us: Some(rtt_us), delivered: Some(1), ..RateSample::default() })
+    (conn, RateSample { ack_delivered: 1, rtt_us: Some(rtt_us), sample_delivered: Some(1), ..RateSample::default() })
 }
 
 #[test]
@@ -381,14 +381,14 @@ fn startup_ends_after_two_rounds_of_half_marked() {
 #[test]
 fn startup_ends_with_many_lossy_acks_in_a_round_of_recovery() {
     let conn = Conn { cwnd: 40, pacing_rate: 1_183_576, state: CaState::Recovery, ..conn() };
-    let lossy = RateSample { newly_lost: 1, lost: 5, tx_in_flight: 40, ..RateSample::default() };
+    let lossy = RateSample { ack_lost: 1, sample_lost: 5, tx_in_flight: 40, ..RateSample::default() };
     let mut two = v2();
     for _ in 0..7 {
         two.check_startup_loss(&conn, &lossy);
     }
     two.loss_round_start = true;
     let mut early = two.clone();
-    early.check_startup_loss(&conn, &RateSample { newly_lost: 0, ..lossy });
+    early.check_startup_loss(&conn, &RateSample { ack_lost: 0, ..lossy });
     assert!(!early.full_bw_reached && early.loss_events == 0, "seven in the round");
     let mut open = two.clone();
     open.check_startup_loss(&Conn { state: CaState::Open, ..conn.clone() }, &lossy);

@@ -9,7 +9,7 @@ fn a_round_ends_with_what_was_sent_after_its_start() {
     let (mut state, mut conn) = start_phase(BbrPhase::Cruise);
     (state.next_round_delivered, state.rounds_since_probe_up) = (990, 0);
     let mut acked = |prior_delivered: u64, delivered: Option<u32>| {
-        state.update_congestion_signals(&conn, &Rs::new(&RateSample { prior_delivered, delivered, ..ack() }));
+        state.update_congestion_signals(&conn, &Rs::new(&RateSample { prior_delivered, sample_delivered: delivered, ..ack() }));
         conn.delivered += 2;
         (state.round_start, state.round_count, state.rounds_since_probe_up)
     };
@@ -242,7 +242,7 @@ fn undo_returns_to_startup() {
     }
     conn.delivered = 1_040;
     conn.now += Time::from_millis(20);
-    state.cong_control(&mut conn, &RateSample { prior_delivered: 1_000, lost: 6, tx_in_flight: 40, ..ack() });
+    state.cong_control(&mut conn, &RateSample { prior_delivered: 1_000, sample_lost: 6, tx_in_flight: 40, ..ack() });
     assert!(state.full_bw_reached && state.inflight_longterm == 20 && state.state == BbrPhase::Down);
     conn.cwnd = 22;
     assert_eq!(state.undo_cwnd(&mut conn), 40);

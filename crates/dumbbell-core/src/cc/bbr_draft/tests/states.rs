@@ -41,7 +41,7 @@ fn startup_with_losses(ranges: u64, of: u32, full_round: bool, ca: CaState) -> S
         state.recovery_delivered = 1_001;
     }
     conn.delivered = 1_040;
-    state.cong_control(&mut conn, &RateSample { prior_delivered: 1_000, lost: of, tx_in_flight: 100, ..ack() });
+    state.cong_control(&mut conn, &RateSample { prior_delivered: 1_000, sample_lost: of, tx_in_flight: 100, ..ack() });
     state
 }
 

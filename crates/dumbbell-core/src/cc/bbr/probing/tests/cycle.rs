@@ -15,8 +15,8 @@ fn cruising<V: BbrVersion>(mut machine: Machine<V>) -> (Machine<V>, Conn) {
 /// An ACK of two segments that were sent when `prior_delivered` had been delivered, without losses or marks, at the estimated rate.
 fn ack_of(prior_delivered: u64) -> RateSample {
     RateSample {
-        newly_delivered: 2,
-        delivered: Some(16),
+        ack_delivered: 2,
+        sample_delivered: Some(16),
         interval_us: Some(19_379),
         prior_delivered,
         prior_in_flight: 17,
@@ -150,10 +150,10 @@ fn the_upper_bound_follows_what_was_in_flight_without_harm() {
     two.cong_control(&mut conn, &RateSample { tx_in_flight: 25, ..ack_of(0) });
     assert_eq!(two.inflight_hi, 25);
     // 3 of 30 lost: too many, but nobody probed
-    two.cong_control(&mut conn, &RateSample { tx_in_flight: 30, lost: 3, ..ack_of(0) });
+    two.cong_control(&mut conn, &RateSample { tx_in_flight: 30, sample_lost: 3, ..ack_of(0) });
     assert_eq!(two.inflight_hi, 25);
     two.probe_samples = true;
-    two.cong_control(&mut conn, &RateSample { tx_in_flight: 22, lost: 3, ..ack_of(0) });
+    two.cong_control(&mut conn, &RateSample { tx_in_flight: 22, sample_lost: 3, ..ack_of(0) });
     assert_eq!((two.inflight_hi, two.probe_samples, two.prev_probe_too_high), (22, false, true));
 }
 
@@ -212,9 +212,9 @@ fn a_cycle_remembers_losses_and_marks() {
     let (mut two, mut conn) = cruising(v2());
     two.cong_control(&mut conn, &ack_of(0));
     assert!(!two.loss_in_cycle && !two.ecn_in_cycle);
-    two.cong_control(&mut conn, &RateSample { lost: 1, ..ack_of(0) });
+    two.cong_control(&mut conn, &RateSample { sample_lost: 1, ..ack_of(0) });
     assert!(two.loss_in_cycle && !two.ecn_in_cycle);
-    two.cong_control(&mut conn, &RateSample { delivered_ce: 1, ..ack_of(0) });
+    two.cong_control(&mut conn, &RateSample { sample_marked: 1, ..ack_of(0) });
     assert!(two.ecn_in_cycle);
 }
 
@@ -245,7 +245,7 @@ fn before_the_pipe_is_full_the_window_grows_to_twice_the_initial_one_at_least() 
 #[test]
 fn an_application_that_is_the_limit_needs_no_model_while_the_window_is_at_its_target() {
     let (mut two, mut conn) = cruising(v2());
-    let slow = RateSample { is_app_limited: true, delivered: Some(2), ..ack_of(1000) };
+    let slow = RateSample { is_app_limited: true, sample_delivered: Some(2), ..ack_of(1000) };
     conn.cwnd = 20;
     // it has to grow first
     two.cong_control(&mut conn, &slow);

@@ -1,9 +1,9 @@
 //! The way back: acknowledgements in their lines, and as packets in the hops.
 
-use super::super::acks::{AckContents, QueuedAck};
+use super::super::ack_log::{AckContents, QueuedAck};
+use super::super::delay_lines::{frame_listener, BlockPool, DelayLine, ReturnPath, NO_BLOCKS};
 use super::super::endpoint::{Arena, Endpoint};
-use super::super::lines::{frame_listener, BlockPool, DelayLine, ReturnPath, NO_BLOCKS};
-use super::super::net::Topology;
+use super::super::topology::Topology;
 use super::super::transport::Connection;
 use super::hop::END;
 use super::{MultiHop, STAGES};

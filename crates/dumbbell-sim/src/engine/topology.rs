@@ -1,8 +1,8 @@
-//! What lies between senders and receivers: [one hop](super::one), or [several](super::hops).
+//! What lies between senders and receivers: [one hop](super::single_hop), or [several](super::multi_hop).
 
+use super::delay_lines::{DelayLines, ReturnPath};
 use super::endpoint::{Arena, UnderWay};
-use super::lines::{DelayLines, ReturnPath};
-use super::ways::SendMemory;
+use super::memory::SendMemory;
 use crate::config::{Class, Route, RunConfig};
 use crate::hop_log::HopLog;
 use crate::measure::Backlog;

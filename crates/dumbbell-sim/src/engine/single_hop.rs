@@ -1,11 +1,12 @@
 //! A net of one hop, the fast path: nothing is decided for a packet that a run decides once, and acknowledgements never wait.
 
+use super::delay_lines::{frame_listener, BlockPool, DelayLine, DelayLineTail, DelayLines, ReturnPath, TappedLines, NO_BLOCKS};
 use super::endpoint::{Arena, Endpoint, UnderWay};
-use super::lines::{frame_listener, BlockPool, DelayLine, DelayLineTail, DelayLines, ReturnPath, TappedLines, NO_BLOCKS};
-use super::net::{Ingress, LoopState, Topology};
+use super::ingress::{without_burst_marks, BehindSink, SharedIngress};
+use super::memory::SendMemory;
 use super::setup::build_path;
+use super::topology::{Ingress, LoopState, Topology};
 use super::transport::Connection;
-use super::ways::{without_burst_marks, BehindSink, SendMemory, SharedIngress};
 use crate::bottleneck::Bottleneck;
 use crate::capacity;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK};

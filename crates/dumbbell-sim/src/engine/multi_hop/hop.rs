@@ -1,6 +1,6 @@
 //! A hop of a net: stages, queue, link, what lies behind it, and what it has counted.
 
-use super::super::acks::Acks;
+use super::super::ack_log::Acks;
 use super::super::setup::build_path;
 use crate::bottleneck::Bottleneck;
 use crate::config::{Classes, HopConfig, RunConfig};

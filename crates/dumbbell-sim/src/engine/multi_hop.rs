@@ -5,14 +5,15 @@
 //! up, between the receiver and the first hop of the acknowledgements. A sender's clock runs ahead by half of it down, and a receiver's
 //! behind by half of it up; nothing that either does depends on absolute time (see [`engine`](super)).
 
-mod back;
 mod hop;
+mod return_path;
 
-use super::acks::QueuedAck;
+use super::ack_log::QueuedAck;
+use super::delay_lines::{BlockPool, DelayLine, DelayLines, ReturnPath};
 use super::endpoint::{Arena, UnderWay};
-use super::lines::{BlockPool, DelayLine, DelayLines, ReturnPath};
-use super::net::{Ingress, LoopState, Topology};
-use super::ways::{without_burst_marks, SendMemory};
+use super::ingress::without_burst_marks;
+use super::memory::SendMemory;
+use super::topology::{Ingress, LoopState, Topology};
 use crate::capacity;
 use crate::config::{Class, Classes, Route, RunConfig};
 use crate::hop_log::HopLog;
