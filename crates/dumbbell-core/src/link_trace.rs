@@ -15,10 +15,8 @@
 //! real one.
 
 use crate::packet::MTU_FRAME;
-#[cfg(feature = "config")]
 use crate::param::{ParamKind, ParamType};
 use crate::units::{Rate, Time};
-#[cfg(feature = "config")]
 use serde_json::{json, Value};
 use std::sync::Arc;
 
@@ -346,7 +344,6 @@ fn delay(text: &[u8], line: &[u8], number: u64) -> Result<Option<u32>, BadTrace>
     }
 }
 
-#[cfg(feature = "config")]
 impl ParamType for LinkTrace {
     const KIND: ParamKind = ParamKind::LinkTrace;
 

@@ -7,12 +7,10 @@ mod pareto;
 
 pub use self::pareto::Pareto;
 use crate::packet::{flag, Ecn, Packet};
-#[cfg(feature = "config")]
 use crate::param::{ParamKind, ParamType};
 use crate::real;
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
-#[cfg(feature = "config")]
 use serde_json::{json, Value};
 use std::sync::Arc;
 
@@ -54,7 +52,6 @@ pub(crate) fn exponential(per_second: f64, rng: &mut Rng) -> Time {
     }
 }
 
-#[cfg(feature = "config")]
 impl ParamType for Arrivals {
     const KIND: ParamKind = ParamKind::Arrivals;
 
@@ -154,7 +151,6 @@ impl FlowSizes {
         }
     }
 
-    #[cfg(feature = "config")]
     fn empirical(pairs: &[Value]) -> Option<FlowSizes> {
         let mut sizes = Vec::with_capacity(pairs.len().min(MAX_SIZES));
         let mut total = 0.0;
@@ -172,7 +168,6 @@ impl FlowSizes {
     }
 }
 
-#[cfg(feature = "config")]
 impl ParamType for FlowSizes {
     const KIND: ParamKind = ParamKind::Sizes;
 

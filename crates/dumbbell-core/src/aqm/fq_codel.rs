@@ -229,7 +229,6 @@ mod tests {
     use crate::record::Counters;
 
     #[test]
-    #[cfg(feature = "config")]
     fn the_queues_of_wifi_have_their_own_values() {
         let read = |value: serde_json::Value| Params::from_json(value.as_object().unwrap()).unwrap();
         let of_wifi = read(serde_json::json!({"version": "mac80211"}));

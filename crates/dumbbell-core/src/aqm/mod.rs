@@ -11,11 +11,9 @@ pub mod store;
 use crate::link_layer::LinkLayer;
 use crate::log::Log;
 use crate::packet::{Packet, MTU_FRAME};
-#[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use crate::units::{Rate, Time};
 pub use dyn_aqm::DynAqm;
-#[cfg(feature = "config")]
 use serde_json::{Map, Value};
 
 /// What a queue answers when the link asks for a packet.
@@ -189,7 +187,6 @@ macro_rules! aqms {
         }
 
         /// Every registered queue discipline, described.
-        #[cfg(feature = "config")]
         pub fn specs() -> Vec<AlgorithmSpec> {
             vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs(), versions: $module::Params::versions() } ),* ]
         }
@@ -198,7 +195,6 @@ macro_rules! aqms {
         ///
         /// # Errors
         /// An unknown name, key or value.
-        #[cfg(feature = "config")]
         pub fn build(config: &Map<String, Value>, context: &QueueContext) -> Result<AnyAqm, ParamError> {
             let name = config.get("name").and_then(Value::as_str).unwrap_or("");
             match name {

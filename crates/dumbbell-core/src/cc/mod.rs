@@ -3,13 +3,11 @@
 //! One algorithm is one file. To add one: write the file, add one line to `congestion_controls!` below. The hooks are
 //! those of Linux's `tcp_congestion_ops`, so that an algorithm sees what it sees in the kernel, in the same order.
 
-#[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use crate::prefetch::prefetch;
 use conn::{CaEvent, CaState, Congestion, Conn};
 use exit::ExitCause;
 pub use interface::{AckEvent, CcContext, Control, Echo, EcnUse, LossEvent, Model, RateSample};
-#[cfg(feature = "config")]
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
@@ -166,7 +164,6 @@ macro_rules! congestion_controls {
         }
 
         /// Every registered congestion control, described.
-        #[cfg(feature = "config")]
         #[allow(clippy::vec_init_then_push)] // a line of the registry may be there in tests only
         pub fn specs() -> Vec<AlgorithmSpec> {
             let mut specs = Vec::new();
@@ -194,7 +191,6 @@ macro_rules! congestion_controls {
             ///
             /// # Errors
             /// An unknown name, key or value.
-            #[cfg(feature = "config")]
             pub fn from_json(config: &Map<String, Value>) -> Result<CcSpec, ParamError> {
                 let name = config.get("name").and_then(Value::as_str).unwrap_or("");
                 match name {
@@ -220,7 +216,6 @@ macro_rules! congestion_controls {
         ///
         /// # Errors
         /// An unknown name, key or value.
-        #[cfg(feature = "config")]
         pub fn build(config: &Map<String, Value>, context: &CcContext) -> Result<AnyCc, ParamError> {
             CcSpec::from_json(config).map(|chosen| chosen.build(context))
         }

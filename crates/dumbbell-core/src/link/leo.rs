@@ -31,7 +31,6 @@ crate::params! {
     } check Params::check
 }
 
-#[cfg(feature = "config")]
 impl Params {
     fn check(&self) -> Result<(), crate::param::ParamError> {
         let refuse = |key: &str, found: Time, allowed: String| Err(crate::param::ParamError::new(key, found, allowed));
@@ -231,7 +230,6 @@ mod tests {
     }
 
     #[test]
-    #[cfg(feature = "config")]
     fn contradictions_are_refused() {
         let read = |value: serde_json::Value| Params::from_json(value.as_object().unwrap()).unwrap_err().to_string();
         let error = read(serde_json::json!({"interval": 1_000_000_000, "outage": 600_000_000}));

@@ -5,11 +5,9 @@
 
 pub mod pace;
 
-#[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
-#[cfg(feature = "config")]
 use serde_json::{Map, Value};
 
 /// The hop and the run that a link is built for.
@@ -137,7 +135,6 @@ macro_rules! links {
         }
 
         /// Every registered link, described.
-        #[cfg(feature = "config")]
         pub fn specs() -> Vec<AlgorithmSpec> {
             vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs(), versions: $module::Params::versions() } ),* ]
         }
@@ -154,7 +151,6 @@ macro_rules! links {
             ///
             /// # Errors
             /// An unknown name, key or value.
-            #[cfg(feature = "config")]
             pub fn from_json(config: &Map<String, Value>) -> Result<LinkSpec, ParamError> {
                 let name = config.get("name").and_then(Value::as_str).unwrap_or("");
                 match name {

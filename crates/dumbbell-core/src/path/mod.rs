@@ -8,12 +8,10 @@
 
 use crate::log::DropReason;
 use crate::packet::{Packet, HEADERS};
-#[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use crate::rng::Rng;
 use crate::tcp::Ack;
 use crate::units::Time;
-#[cfg(feature = "config")]
 use serde_json::{Map, Value};
 
 /// What can pass a path.
@@ -163,13 +161,11 @@ macro_rules! stages {
         }
 
         /// Every registered stage, described.
-        #[cfg(feature = "config")]
         pub fn specs() -> Vec<AlgorithmSpec> {
             vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs(), versions: $module::Params::versions() } ),* ]
         }
 
         /// Builds the stage that `config` names in its key `name`, with its other keys as parameters. It may draw from `rng`.
-        #[cfg(feature = "config")]
         fn stage<T: Carried>(config: &Map<String, Value>, rng: &mut Rng) -> Result<AnyStage<T>, ParamError> {
             let name = config.get("name").and_then(Value::as_str).unwrap_or("");
             match name {
@@ -252,7 +248,6 @@ impl<T: Carried> Path<T> {
 ///
 /// # Errors
 /// An unknown name, key or value; the key begins with the number of the stage.
-#[cfg(feature = "config")]
 pub fn build<T: Carried>(configs: &[Map<String, Value>], mut rng: Rng) -> Result<Path<T>, ParamError> {
     let mut stages = Vec::with_capacity(configs.len());
     for (index, config) in configs.iter().enumerate() {
