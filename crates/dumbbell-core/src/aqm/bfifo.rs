@@ -63,13 +63,7 @@ impl Aqm for State {
         u16::try_from(self.params.limit).unwrap_or(u16::MAX)
     }
 
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
+    look_at_fifo!();
 }
 
 #[cfg(test)]

@@ -354,18 +354,7 @@ impl Aqm for State {
         }
     }
 
-    #[inline]
-    fn next_flow_hint(&self) -> Option<u32> {
-        self.fifo.head().map(|packet| packet.flow)
-    }
-
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
+    look_at_fifo!(hint);
 }
 
 #[cfg(test)]

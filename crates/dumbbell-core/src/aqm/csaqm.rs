@@ -158,13 +158,7 @@ impl Aqm for State {
         Dequeue::Empty
     }
 
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
+    look_at_fifo!();
 
     fn next_timer(&self) -> Time {
         self.next_update

@@ -4,6 +4,7 @@
 
 pub mod departure_rate;
 pub mod drr;
+#[macro_use]
 mod dyn_aqm;
 pub mod fifo;
 pub mod store;
@@ -153,6 +154,27 @@ pub trait Aqm {
     }
 }
 
+/// The methods of [`Aqm`] that look at the only queue of a discipline, `self.fifo`; with `hint`, the flow at its head is the next.
+macro_rules! look_at_fifo {
+    () => {
+        fn packets(&self) -> usize {
+            self.fifo.len()
+        }
+
+        fn bytes(&self) -> u64 {
+            self.fifo.bytes()
+        }
+    };
+    (hint) => {
+        look_at_fifo!();
+
+        #[inline]
+        fn next_flow_hint(&self) -> Option<u32> {
+            self.fifo.head().map(|packet| packet.flow)
+        }
+    };
+}
+
 /// What [`Aqm::state`] may tell: name, unit and meaning.
 pub const STATES: [(&str, &str, &str); 10] = [
     ("p", "", "probability of the control law: PIE's of a drop (above 1 in overload, as in Linux), p' of PI2 and DualPI2, the largest of all queues of FQ-PIE"),
@@ -253,67 +275,26 @@ fn put<A: Aqm, L: Log>(aqm: &mut A, packet: Packet, now: Time, log: &mut L) {
     aqm.enqueue(packet, now, log);
 }
 
+macro_rules! call_any {
+    (look { $($look:ident($($arg:ident: $type:ty),*) -> $out:ty;)* } change { $($change:ident($($to:ident: $what:ty),*);)* }) => {
+        $( #[inline] fn $look(&self, $($arg: $type),*) -> $out { with_aqm!(self, aqm => aqm.$look($($arg),*)) } )*
+        $( fn $change(&mut self, $($to: $what),*) { with_aqm!(self, aqm => aqm.$change($($to),*)); } )*
+    };
+}
+
 /// A queue that is chosen at run time: one dispatch per call.
 impl Aqm for AnyAqm {
-    fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
-        with_aqm!(self, aqm => aqm.flow_starts(flow, key));
-    }
-    fn has_room(&self, bytes: u64) -> bool {
-        with_aqm!(self, aqm => aqm.has_room(bytes))
-    }
+    plain_methods!(call_any);
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         with_aqm!(self, aqm => put(aqm, packet, now, log));
-    }
-    #[inline]
-    fn earliest_packet(&self, now: Time) -> Option<Time> {
-        with_aqm!(self, aqm => aqm.earliest_packet(now))
     }
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         with_aqm!(self, aqm => ask(aqm, now, log))
     }
-    fn next_flow_hint(&self) -> Option<u32> {
-        with_aqm!(self, aqm => aqm.next_flow_hint())
-    }
-    fn prefetch(&self, flow: u32, near: bool) {
-        with_aqm!(self, aqm => aqm.prefetch(flow, near));
-    }
-    fn bypass_max_len(&self) -> u16 {
-        with_aqm!(self, aqm => aqm.bypass_max_len())
-    }
-    #[inline]
-    fn packets(&self) -> usize {
-        with_aqm!(self, aqm => aqm.packets())
-    }
-    #[inline]
-    fn bytes(&self) -> u64 {
-        with_aqm!(self, aqm => aqm.bytes())
-    }
-    #[inline]
-    fn next_timer(&self) -> Time {
-        with_aqm!(self, aqm => aqm.next_timer())
-    }
     fn on_timer<L: Log>(&mut self, now: Time, log: &mut L) {
         with_aqm!(self, aqm => aqm.on_timer(now, log));
-    }
-    fn set_rate(&mut self, rate: Rate, now: Time) {
-        with_aqm!(self, aqm => aqm.set_rate(rate, now));
-    }
-    fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
-        with_aqm!(self, aqm => aqm.state(tell));
-    }
-    fn counters(&self) -> Vec<(String, u64)> {
-        with_aqm!(self, aqm => aqm.counters())
-    }
-    fn internal_queues(&self) -> Vec<String> {
-        with_aqm!(self, aqm => aqm.internal_queues())
-    }
-    fn shapes(&self) -> bool {
-        with_aqm!(self, aqm => aqm.shapes())
-    }
-    fn reads_acks(&self) -> bool {
-        with_aqm!(self, aqm => aqm.reads_acks())
     }
 }
 

@@ -62,11 +62,5 @@ impl Aqm for State {
         }
     }
 
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
+    look_at_fifo!();
 }

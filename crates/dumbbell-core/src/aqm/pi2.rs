@@ -199,18 +199,7 @@ impl Aqm for State {
         Dequeue::Packet(packet)
     }
 
-    #[inline]
-    fn next_flow_hint(&self) -> Option<u32> {
-        self.fifo.head().map(|packet| packet.flow)
-    }
-
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
+    look_at_fifo!(hint);
 
     fn next_timer(&self) -> Time {
         self.next_update

@@ -459,18 +459,7 @@ impl Aqm for State {
         Dequeue::Packet(packet)
     }
 
-    #[inline]
-    fn next_flow_hint(&self) -> Option<u32> {
-        self.fifo.head().map(|packet| packet.flow)
-    }
-
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
+    look_at_fifo!(hint);
 
     fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("p", self.vars.prob as f64 / ONE as f64);
