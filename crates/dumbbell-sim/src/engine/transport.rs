@@ -133,126 +133,48 @@ pub enum Transport {
     Other(Box<Other>),
 }
 
-/// `$body` with what the endpoint speaks.
-macro_rules! of {
-    ($transport:expr, $one:ident => $body:expr) => {
-        match $transport {
-            Transport::Tcp($one) => $body,
-            Transport::Other($one) => {
-                seldom();
-                $body
+/// Passes the calls of these methods on to what the endpoint speaks.
+macro_rules! forward {
+    ($me:ident: $( $(#[$how:meta])* fn $name:ident[$($this:tt)*]($($arg:ident: $type:ty),*) -> $out:ty; )*) => { $(
+        $(#[$how])*
+        fn $name($($this)*, $($arg: $type),*) -> $out {
+            match $me {
+                Transport::Tcp(one) => one.$name($($arg),*),
+                Transport::Other(one) => {
+                    seldom();
+                    one.$name($($arg),*)
+                }
             }
         }
-    };
+    )* };
 }
 
 impl Connection for Transport {
-    #[inline]
-    fn has_begun(&self) -> bool {
-        of!(self, one => one.has_begun())
-    }
-
-    #[inline]
-    fn next_timer(&self, start: Time) -> Time {
-        of!(self, one => one.next_timer(start))
-    }
-
-    #[inline]
-    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Outlet) -> bool {
-        of!(self, one => one.on_timer(start, stop, now, port))
-    }
-
-    #[inline]
-    fn on_receiver_timer(&mut self, now: Time, back: &mut impl ReturnPort) {
-        of!(self, one => one.on_receiver_timer(now, back));
-    }
-
-    #[inline(always)]
-    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time {
-        of!(self, one => one.on_packet(packet, now, back))
-    }
-
-    #[inline(always)]
-    fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time {
-        of!(self, one => one.on_back(ack, blocks, stages, now, way))
-    }
-
-    #[inline(always)]
-    fn prefetch(&self) {
-        of!(self, one => one.prefetch());
-    }
-
-    #[inline(always)]
-    fn prefetch_behind(&self) {
-        of!(self, one => one.prefetch_behind());
-    }
-
-    fn back_ecn(&self) -> BackEcn {
-        of!(self, one => one.back_ecn())
-    }
-
-    fn payload(&self) -> u64 {
-        of!(self, one => one.payload())
-    }
-
-    fn sent_and_received(&self) -> (u64, ReceiverStats) {
-        of!(self, one => one.sent_and_received())
-    }
-
-    fn finish_time(&self) -> Option<Time> {
-        of!(self, one => one.finish_time())
-    }
-
-    fn is_done(&self) -> bool {
-        of!(self, one => one.is_done())
-    }
-
-    fn receiver_waits(&self) -> bool {
-        of!(self, one => one.receiver_waits())
-    }
-
-    fn check(&self) -> Result<(), (&'static str, u64, u64)> {
-        of!(self, one => one.check())
-    }
-
-    fn sample(&self, samples: &mut Samples, now: Time) {
-        of!(self, one => one.sample(samples, now));
-    }
-
-    fn forget_samples(&mut self) {
-        of!(self, one => one.forget_samples());
-    }
-
-    fn take_rtt_samples(&mut self) -> Option<CompactHistogram> {
-        of!(self, one => one.take_rtt_samples())
-    }
-
-    fn take_transit(&mut self) -> Option<Box<Transit>> {
-        of!(self, one => one.take_transit())
-    }
-
-    fn result(&self, common: FlowResult, now: Time) -> FlowResult {
-        of!(self, one => one.result(common, now))
-    }
-
-    fn series_view(&self) -> SeriesView {
-        of!(self, one => one.series_view())
-    }
-
-    fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {
-        of!(self, one => one.trace(trace, slot, now, backlog));
-    }
-
-    fn report_changes(&mut self, said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
-        of!(self, one => one.report_changes(said, listener, slot, now));
-    }
-
-    fn protocol(&self) -> ProtocolKind {
-        of!(self, one => one.protocol())
-    }
-
-    #[inline]
-    fn report_payloads(&mut self, listener: &mut dyn Log) {
-        of!(self, one => one.report_payloads(listener));
+    forward! { self:
+        #[inline] fn has_begun[&self]() -> bool;
+        #[inline] fn next_timer[&self](start: Time) -> Time;
+        #[inline] fn on_timer[&mut self](start: Time, stop: &mut Time, now: Time, port: &mut impl Outlet) -> bool;
+        #[inline] fn on_receiver_timer[&mut self](now: Time, back: &mut impl ReturnPort) -> ();
+        #[inline(always)] fn on_packet[&mut self](packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time;
+        #[inline(always)] fn on_back[&mut self](ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time;
+        #[inline(always)] fn prefetch[&self]() -> ();
+        #[inline(always)] fn prefetch_behind[&self]() -> ();
+        fn back_ecn[&self]() -> BackEcn;
+        fn payload[&self]() -> u64;
+        fn sent_and_received[&self]() -> (u64, ReceiverStats);
+        fn finish_time[&self]() -> Option<Time>;
+        fn is_done[&self]() -> bool;
+        fn receiver_waits[&self]() -> bool;
+        fn check[&self]() -> Result<(), (&'static str, u64, u64)>;
+        fn sample[&self](samples: &mut Samples, now: Time) -> ();
+        fn forget_samples[&mut self]() -> ();
+        fn take_rtt_samples[&mut self]() -> Option<CompactHistogram>;
+        fn take_transit[&mut self]() -> Option<Box<Transit>>;
+        fn result[&self](common: FlowResult, now: Time) -> FlowResult;
+        fn series_view[&self]() -> SeriesView;
+        fn trace[&self](trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) -> ();
+        fn report_changes[&mut self](said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) -> ();
+        fn protocol[&self]() -> ProtocolKind;
+        #[inline] fn report_payloads[&mut self](listener: &mut dyn Log) -> ();
     }
 }
