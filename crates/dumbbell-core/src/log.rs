@@ -324,96 +324,41 @@ impl Log for () {}
 #[macro_export]
 macro_rules! log_to {
     ($self:ident => $($log:expr),+ $(,)?) => {
-        #[inline(always)]
-        fn on_arrival(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
-            $($log.on_arrival(packet, now);)+
-        }
-        #[inline(always)]
-        fn on_enqueue(&mut $self, packet: &$crate::packet::Packet, at: $crate::log::At) {
-            $($log.on_enqueue(packet, at);)+
-        }
-        #[inline(always)]
-        fn on_dequeue(&mut $self, packet: &$crate::packet::Packet, at: $crate::log::At) {
-            $($log.on_dequeue(packet, at);)+
-        }
-        #[inline(always)]
-        fn on_departure(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
-            $($log.on_departure(packet, now);)+
-        }
-        #[inline(always)]
-        fn on_bypass(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time, leaves: $crate::units::Time) {
-            $($log.on_bypass(packet, now, leaves);)+
-        }
-        #[inline(always)]
-        fn on_mark(
-            &mut $self,
-            packet: &$crate::packet::Packet,
-            before: $crate::packet::Ecn,
-            mark: $crate::log::Mark,
-            reason: $crate::log::MarkReason,
-            at: $crate::log::At,
-        ) {
-            $($log.on_mark(packet, before, mark, reason, at);)+
-        }
-        #[inline(always)]
-        fn on_drop(
-            &mut $self,
-            packet: &$crate::packet::Packet,
-            reason: $crate::log::DropReason,
-            place: $crate::log::DropSite,
-            at: $crate::log::At,
-        ) {
-            $($log.on_drop(packet, reason, place, at);)+
-        }
-        #[inline(always)]
-        fn on_clear_ecn(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
-            $($log.on_clear_ecn(packet, now);)+
+        $crate::log_to! { @events $self [$($log),+]
+            on_arrival(packet: &$crate::packet::Packet, now: $crate::units::Time);
+            on_enqueue(packet: &$crate::packet::Packet, at: $crate::log::At);
+            on_dequeue(packet: &$crate::packet::Packet, at: $crate::log::At);
+            on_departure(packet: &$crate::packet::Packet, now: $crate::units::Time);
+            on_bypass(packet: &$crate::packet::Packet, now: $crate::units::Time, leaves: $crate::units::Time);
+            on_mark(packet: &$crate::packet::Packet, before: $crate::packet::Ecn, mark: $crate::log::Mark, reason: $crate::log::MarkReason, at: $crate::log::At);
+            on_drop(packet: &$crate::packet::Packet, reason: $crate::log::DropReason, site: $crate::log::DropSite, at: $crate::log::At);
+            on_clear_ecn(packet: &$crate::packet::Packet, now: $crate::units::Time);
+            on_control_event(flow: u32, event: &$crate::cc::exit::ControlEvent, now: $crate::units::Time);
+            on_send(packet: &$crate::packet::Packet, now: $crate::units::Time);
+            on_flow_start(flow: u32, start: &$crate::log::FlowStart);
+            on_delivery(packet: &$crate::packet::Packet, now: $crate::units::Time);
+            on_send_ack(ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time);
+            on_pack_ack(packet: &$crate::packet::Packet, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block]);
+            on_ack(ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time);
+            on_payload(flow: u32, number: u64, is_answer: bool, bytes: &[u8]);
+            on_snapshot(flow: u32, snapshot: &$crate::log::SenderSnapshot<'_>, now: $crate::units::Time);
         }
         #[inline(always)]
         fn listen_level(&$self) -> $crate::log::ListenLevel {
             $crate::log::ListenLevel::Packets$(.max($log.listen_level()))+
-        }
-        #[inline(always)]
-        fn on_control_event(&mut $self, flow: u32, event: &$crate::cc::exit::ControlEvent, now: $crate::units::Time) {
-            $($log.on_control_event(flow, event, now);)+
-        }
-        #[inline(always)]
-        fn on_send(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
-            $($log.on_send(packet, now);)+
-        }
-        #[inline(always)]
-        fn on_flow_start(&mut $self, flow: u32, beginning: &$crate::log::FlowStart) {
-            $($log.on_flow_start(flow, beginning);)+
-        }
-        #[inline(always)]
-        fn on_delivery(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
-            $($log.on_delivery(packet, now);)+
-        }
-        #[inline(always)]
-        fn on_send_ack(&mut $self, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time) {
-            $($log.on_send_ack(ack, blocks, now);)+
-        }
-        #[inline(always)]
-        fn on_pack_ack(&mut $self, packet: &$crate::packet::Packet, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block]) {
-            $($log.on_pack_ack(packet, ack, blocks);)+
-        }
-        #[inline(always)]
-        fn on_ack(&mut $self, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time) {
-            $($log.on_ack(ack, blocks, now);)+
-        }
-        #[inline(always)]
-        fn on_payload(&mut $self, flow: u32, number: u64, is_answer: bool, bytes: &[u8]) {
-            $($log.on_payload(flow, number, is_answer, bytes);)+
-        }
-        #[inline(always)]
-        fn on_snapshot(&mut $self, flow: u32, belief: &$crate::log::SenderSnapshot<'_>, now: $crate::units::Time) {
-            $($log.on_snapshot(flow, belief, now);)+
         }
         #[inline]
         fn find_ack(&$self, packet: &$crate::packet::Packet) -> Option<(&$crate::tcp::Ack, &[$crate::tcp::Block])> {
             None$(.or_else(|| $log.find_ack(packet)))+
         }
     };
+    (@events $self:ident $logs:tt $($name:ident($($arg:ident: $type:ty),*);)*) => { $(
+        #[inline(always)]
+        fn $name(&mut $self, $($arg: $type),*) {
+            $crate::log_to!(@call $logs $name ($($arg),*));
+        }
+    )* };
+    (@call [$($log:expr),+] $name:ident $args:tt) => { $( $log.$name $args; )+ };
 }
 
 impl<A: Log, B: Log> Log for (A, B) {
@@ -440,6 +385,19 @@ mod tests {
     impl Log for Marks {
         fn on_mark(&mut self, _packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
             self.0.push((before, mark, reason, at.queue));
+        }
+    }
+
+    #[test]
+    fn a_pair_passes_every_event_on() {
+        // the default of a method that is missing in the list does nothing, and no compiler says so
+        let text = include_str!("log.rs");
+        let after = |from: &str| text.split(from).nth(1).and_then(|rest| rest.split("\n}\n").next()).expect("it is there");
+        let (declared, passed) = (after("pub trait Log {"), after("macro_rules! log_to {"));
+        let names: Vec<&str> = declared.split("    fn ").skip(1).filter_map(|rest| rest.split('(').next()).collect();
+        assert!(names.len() > 15, "{names:?}");
+        for name in names.into_iter().filter(|&name| name != "set_ce") {
+            assert!(passed.contains(&format!(" {name}(")), "{name}");
         }
     }
 
