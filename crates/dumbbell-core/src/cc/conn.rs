@@ -82,7 +82,7 @@ pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 /// State of a sending connection. Windows and sequence numbers count segments of `mss` bytes.
 ///
 /// Its public fields are what a control steers. The rest the transport keeps; a control reads it by methods. What ACKs seldom touch comes
-/// first: the rest ([`Conn::HOT_AT`]) lies in one piece with what follows it in a sender.
+/// first: the rest (`Conn::HOT_AT`) lies in one piece with what follows it in a sender.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Conn {

@@ -8,7 +8,7 @@
 //! So no packet leaves alone that has waited with others, the queue sees the waiting (as the queues of a Linux station do, which fill an
 //! aggregate when the hardware has room), and over long times the link carries its rate, or less if aggregates are full.
 //!
-//! So the link can carry an aggregate of full frames at every grant ([`share_of`], [`Link::capacity_deficit`]). At 100 Mbit/s such an aggregate is 7.8 ms of
+//! So the link can carry an aggregate of full frames at every grant (`share_of`, [`Link::capacity_deficit`]). At 100 Mbit/s such an aggregate is 7.8 ms of
 //! the rate, and a grant that takes 90 ms loses the rest.
 
 use super::pace::Pace;

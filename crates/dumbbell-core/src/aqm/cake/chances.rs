@@ -81,7 +81,7 @@ impl Chances {
         self.bits[self.given - BLOCK..self.given].try_into().expect("a block")
     }
 
-    /// Makes as many as there is room for. No more than [`LEFT`] may be left.
+    /// Makes as many as there is room for. No more than `LEFT` may be left.
     #[inline(always)]
     pub fn refill(&mut self, groups: impl Groups) {
         let left = self.upcoming_bits().len();
