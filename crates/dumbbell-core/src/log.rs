@@ -213,9 +213,9 @@ pub struct SenderSnapshot<'a> {
 
 /// Listens to the events of a bottleneck. Every method does nothing unless it is implemented.
 ///
-/// A packet that enters the bottleneck causes these events, in this order: `arrived`; `marked` at most once for each kind of mark,
-/// anywhere before `sent`; either `dropped` on arrival, or `enqueued` and then `dropped` from the queue or `sent` and `departed`.
-/// On the path ahead of it and behind it, it may be `dropped`, too. Queue disciplines report `enqueued`, `marked`, `dropped` and `sent`, each at the moment when it happens.
+/// A packet that enters the bottleneck causes these events, in this order: [`Log::on_arrival`]; [`Log::on_mark`] at most once for each kind of mark, anywhere before
+/// [`Log::on_dequeue`]; either [`Log::on_drop`] on arrival, or [`Log::on_enqueue`] and then `on_drop` from the queue or `on_dequeue` and [`Log::on_departure`]. On the path ahead of it
+/// and behind it, it may be dropped, too. Queue disciplines report enqueueing, marks, drops and dequeueing, each at the moment when it happens.
 pub trait Log {
     /// The packet reached the bottleneck.
     #[inline]

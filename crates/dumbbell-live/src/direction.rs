@@ -364,7 +364,7 @@ impl<A: Aqm> Direction<A> {
         self.lines.iter().filter_map(|line| line.waiting.front()).fold(queue, |first, head| first.min(head.due))
     }
 
-    /// The next frame that is to leave until `now`, the earliest first. Its bytes are there until [`Direction::count_finished`].
+    /// The next frame that is to leave until `now`, the earliest first. Its bytes are there until [`Direction::release_frame`].
     pub fn depart(&mut self, now: Time) -> Option<Departure> {
         let due = |line: &&mut DelayQueue| line.waiting.front().is_some_and(|head| head.due <= now);
         let first = self.lines.iter_mut().filter(due).min_by_key(|line| line.waiting.front().map(|head| head.due))?;

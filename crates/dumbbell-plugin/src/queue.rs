@@ -36,9 +36,9 @@ struct Call<'a> {
 /// The call behind `host`.
 ///
 /// # Safety
-/// `host` is the pointer that the library was given by [`CQueue::call`], and that call has not returned.
+/// `host` is the pointer that the library was given by [`PluginQueue::call`], and that call has not returned.
 unsafe fn call_behind<'a>(host: *mut abi::CHost) -> &'a mut Call<'a> {
-    // SAFETY: by the condition above, `call` points to the `Call` on the stack of `CQueue::call`, which lent it to nobody else.
+    // SAFETY: by the condition above, `call` points to the `Call` on the stack of `PluginQueue::call`, which lent it to nobody else.
     unsafe { &mut *(*host).call.cast::<Call<'a>>() }
 }
 
