@@ -154,17 +154,17 @@ fn what_is_written_for_rust_has_the_fields_and_types_of_the_header() {
     let header = of_header();
     let own = include_str!("../src/abi.rs");
     let cases = [
-        (own, "Packet", "packet", 0),
-        (own, "Conn", "conn", 0),
-        (own, "Steer", "steer", 0),
-        (own, "Sample", "sample", 0),
-        (own, "Model", "model", 0),
-        (own, "Param", "param", 0),
-        (own, "Link", "link", 0),
-        (own, "Queue", "queue", 0),
-        (own, "Flow", "flow", 0),
-        (own, "StackStats", "stack_stats", 0),
-        (own, "Stack", "stack", 0),
+        (own, "CPacket", "packet", 0),
+        (own, "CConn", "conn", 0),
+        (own, "CSteer", "steer", 0),
+        (own, "CSample", "sample", 0),
+        (own, "CModel", "model", 0),
+        (own, "CParam", "param", 0),
+        (own, "CLink", "link", 0),
+        (own, "CQueue", "queue", 0),
+        (own, "CFlow", "flow", 0),
+        (own, "CStackStats", "stack_stats", 0),
+        (own, "CStack", "stack", 0),
         (TEMPLATE, "Packet", "packet", 0),
         (TEMPLATE, "Link", "link", 0),
         (TEMPLATE, "Host", "host", 0),
@@ -182,9 +182,9 @@ fn what_is_written_for_rust_has_the_fields_and_types_of_the_header() {
         (ADAPTER, "CStack", "stack", 0),
         (ADAPTER, "CParam", "param", 0),
         (ADAPTER, "Plugin", "plugin", 0),
-        (own, "Hooks", "control", 1),
-        (own, "Host", "host", -1),
-        (own, "Wire", "wire", -1),
+        (own, "CHooks", "control", 1),
+        (own, "CHost", "host", -1),
+        (own, "CWire", "wire", -1),
     ];
     for (text, rust, c, more) in cases {
         let expected = &header[&format!("dumbbell_{c}")];
