@@ -15,7 +15,6 @@ from dumbbell import Results, plotting
 from dumbbell.errors import InputError
 from dumbbell.figures import Picture, interactive
 from dumbbell.plotting import choice, draw
-from dumbbell.results import diff
 
 CUBIC = {"cc": "cubic", "base_rtt": "20ms"}
 BBR = {"cc": "bbr3", "base_rtt": "20ms", "start": {"uniform": ["0s", "200ms"]}}
@@ -101,7 +100,7 @@ class Shaped(NamedTuple):
 def shaped(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Shaped:
     changes, kind, why = SHAPES[request.param]
     results = made(tmp_path_factory.mktemp("shape") / "r.duckdb", **changes)
-    return Shaped(results, plotting.plot(results), kind, why)
+    return Shaped(results, results.plot(), kind, why)
 
 
 def test_a_shape_has_its_figure_and_the_line_says_why(shaped: Shaped) -> None:
@@ -109,7 +108,7 @@ def test_a_shape_has_its_figure_and_the_line_says_why(shaped: Shaped) -> None:
     assert picture.why is not None and "\n" not in picture.why
     assert re.match(f"kind {kind}: .*{why}.*; another: --", picture.why)
     assert picture.panels, "something is drawn"
-    asked = plotting.plot(results, kind if kind != "heat" else "bars")
+    asked = results.plot(kind if kind != "heat" else "bars")
     assert asked.why is None, "who asks for a kind knows why"
 
 
@@ -126,7 +125,7 @@ def test_the_options_for_another_figure_draw_one(shaped: Shaped) -> None:
     found = others(picture)
     assert found
     for options in found:
-        drawn = plotting.plot(results, **options)
+        drawn = results.plot(**options)
         assert drawn.panels
         assert options.get("kind") != kind or "value" in options, f"{options} is another figure"
 
@@ -148,19 +147,19 @@ def test_what_is_asked_for_has_other_figures_that_can_be_drawn(
     tmp_path: Path, matrix: dict[str, Any], asked: dict[str, Any], kind: str
 ) -> None:
     results = made(tmp_path / "r.duckdb", **({"matrix": matrix} if matrix else {}))
-    picture = plotting.plot(results, **asked)
+    picture = results.plot(**asked)
     assert (picture.why or "").startswith(f"kind {kind}: ")
     if kind == "lines":
         assert any(line.get_linestyle() != "None" for axes in picture.panels.values() for line in axes.lines)
     for options in others(picture):
-        assert plotting.plot(results, **(asked | options)).panels, options
+        assert results.plot(**(asked | options)).panels, options
 
 
 def test_an_imported_run_lies_beside_its_simulation(tmp_path: Path, command: Command) -> None:
     file = Path(__file__).parent / "imports" / "upload.json"
     assert command("import", str(file), "--run", "-o", "both.duckdb").returncode == 0
     both = Results(tmp_path / "both.duckdb").engine("all")
-    picture = plotting.plot(both)
+    picture = both.plot()
     assert (picture.why or "").startswith("kind series: one run by import-4 and by ")
     assert all(len(row) == 2 for row in picture.grid)
     for key, axes in picture.panels.items():  # where the file has nothing to draw, that is said; where it has, not
@@ -169,14 +168,14 @@ def test_an_imported_run_lies_beside_its_simulation(tmp_path: Path, command: Com
     assert any(not axes.lines for axes in picture.panels.values())
     assert '"not in the file"' in interactive.page(picture)
     for options in others(picture):
-        assert plotting.plot(both, **options).panels
+        assert both.plot(**options).panels
     # a tool that was not at the queue knows no packets: nothing of them is offered
-    alone = plotting.plot(both.where("engine_version=import-4"))
+    alone = both.where("engine_version=import-4").plot()
     assert (alone.why or "").startswith("kind series: one run") and not others(alone)
 
 
 def test_an_option_and_its_value_stay_on_one_line_of_a_page(tmp_path: Path) -> None:
-    picture = plotting.plot(made(tmp_path / "r.duckdb", matrix=RATES, flows=[CUBIC]))
+    picture = made(tmp_path / "r.duckdb", matrix=RATES, flows=[CUBIC]).plot()
     text = interactive.page(picture)
     assert "<code>--kind bars</code>" in text and "p code { white-space: nowrap; }" in text
 
@@ -197,7 +196,7 @@ def test_the_command_prints_the_line(tmp_path: Path, command: Command) -> None:
 
 def test_the_share_on_the_map_is_that_of_the_first_flow(tmp_path: Path) -> None:
     results = made(tmp_path / "r.duckdb", matrix=RATES | {"flows[*].base_rtt": ["5ms", "20ms"]})
-    picture = plotting.plot(results)
+    picture = results.plot()
     (axes,) = picture.panels.values()
     shown = axes.images[0].get_array()
     assert shown is not None
@@ -211,7 +210,7 @@ def test_the_share_on_the_map_is_that_of_the_first_flow(tmp_path: Path) -> None:
 
 def test_rates_on_top_of_each_other_are_the_goodput(tmp_path: Path) -> None:
     results = made(tmp_path / "r.duckdb")
-    picture = plotting.plot(results)
+    picture = results.plot()
     top = picture.grid[0][0]
     assert top is not None
     edges = {str(line.get_label()): np.asarray(line.get_ydata()).tolist() for line in top.lines}
@@ -229,11 +228,11 @@ def test_rates_on_top_of_each_other_are_the_goodput(tmp_path: Path) -> None:
 def test_the_change_on_the_figure_is_that_of_diff(tmp_path: Path) -> None:
     queue = {"rate": "10Mbit", "aqm": "dualpi2"}
     results = made(tmp_path / "r.duckdb", bottleneck=queue, matrix=VERSIONS, seeds=[1, 2, 3])
-    picture = plotting.plot(results, "differences", value=["goodput", "sojourn"], baseline="version=linux-6.17")
+    picture = results.plot("differences", value=["goodput", "sojourn"], baseline="version=linux-6.17")
     (axes,) = picture.panels.values()
     names = [text.get_text() for text in axes.get_yticklabels()]
     assert sorted(names) == ["goodput, bbr3", "goodput, cubic", "time in queue, mean"]
-    found = diff.diff(results, by="bottleneck.aqm.version=linux-6.17,tsfifo", values=["goodput", "sojourn"]).frame
+    found = results.diff(by="bottleneck.aqm.version=linux-6.17,tsfifo", values=["goodput", "sojourn"]).frame
     changes = sorted(100 * value for value in found["change"])
     points = [np.asarray(line.get_xdata()).tolist() for line in axes.lines if line.get_linestyle() == "None"]
     shown = sorted(x for own in points for x in own)
@@ -249,8 +248,8 @@ def test_the_change_on_the_figure_is_that_of_diff(tmp_path: Path) -> None:
 def test_two_files_are_drawn_by_their_differences(tmp_path: Path, command: Command) -> None:
     first = made(tmp_path / "a.duckdb", seeds=[1, 2, 3], matrix=RATES)
     second = made(tmp_path / "b.duckdb", seeds=[1, 2, 3], matrix=RATES, bottleneck={"rate": "10Mbit", "aqm": "pie"})
-    picture = plotting.plot(first, other=second, value="sojourn")
-    found = diff.diff(first, second, values=["sojourn"]).frame
+    picture = first.plot(other=second, value="sojourn")
+    found = first.diff(second, values=["sojourn"]).frame
     changes = sorted(100 * value for value in found["change"])
     points = [line for axes in picture.panels.values() for line in axes.lines if line.get_linestyle() == "None"]
     shown = sorted(x for line in points for x in np.asarray(line.get_xdata()).tolist())
@@ -266,13 +265,13 @@ def test_two_files_are_drawn_by_their_differences(tmp_path: Path, command: Comma
 def test_what_a_run_recorded_of_its_insides_is_drawn(tmp_path: Path) -> None:
     record = {"interval": "100ms", "trace": "10ms", "queue": ["p"]}
     results = made(tmp_path / "r.duckdb", bottleneck={"rate": "10Mbit", "aqm": "pie"}, record=record)
-    picture = plotting.plot(results)
+    picture = results.plot()
     assert picture.around.y_labels[0] == "goodput, Mbit/s" and picture.around.y_labels[-1] == "p of the queue"
     named = {name for name, _ in picture.entries}
     states = {state for state in results.trace["state"].unique() if state}
     assert states and states <= named
     hops = made(tmp_path / "h.duckdb", hop=[{"name": "core", "rate": "8Mbit", "aqm": "pie"}])
-    assert {"bottleneck", "core"} <= {name for name, _ in plotting.plot(hops).entries}
+    assert {"bottleneck", "core"} <= {name for name, _ in hops.plot().entries}
 
 
 def test_what_cannot_be_drawn_gives_way_to_what_can(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,9 +279,9 @@ def test_what_cannot_be_drawn_gives_way_to_what_can(tmp_path: Path, monkeypatch:
     impossible = choice.Choice("heat", "", (), value=("jain",))
     possible = choice.Choice("bars", "it is possible", (choice.Other("--kind box"),))
     monkeypatch.setattr(draw, "choices", lambda *_: iter([impossible, possible]))
-    assert (plotting.plot(results).why or "").startswith("kind bars: it is possible")
+    assert (results.plot().why or "").startswith("kind bars: it is possible")
     monkeypatch.setattr(draw, "choices", lambda *_: iter([possible, impossible]))
-    assert (plotting.plot(results).why or "").startswith("kind bars")
+    assert (results.plot().why or "").startswith("kind bars")
     monkeypatch.setattr(draw, "choices", lambda *_: iter([impossible]))
     with pytest.raises(InputError, match="fewer than two keys differ"):
-        plotting.plot(results)
+        results.plot()

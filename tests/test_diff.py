@@ -53,7 +53,7 @@ def test_other_seeds_of_the_same_are_within_chance(tmp_path: Path) -> None:
     """200 comparisons of six seeds with six others, all of one cell: about 5 % have p < 0.05, and none is different."""
     pie = {"rate": "10Mbit", "aqm": "pie"}
     results = run(tmp_path / "r.duckdb", seeds=list(range(1, 2401)), bottleneck=pie, duration="2s")
-    long = diff._long(results, ["sojourn_mean_ms"]).with_columns(where=pl.lit(""))
+    long = diff._long(results._runs, ["sojourn_mean_ms"]).with_columns(where=pl.lit(""))
     blocks = long.with_columns(pair=(pl.col("seed") - 1) // 12, first=(pl.col("seed") - 1) % 12 < 6)
     a, b = blocks.filter("first").drop("first"), blocks.filter(~pl.col("first")).drop("first")
     frame = diff._decided(diff._tested(diff._compared(a, b)))

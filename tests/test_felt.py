@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from statistics import fmean
 
 import polars as pl
 import pytest
@@ -42,28 +43,28 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 def test_what_is_felt_is_what_the_tables_have(home: Results) -> None:
-    (one,) = felt.comparisons(home)
+    (one,) = felt.comparisons(home._runs)
     assert one.keys == ["bottleneck.aqm", "reverse.aqm"] and one.settings == ["pfifo", "fq_codel", "codel"]
     assert one.seeds == 3 and not one.where
     for name in one.settings:
         flows = home.where(f"bottleneck.aqm={name}").flows
 
         def mean(column: str, **of: str) -> float:
-            return float(flows.filter(**of)[column].mean())  # noqa: B023
+            return fmean(flows.filter(**of)[column])  # noqa: B023
 
         assert one.mean(name, "call up, delay P99, ms") == pytest.approx(mean("delay_p99_ms", cc="udp", direction="up"))
         assert one.mean(name, "ping, RTT P99, ms") == pytest.approx(mean("rtt_p99_ms", cc="ping"))
         assert one.mean(name, "ping, loss, %") == pytest.approx(100 * mean("loss_share", cc="ping"))
         assert one.mean(name, "upload, Mbit/s") == pytest.approx(mean("goodput_mbit", cc="cubic", direction="up"))
         hops = home.where(f"bottleneck.aqm={name}").hops.filter(hop="reverse")
-        assert one.mean(name, "utilisation of reverse, %") == pytest.approx(100 * float(hops["utilisation"].mean()))
+        assert one.mean(name, "utilisation of reverse, %") == pytest.approx(100 * fmean(hops["utilisation"]))
         pages = home.where(f"bottleneck.aqm={name}").short_flows.filter(pl.col("slowdown").is_not_nan())
         slow = pages.group_by("key").agg(pl.col("slowdown").quantile(0.99, "higher"))["slowdown"].mean()
         assert one.mean(name, "page, slow-down P99") == pytest.approx(slow)
 
 
 def test_flow_queues_win_by_what_waits_and_the_cost_is_said(home: Results, tmp_path: Path) -> None:
-    (one,) = felt.comparisons(home)
+    (one,) = felt.comparisons(home._runs)
     ranked = verdict.rank(one)
     assert (ranked.order[0], ranked.order[-1]) == ("fq_codel", "pfifo")
     page = home.report(tmp_path / "x.html").read_text(encoding="utf-8")
@@ -106,11 +107,11 @@ def test_the_default_figure_of_queues_is_of_what_waits(home: Results, tmp_path: 
     # bulk transfers alone wait for nobody but themselves
     bulk = described(duration="2s", seeds=[1, 2], matrix={"bottleneck.aqm": ["pfifo", "codel", "pie"]})
     results = dumbbell.run(bulk, output=tmp_path / "bulk.duckdb", progress=False)
-    assert not felt.comparisons(results) and not (results.plot().why or "").startswith("kind felt")
+    assert not felt.comparisons(results._runs) and not (results.plot().why or "").startswith("kind felt")
     # nor do two sources of UDP that fill the link
     flood = bulk | {"udp": [{"rate": "5Mbit"}]}
     results = dumbbell.run(flood, output=tmp_path / "flood.duckdb", progress=False)
-    assert not felt.comparisons(results)
+    assert not felt.comparisons(results._runs)
 
 
 def comparison(delays: dict[str, list[float]], losses: dict[str, float]) -> Comparison:
@@ -159,7 +160,7 @@ def test_each_combination_of_other_keys_has_a_verdict(tmp_path: Path) -> None:
         matrix={"bottleneck.aqm": ["pfifo", "fq_codel"], "bottleneck.rate": ["5Mbit", "10Mbit"]},
     )
     results = dumbbell.run(table, output=tmp_path / "r.duckdb", progress=False)
-    found = felt.comparisons(results)
+    found = felt.comparisons(results._runs)
     assert [one.where for one in found] == [{"bottleneck.rate": "5Mbit"}, {"bottleneck.rate": "10Mbit"}]
     assert all(one.settings == ["pfifo", "fq_codel"] for one in found)
 
@@ -170,7 +171,7 @@ def test_keys_that_change_with_a_queue_are_named_with_it(tmp_path: Path) -> None
         udp=[{"rate": "7840bit", "size": "98B", "echo": True, "base_rtt": "20ms"}],
         matrix={"bottleneck.aqm, bottleneck.rate": [["pfifo", "5Mbit"], ["fq_codel", "10Mbit"]]},
     )
-    (one,) = felt.comparisons(dumbbell.run(table, output=tmp_path / "r.duckdb", progress=False))
+    (one,) = felt.comparisons(dumbbell.run(table, output=tmp_path / "r.duckdb", progress=False)._runs)
     assert sorted(one.keys) == ["bottleneck.aqm", "bottleneck.rate"] and not one.where
     assert [set(setting.split(" / ")) for setting in one.settings] == [{"pfifo", "5Mbit"}, {"fq_codel", "10Mbit"}]
 

@@ -53,7 +53,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dumbbell.Results
 @pytest.fixture(scope="module")
 def files(runs: dict[str, dumbbell.Results], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("files")
-    return {name: write.export(found, str(folder / f"{name}.flent.gz"))[0] for name, found in runs.items()}
+    return {name: write.export(found._runs, str(folder / f"{name}.flent.gz"))[0] for name, found in runs.items()}
 
 
 def content(path: Path) -> dict[str, Any]:
@@ -118,14 +118,14 @@ def test_a_ping_is_told_only_where_it_follows(files: dict[str, Path], runs: dict
     assert "not measured" in data["metadata"]["SERIES_META"]["Ping (ms) ICMP"]["NOTE"]
     fair = dumbbell.run(TWO | {"bottleneck": {"rate": "10Mbit", "aqm": "fq_codel"}})
     path = files["two"].with_name("fq.flent.gz")
-    write.export(fair, str(path))  # a ping would not wait behind others
+    write.export(fair._runs, str(path))  # a ping would not wait behind others
     assert set(content(path)["results"]["Ping (ms) ICMP"]) == {None}
 
 
 def test_pings_that_were_measured_are_told_over_any_queue(tmp_path: Path) -> None:
     ping = {"rate": "20kbit", "size": "98B", "echo": True, "base_rtt": "20ms"}
     pinged = dumbbell.run(TWO | {"bottleneck": {"rate": "10Mbit", "aqm": "fq_codel"}, "udp": [ping]})
-    (path,) = write.export(pinged, str(tmp_path / "pinged.flent.gz"))
+    (path,) = write.export(pinged._runs, str(tmp_path / "pinged.flent.gz"))
     data = content(path)
     told = [value for value in data["results"]["Ping (ms) ICMP"] if value is not None]
     (flow,) = pinged.flows.filter(cc="ping").to_dicts()
@@ -147,10 +147,10 @@ def test_what_it_is_of_is_in_the_metadata(files: dict[str, Path], runs: dict[str
 
 
 def test_equal_runs_are_equal_files(files: dict[str, Path], runs: dict[str, dumbbell.Results], tmp_path: Path) -> None:
-    (again,) = write.export(runs["two"], str(tmp_path / "two.flent.gz"))
+    (again,) = write.export(runs["two"]._runs, str(tmp_path / "two.flent.gz"))
     assert again.read_bytes() == files["two"].read_bytes()
-    (plain,) = write.export(runs["two"], str(tmp_path / "two.flent"))
-    (other,) = write.export(runs["two"], str(tmp_path / "two.flent.bz2"))
+    (plain,) = write.export(runs["two"]._runs, str(tmp_path / "two.flent"))
+    (other,) = write.export(runs["two"]._runs, str(tmp_path / "two.flent.bz2"))
     assert plain.read_bytes() == bz2.decompress(other.read_bytes()).replace(b"two.flent.bz2", b"two.flent")
 
 
@@ -210,7 +210,7 @@ def test_a_folder_has_a_file_per_run(tmp_path: Path, command: Command) -> None:
 def test_runs_without_time_series_are_refused(tmp_path: Path) -> None:
     found = dumbbell.run(TWO | {"record": {"series": False}})
     with pytest.raises(InputError, match="has no time series"):
-        write.export(found, str(tmp_path / "x.flent.gz"))
+        write.export(found._runs, str(tmp_path / "x.flent.gz"))
 
 
 # there and back
@@ -265,7 +265,7 @@ def test_without_our_metadata_the_series_are_added_up(
     one = keep.proposed(path, formats.read(path), "x")
     keep.keep(tmp_path / "r.duckdb", [one])
     back, there = dumbbell.open(tmp_path / "r.duckdb"), runs["rrul"]
-    assert there.hops["drops"].max() > 0 and there.hops["ce_marks"].max() > 0
+    assert max(there.hops["drops"]) > 0 and max(there.hops["ce_marks"]) > 0
     for table in ("runs", "hops"):
         for column in ("drops", "ce_marks", "throughput_mbit"):
             assert back.frame(table)[column].to_list() == pytest.approx(there.frame(table)[column].to_list()), column
@@ -278,7 +278,7 @@ def test_without_our_metadata_the_series_are_added_up(
     # requests end with the interval of the last answer: those that came later were lost
     got = there.series.filter(flow=ping["flow"]).filter(pl.col("rtt_ms").is_not_nan())["time_s"]
     (udp,) = tomllib.loads(one.text)["udp"]
-    assert (udp["rate"], udp["size"], udp["start"][:3], udp["stop"]) == ("3.92kbit", "98B", "0.3", f"{got.max():g}s")
+    assert (udp["rate"], udp["size"], udp["start"][:3], udp["stop"]) == ("3.92kbit", "98B", "0.3", f"{max(got):g}s")
     assert 3.8 <= float(udp["stop"][:-1]) <= 4.2, "the pings of the run stop at 4 s"
     assert sorted(text.partition(" = ")[0] for text in one.assumed) == ["udp[0].rate", "udp[0].size"]
 
@@ -286,7 +286,7 @@ def test_without_our_metadata_the_series_are_added_up(
 def test_what_a_proposal_leaves_out_of_a_run_is_told(tmp_path: Path) -> None:
     alone = TWO | {"flows": TWO["flows"][:1]}
     other = dumbbell.run(alone | {"flows": [alone["flows"][0] | {"loss": 0.01}]})
-    (path,) = write.export(other, str(tmp_path / "other.flent.gz"))
+    (path,) = write.export(other._runs, str(tmp_path / "other.flent.gz"))
     one = keep.proposed(path, formats.read(path), "x")
     assert one.measured.notes == ["the experiment that is proposed is not that of the run, for flows[0].loss"]
     named = keep.described(path, formats.read(path), experiment.parse(alone, "alone.toml").cell(0))
@@ -298,7 +298,7 @@ def test_an_imported_file_is_exported_as_the_same_test(tmp_path: Path) -> None:
     path = tmp_path / "x.flent.gz"
     path.write_bytes(gzip.compress(json.dumps(data).encode()))
     keep.keep(tmp_path / "r.duckdb", [keep.proposed(path, formats.read(path), "x")])
-    (again,) = write.export(dumbbell.open(tmp_path / "r.duckdb"), str(tmp_path / "y.flent.gz"))
+    (again,) = write.export(dumbbell.open(tmp_path / "r.duckdb")._runs, str(tmp_path / "y.flent.gz"))
     back = content(again)
     assert back["metadata"]["NAME"] == "tcp_ndown" and back["metadata"]["T0"] == "2020-01-01T00:00:00.000000Z"
     assert back["x_values"] == data["x_values"]

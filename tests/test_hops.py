@@ -83,7 +83,7 @@ def test_flows_both_ways_are_apart_in_tables(command: Command, tmp_path: Any) ->
     assert flows["cc"].to_list() == ["cubic", "cubic", "ping", "ping"] * 2
     hops = found.hops
     assert hops["hop"].to_list() == ["bottleneck", "reverse"] * 2
-    assert hops["ack_packets"].min() > 1000
+    assert min(hops["ack_packets"].drop_nulls()) > 1000
     # the way back is full, and with pfifo it starves the way there
     fifo, back, flow_queues, cake = hops["utilisation"].to_list()
     assert fifo < 0.5 < 0.95 < min(back, flow_queues, cake) and max(back, cake) <= 1.001
@@ -105,7 +105,7 @@ def test_flows_both_ways_are_apart_in_tables(command: Command, tmp_path: Any) ->
     rtt = {row["which"] + row["bottleneck.aqm"]: row["rtt_p50_ms"] for row in found.tidy().iter_rows(named=True)}
     assert rtt["ping, uppfifo"] > 100 and 20 <= rtt["ping, upfq_codel"] < 30
     for which in ("ping, down", "ping, up"):
-        assert flows.filter(flows["cc"] == "ping")["answers"].min() >= 40, which
+        assert min(flows.filter(flows["cc"] == "ping")["answers"]) >= 40, which
 
 
 def test_flows_over_two_hops_get_what_the_slower_has_left() -> None:

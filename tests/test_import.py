@@ -482,7 +482,7 @@ def test_a_section_that_only_some_set_ups_have_distinguishes_them(tmp_path: Path
         (tmp_path / f"{name}.pcap").write_bytes(captures.pcap(frames))
         imported(tmp_path / f"{name}.pcap", tmp_path / "r.duckdb", "same")
     found = dumbbell.open(tmp_path / "r.duckdb")
-    texts = {text for one in found.dimensions for text in one.texts.values()}
+    texts = {text for one in found._runs.dimensions for text in one.texts.values()}
     assert len(found.configurations) == 2 and texts
     assert found.where(direction="up").flows.height == 1
 

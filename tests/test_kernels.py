@@ -8,11 +8,11 @@ import pytest
 
 import dumbbell
 from conftest import Command, parsed
-from dumbbell import _native, plotting
+from dumbbell import _native
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.published import engines
-from dumbbell.results import diff, tables, versions
+from dumbbell.results import versions
 from dumbbell.results.measured import Finished, Measured
 from dumbbell.results.store import Store
 
@@ -83,10 +83,10 @@ def test_a_kernel_is_named_by_name_or_digest(wanted: str, found: list[str]) -> N
 def test_tables_and_figures_show_the_names(path: Path, command: Command) -> None:
     both = dumbbell.open(path).engine("linux")
     assert both.engines == [A, B] and len(both) == 8
-    shown = tables.table(both, "sojourn", ["kernel"], "bottleneck.rate").markdown()
+    shown = both.table("sojourn", ["kernel"], "bottleneck.rate").markdown()
     assert "| default " in shown and "| target20 " in shown and "aaaaaaaa" not in shown
-    assert "linux:target20" in tables.table(both, "sojourn").markdown()
-    figure = plotting.plot(both, value=["sojourn"], against="bottleneck.rate", by=["kernel"])
+    assert "linux:target20" in both.table("sojourn").markdown()
+    figure = both.plot(value=["sojourn"], against="bottleneck.rate", by=["kernel"])
     legend = {text.get_text() for axes in figure.axes for text in axes.texts} | {
         text.get_text() for legend in [*figure.legends, *(axes.get_legend() for axes in figure.axes)] if legend
         for text in legend.get_texts()
@@ -100,7 +100,7 @@ def test_tables_and_figures_show_the_names(path: Path, command: Command) -> None
     means = command("table", path, "--engine", "linux", "--csv").stdout.splitlines()
     assert means[0].startswith("engine_version,bottleneck.rate_mbit")
     assert {row.split(",")[0] for row in means[1:]} == {"linux:default", "linux:target20"}
-    assert everything.key("kernel").ordered == ["default", "target20", "-"]
+    assert everything._runs.key("kernel").ordered == ["default", "target20", "-"]
     assert dumbbell.open(path).notes[:2] == [
         "left out: 4 runs of engine linux:default",
         "left out: 4 runs of engine linux:target20; engine all has them",
@@ -128,7 +128,7 @@ def test_a_difference_between_kernels_is_found(path: Path, command: Command) -> 
     assert done.stdout == command("diff", path, "--by", "kernel").stdout
     one = command("diff", path, "--by", "kernel", "--where", "bottleneck.rate=10Mbit")
     assert one.returncode == 1 and "1 cell in both" in one.stdout
-    by_version = diff.diff(dumbbell.open(path), by="engine_version=linux:default,linux:target20")
+    by_version = dumbbell.open(path).diff(by="engine_version=linux:default,linux:target20")
     assert by_version.different
     sojourn = by_version.measures.filter(measure="sojourn_mean_ms", table="runs")
     assert sojourn["change"][0] > 0.2
@@ -152,7 +152,7 @@ def test_two_kernels_of_one_name_show_their_digests(path: Path, cells: list[Cell
     results = dumbbell.open(path)
     assert results.engine("linux").engines == [A, OLD]  # the newest of each name
     assert results.engine("all").where("engine_version=linux:target20+bbbbbbbb").engines == [B]
-    texts = results.engine("all").key("kernel").ordered
+    texts = results.engine("all")._runs.key("kernel").ordered
     assert texts == ["default", "target20+bbbbbbbb", "target20+cccccccc", "-"]
 
 
@@ -177,9 +177,9 @@ def test_files_without_names_stay_readable(tmp_path: Path, cells: list[Cell]) ->
     _add(file, B, None, cells, 20_000_000)
     results = dumbbell.open(file)
     assert results.engine("linux").engines == [B]
-    assert results.engine("all").key("kernel").ordered == [A.removeprefix("linux-"), B.removeprefix("linux-")]
+    assert results.engine("all")._runs.key("kernel").ordered == [A.removeprefix("linux-"), B.removeprefix("linux-")]
     assert results.engine("linux:aaaaaaaa").engines == [A]
-    assert diff.diff(results, by=f"engine_version={A},{B}").different
+    assert results.diff(by=f"engine_version={A},{B}").different
 
 
 def test_one_configuration_told_in_two_ways_is_two_cells(tmp_path: Path, cells: list[Cell]) -> None:
@@ -194,4 +194,4 @@ def test_one_configuration_told_in_two_ways_is_two_cells(tmp_path: Path, cells: 
             store.add([Finished(of_engine, Measured(0.1, run, json.dumps({"kernel": {"name": "default"}})))])
     results = dumbbell.open(file).engine("linux")
     assert len(results) == 2 and results.cells.height == 2
-    assert [(key.name, key.ordered) for key in results.dimensions] == [("given", ["bottleneck.aqm.target", "-"])]
+    assert [(key.name, key.ordered) for key in results._runs.dimensions] == [("given", ["bottleneck.aqm.target", "-"])]

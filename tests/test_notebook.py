@@ -134,7 +134,7 @@ def test_frames_for_pandas_and_arrow(two: Results) -> None:
     assert by_time.shape == (20, 3)
     assert two.tidy(to="arrow").num_rows == two.tidy().height
     with pytest.raises(InputError, match="unknown library numpy; known are polars, pandas, arrow"):
-        two.frame("flows", to="numpy")  # type: ignore[arg-type]
+        two.frame("flows", to="numpy")  # type: ignore[call-overload]
 
 
 def test_pandas_is_not_needed_but_said_where_it_is(two: Results, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +148,10 @@ def test_pandas_is_not_needed_but_said_where_it_is(two: Results, monkeypatch: py
         return find(name, *rest)
 
     monkeypatch.setattr("importlib._bootstrap._find_spec", without)
-    with pytest.raises(InputError, match='to="pandas" needs the package pandas: pip install pandas'):
+    with pytest.raises(
+        InputError,
+        match=re.escape("""to="pandas" needs the packages pandas and pyarrow: pip install 'dumbbell[pandas]'"""),
+    ):
         two.frame("flows", to="pandas")
     assert two.frame("flows").height == 9
 

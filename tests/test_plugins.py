@@ -109,8 +109,10 @@ def test_a_new_stack_is_the_same_in_c_and_rust_and_is_checked_as_others(
     for language in project.OF_STACKS:
         path = libraries[project.STACK, language]
         trust.trust(path.parent)
-        flows = [{"stack": str(path), "base_rtt": "20ms"}, {"cc": "cubic", "base_rtt": "20ms"}]
-        flows = dumbbell.run({"duration": "5s", "bottleneck": {"rate": "20Mbit", "aqm": "pfifo"}, "flows": flows}).flows
+        groups = [{"stack": str(path), "base_rtt": "20ms"}, {"cc": "cubic", "base_rtt": "20ms"}]
+        flows = dumbbell.run(
+            {"duration": "5s", "bottleneck": {"rate": "20Mbit", "aqm": "pfifo"}, "flows": groups}
+        ).flows
         assert flows["cc"].to_list() == ["one-window-aimd", "cubic"] and min(flows["goodput_mbit"]) > 1
         # what it tells is there, and what it does not tell is missing
         assert flows["loss_reductions"][0] >= 0 and flows["probes"].to_list()[0] is None

@@ -195,7 +195,7 @@ def test_values_are_those_of_the_store(page: str, store: Path) -> None:
     assert found["key"] == results.keys
     for table, name in (("runs", "sojourn_mean_ms"), ("flows", "goodput_mbit"), ("classes", "mark_share")):
         of, values = column(page, table, name)
-        rows = results.parts(table, [name])
+        rows = results._runs.parts(table, [name])
         number = {key: run for run, key in enumerate(found["key"])}
         parts = of["axes"][0]["texts"] if of["axes"] else [""]
         codes = of["axes"][0]["codes"] if of["axes"] else [0] * len(values)
@@ -228,7 +228,7 @@ def test_findings_say_what_diff_says(tmp_path: Path) -> None:
 def test_findings_say_which_flow_gets_more(page: str, store: Path, tmp_path: Path) -> None:
     part = page.partition("How the flows share")[2].partition("</table>")[0]
     # shares are of the time that all flows of a run have in common, and seeds have equal weights
-    flows = Results(store).parts("flows", ["goodput_common_mbit"])
+    flows = Results(store)._runs.parts("flows", ["goodput_common_mbit"])
     of_run = pl.col("goodput_common_mbit") / pl.col("goodput_common_mbit").sum().over("key")
     flows = flows.with_columns(share=of_run).group_by("cell", "part").agg(pl.col("share").mean())
     of_flow = {flow: flows.filter(part=flow)["share"].to_list() for flow in ("cubic", "bbr3")}
@@ -319,7 +319,7 @@ def test_series_are_those_of_the_store(page: str, store: Path) -> None:
     seen = set()
     for run in (0, 17, 35):
         key = results.keys[run]
-        own = results.only([key])
+        own = results.with_keys([key])
         panels = {(panel, label): (x, y) for panel, label, x, y in found[run]}
         queue = own.queue_series.sort("time_s")
         for panel, name in (("sojourn", "sojourn_mean_ms"), ("throughput", "throughput_mbit")):
@@ -347,7 +347,7 @@ def test_states_of_a_queue_have_a_panel_where_they_are_recorded(tmp_path: Path) 
     for chunk in re.findall(r'id="chunk-\d+">([^<]*)<', text):
         found |= lines(chunk)
     for run, key in enumerate(results.keys):
-        own = results.only([key])
+        own = results.with_keys([key])
         counts = [y for panel, label, _, y in found[run] if (panel, label) == ("queue: count", "bottleneck")]
         if "codel" in own.cells["matrix"].item():
             close(counts[0], own.queue_states.sort("time_s")["value"].to_list())
@@ -404,7 +404,7 @@ def test_one_run_and_results_of_a_notebook(tmp_path: Path) -> None:
     found = model(text)
     assert found["alone"] == [0] and found["figures"] == [] and found["key"] == results.keys
     assert "<title>One run</title>" in text
-    said = explained(observed.of_results(results)).results
+    said = explained(observed.of_results(results._runs)).results
     assert {"utilisation", "shares", "waiting", "signals"} <= {one.kind for one in said}
     assert [f"<li>{escape(one.sentence)}</li>" in text for one in said] == [True] * len(said)
 
@@ -425,7 +425,7 @@ def test_runs_without_series_or_with_short_flows(tmp_path: Path) -> None:
 def test_settings_of_one_algorithm_state_what_tells_them_apart(tmp_path: Path) -> None:
     aqms = ["codel", {"name": "codel", "ecn": True}, {"name": "codel", "target": "20ms"}, "pfifo"]
     table = TABLE | {"matrix": {"bottleneck.aqm": aqms}, "duration": "2s", "title": "Queues"}
-    text = report.write(dumbbell.run(table, progress=False), tmp_path / "x.html").read_text(encoding="utf-8")
+    text = dumbbell.run(table, progress=False).report(tmp_path / "x.html").read_text(encoding="utf-8")
     (key,) = model(text)["keys"]
     codel = ["ecn=false, target=5ms", "ecn=true, target=5ms", "ecn=false, target=20ms"]
     assert key["texts"] == [*(f"codel({one})" for one in codel), "pfifo"]
@@ -446,7 +446,7 @@ def test_two_files_are_held_against_each_other(store: Path, tmp_path: Path) -> N
     first, second = Results(store), Results(other)
     keys = [*first.keys, *second.keys]
     for a, b, where in both["cells"]:
-        ours, theirs = first.only([keys[run] for run in a]), second.only([keys[run] for run in b])
+        ours, theirs = first.with_keys([keys[run] for run in a]), second.with_keys([keys[run] for run in b])
         assert len(a) == len(b) == 2 and where
         assert ours.cells["matrix"].to_list() == theirs.cells["matrix"].to_list()
     assert "duration from 4s to 3s" in text

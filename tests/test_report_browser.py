@@ -128,7 +128,8 @@ def test_a_report_opens_everywhere_without_a_fault(
 
 def test_cells_of_a_map_are_means_of_the_store(page: Page, files: Path) -> None:
     results = Results(files / "a.duckdb")
-    means = aggregate.means(results, "sojourn_mean_ms", ["bottleneck.aqm", "bottleneck.rate", "flows[*].base_rtt"])
+    keys = ["bottleneck.aqm", "bottleneck.rate", "flows[*].base_rtt"]
+    means = aggregate.means(results._runs, "sojourn_mean_ms", keys)
     cells = page.value(
         f"[...document.querySelectorAll('{MAP} button')].map(one => [one.ariaLabel, Number(one.dataset.value)])"
     )
@@ -158,7 +159,7 @@ def test_a_click_shows_the_runs_behind_a_cell(page: Page, files: Path) -> None:
     page.until("document.querySelector('#panel [data-drawn]')")
     assert len(runs) == 2 and page.value("document.querySelectorAll('#panel .chosen button').length") == 2
     run = int(runs[0])
-    own = results.only([results.keys[run]])
+    own = results.with_keys([results.keys[run]])
     command = page.value("document.querySelector('#panel .command code').textContent")
     row = own.runs.row(0, named=True)
     assert f"seeds=[{row['seed']}]" in command
@@ -266,7 +267,7 @@ def test_tables_are_sorted_by_any_column(page: Page, files: Path) -> None:
             """
         )
         assert values[0] == ("descending" if descending else "ascending"), times
-        means = aggregate.means(Results(files / "a.duckdb"), "sojourn_mean_ms").frame["mean"].to_list()
+        means = aggregate.means(Results(files / "a.duckdb")._runs, "sojourn_mean_ms").frame["mean"].to_list()
         for text, mean in zip(values[1:], sorted(means, reverse=descending), strict=True):
             assert is_said(text, mean), (text, mean)
     page.value("document.querySelector('#means tbody button').click()")
@@ -586,7 +587,7 @@ def test_values_are_saved_as_csv(page: Page, files: Path) -> None:
         "Save flows.csv",
     ]
     saved = pl.read_csv(io.StringIO(page.value("report.csv(report.table('flows'))")))
-    flows = Results(files / "a.duckdb").parts("flows", ["goodput_mbit"]).rename({"part": "which"})
+    flows = Results(files / "a.duckdb")._runs.parts("flows", ["goodput_mbit"]).rename({"part": "which"})
     both = saved.join(flows, left_on=["key", "flow"], right_on=["key", "which"], suffix=" stored")
     assert both.height == saved.height == flows.height == 72
     assert ((both["goodput_mbit"] - both["goodput_mbit stored"]).abs() <= 1e-5 * both["goodput_mbit stored"]).all()

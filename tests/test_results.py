@@ -2,6 +2,7 @@
 
 import gc
 import math
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -49,8 +50,9 @@ def test_a_flow_that_is_not_alike_in_all_runs_has_its_number_alone(tmp_path: Pat
 
 
 def test_settings_of_several_sweeps_in_one_file_are_kept_apart(three_sweeps: Results) -> None:
-    assert [one.name for one in three_sweeps.dimensions] == ["bottleneck.rate", "bottleneck.aqm.target", "hosts.ecn"]
-    found = aggregate.means(three_sweeps, "goodput", ["bottleneck.rate"])
+    keys = ["bottleneck.rate", "bottleneck.aqm.target", "hosts.ecn"]
+    assert [one.name for one in three_sweeps._runs.dimensions] == keys
+    found = aggregate.means(three_sweeps._runs, "goodput", ["bottleneck.rate"])
     assert [axis.name for axis in found.axes] == ["bottleneck.rate", "bottleneck.aqm.target", "hosts.ecn", "flow"]
     assert found.frame.height == 3 * 2 * 2 and set(found.frame["n"]) == {3}
     text = three_sweeps.table("goodput", "bottleneck.rate", "flow").markdown()
@@ -58,7 +60,7 @@ def test_settings_of_several_sweeps_in_one_file_are_kept_apart(three_sweeps: Res
 
 
 def test_a_mean_over_unlike_runs_is_taken_if_it_is_asked_for(three_sweeps: Results) -> None:
-    own = aggregate.means(three_sweeps, "jain", ["bottleneck.rate"], mean_over=["hosts.ecn", "target"])
+    own = aggregate.means(three_sweeps._runs, "jain", ["bottleneck.rate"], mean_over=["hosts.ecn", "target"])
     assert [axis.name for axis in own.axes] == ["bottleneck.rate"]
     runs = three_sweeps.tidy("runs").group_by("bottleneck.rate_mbit").agg(pl.col("jain").mean()).sort(pl.first())
     assert own.frame.sort("bottleneck.rate")["mean"].to_list() == pytest.approx(runs["jain"].to_list())
@@ -74,10 +76,10 @@ def test_runs_of_an_older_engine_are_left_out_and_named(tmp_path: Path) -> None:
         connection.execute("UPDATE runs SET engine_version = 'old' WHERE config NOT LIKE '%\"ecn\":true%'")
     found = dumbbell.open(results.path)
     assert len(found) == 3 and found.notes == ["left out: 3 runs of engine old; engine all has them"]
-    assert "hosts.ecn" not in [one.name for one in found.dimensions]
+    assert "hosts.ecn" not in [one.name for one in found._runs.dimensions]
     assert len(dumbbell.open(results.path, engine="old")) == 3
     both = dumbbell.open(results.path, engine="all")
-    assert len(both) == 6 and both.notes == [] and both.dimensions[0].name == "engine_version"
+    assert len(both) == 6 and both.notes == [] and both._runs.dimensions[0].name == "engine_version"
     assert both.table("jain").frame.height == 2
     with pytest.raises(InputError, match=r"unknown engine new; .*nown are .*old"):
         len(dumbbell.open(results.path, engine="new"))
@@ -88,14 +90,14 @@ def test_another_experiment_is_kept_apart(tmp_path: Path) -> None:
     table = described(**(SHORT | {"flows": RANDOM, "seeds": [1, 2], "hosts": {"ecn": False}}))
     sweep.run([experiment.parse(table, "other.toml")], results.path, progress=False)
     found = dumbbell.open(results.path)
-    assert [one.name for one in found.dimensions] == ["experiment"]
+    assert [one.name for one in found._runs.dimensions] == ["experiment"]
     assert found.table("jain").frame["n"].to_list() == [3, 2]
     assert len(found.where("experiment=other")) == 2
 
 
 def test_seeds_that_do_nothing_are_said_so_and_count_as_one(tmp_path: Path) -> None:
     results = made(tmp_path / "r.duckdb", flows=[{"cc": "cubic", "base_rtt": "20ms"}])
-    assert results.identical == (1, 1) and "all seeds made the same run" in repr(results)
+    assert results._runs.identical == (1, 1) and "all seeds made the same run" in repr(results)
     table = results.table("goodput")
     assert table.frame["n"].to_list() == [1] and table.frame["half"].to_list() == [None]
     assert (
@@ -104,7 +106,7 @@ def test_seeds_that_do_nothing_are_said_so_and_count_as_one(tmp_path: Path) -> N
         and "±" not in str(table)
     )
     random = made(tmp_path / "random.duckdb")
-    assert random.identical == (0, 1) and "same run" not in str(random.table("goodput"))
+    assert random._runs.identical == (0, 1) and "same run" not in str(random.table("goodput"))
 
 
 def test_the_interval_is_students(tmp_path: Path) -> None:
@@ -125,7 +127,7 @@ def test_alike_flows_are_one_value_a_run(tmp_path: Path) -> None:
     row = results.table("goodput").frame.row(0, named=True)
     by_run = results.flows.group_by("key").agg(pl.col("goodput_mbit").mean())["goodput_mbit"]
     assert row["n"] == 3 and row["mean"] == pytest.approx(by_run.mean())
-    assert row["half"] == pytest.approx(4.302653 * float(by_run.std() or 0) / math.sqrt(3), rel=1e-5)
+    assert row["half"] == pytest.approx(4.302653 * statistics.stdev(by_run) / math.sqrt(3), rel=1e-5)
 
 
 def test_runs_without_a_value_are_counted(tmp_path: Path) -> None:
@@ -167,9 +169,9 @@ def test_conditions_on_flows_keep_flows_and_are_refused_for_measures_of_runs(thr
 def test_what_belongs_to_a_run_is_not_shown_as_a_flows(three_sweeps: Results) -> None:
     with pytest.raises(InputError, match="rows: the flows of a run differ in cc, while jain"):
         three_sweeps.table("jain", "cc")
-    assert three_sweeps.measure("drops").table == "runs"
-    assert three_sweeps.measure("flows.drops_aqm").table == "flows"
-    assert three_sweeps.measure("drops_aqm", by_part=["cc"]).table == "flows"
+    assert three_sweeps._runs.measure("drops").table == "runs"
+    assert three_sweeps._runs.measure("flows.drops_aqm").table == "flows"
+    assert three_sweeps._runs.measure("drops_aqm", by_part=["cc"]).table == "flows"
 
 
 def test_statistics_of_classes_and_percentiles_of_the_queue_are_measures(three_sweeps: Results) -> None:
@@ -177,7 +179,7 @@ def test_statistics_of_classes_and_percentiles_of_the_queue_are_measures(three_s
     assert found.frame.height == 4
     by_cc = three_sweeps.where("hosts.ecn=true", "target=5ms").table("sojourn_p99", "cc")
     assert by_cc.frame["cc"].unique().sort().to_list() == ["cubic", "reno"]
-    assert three_sweeps.measure("relative").table == "classes"
+    assert three_sweeps._runs.measure("relative").table == "classes"
 
 
 def test_bins_of_the_rtt_give_the_percentiles_of_their_class_and_the_curves(three_sweeps: Results) -> None:
@@ -239,7 +241,7 @@ def test_sql_sees_these_runs_and_frames_of_the_caller(three_sweeps: Results) -> 
     for other in ("SET memory_limit = '1MB'", "ATTACH ':memory:' AS other", "SELECT 1; DETACH results_1"):
         with pytest.raises(InputError, match=r"sql is [A-Z]+; it must be a query"):
             some.sql(other)
-    assert some.arrow("runs").num_rows == 6 and isinstance(some.arrow(), pa.Table)
+    assert isinstance(some.frame("runs", to="arrow"), pa.Table) and some.frame("runs", to="arrow").num_rows == 6
 
 
 def test_run_returns_the_runs_that_it_was_asked_for(tmp_path: Path) -> None:

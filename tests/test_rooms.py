@@ -12,9 +12,10 @@ LONG = {
 }
 # a room may import those before it
 ROOMS = [
-    *("errors", "lazy", "scratch", "waiting", "programs", "file_kinds", "experiment", "results", "engines", "stacks"),
+    *("errors", "lazy", "scratch", "waiting", "processes", "programs", "file_kinds"),
+    *("experiment", "results", "engines", "stacks"),
     *("figures", "published", "claims", "check", "qlog", "exchange", "packets", "explain", "watch", "plotting"),
-    *("pages", "report", "shell", "notebook", "api", "cli", "__main__"),
+    *("report", "shell", "notebook", "api", "pages", "cli", "__main__"),
 ]
 
 

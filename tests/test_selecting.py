@@ -165,8 +165,8 @@ USES: dict[str, Callable[..., Used]] = {
     "table of classes": table("goodput", of="classes"),
     "table jain": table("jain"),
     "table slowdown": table("slowdown"),
-    "table --raw": no_means(lambda r: tables.tidy(r, ["goodput"])),
-    "table --raw of runs": no_means(lambda r: tables.tidy(r, ["jain"])),
+    "table --raw": no_means(lambda r: tables.tidy(r._runs, ["goodput"])),
+    "table --raw of runs": no_means(lambda r: tables.tidy(r._runs, ["jain"])),
     "table --csv": lambda r, **options: rows_of(tables.table(r, "goodput", **options).plain),
     "diff": no_means(lambda r: r.diff(by="bottleneck.aqm").frame.drop("pair")),
     "diff jain": no_means(lambda r: r.diff(by="bottleneck.aqm", values=["jain"]).frame.drop("pair")),
@@ -255,7 +255,7 @@ def test_every_command_with_conditions_is_here() -> None:
 def test_what_is_felt_has_measures_and_panels_of_its_own(mixed: Results, wanted: dict[str, Any]) -> None:
     (asked_for,) = wanted.values()
     with pytest.raises(Conflict, match=f"{asked_for} and kind felt, which has measures of its own"):
-        plotting.plot(mixed, "felt", **wanted)
+        mixed.plot("felt", **wanted)
 
 
 def test_a_reference_is_held_against_whole_runs(mixed: Results, tmp_path: Path) -> None:
@@ -320,11 +320,11 @@ def test_a_distribution_is_of_what_is_kept(mixed: Results, condition: str, class
 
 @pytest.mark.parametrize(("key", "of"), [("flow", "flows"), ("class", "classes"), ("cc", "flows"), ("kind", "classes")])
 def test_what_a_table_prints_is_a_value(mixed: Results, key: str, of: str) -> None:
-    found = aggregate.means(mixed, "goodput", [key], of=of)
+    found = aggregate.means(mixed._runs, "goodput", [key], of=of)
     assert len(found.axis(key).texts) > 1
     for text in found.axis(key).texts:
         own = found.frame.filter(pl.col(key) == text).drop(key)["mean"].to_list()
-        again = aggregate.means(mixed.where(f"{key}={text}"), "goodput", [key], of=of).frame
+        again = aggregate.means(mixed.where(f"{key}={text}")._runs, "goodput", [key], of=of).frame
         assert again[key].unique().to_list() == [text] and again["mean"].to_list() == pytest.approx(own)
 
 
@@ -385,9 +385,9 @@ def test_a_value_is_a_label_a_name_a_table_or_a_list(two: Results) -> None:
 
 def test_what_is_switched_off_has_no_value(two: Results) -> None:
     beta = two.where("experiment=beta")
-    found = aggregate.means(beta, "goodput", ["beta_ecn"])
+    found = aggregate.means(beta._runs, "goodput", ["beta_ecn"])
     assert found.axis("beta_ecn").texts == ["0.7", "0.9", NOTHING]
-    assert beta.key("beta_ecn").is_numeric and found.axis("beta_ecn").numbers == {"0.7": 0.7, "0.9": 0.9}
+    assert beta._runs.key("beta_ecn").is_numeric and found.axis("beta_ecn").numbers == {"0.7": 0.7, "0.9": 0.9}
     frame, _ = given(beta, against="beta_ecn")
     assert sorted(frame["beta_ecn as a number"]) == [0.7, 0.9]
     with pytest.raises(
@@ -403,8 +403,8 @@ def test_runs_that_differ_only_in_what_is_not_used_are_told_apart(tmp_path: Path
     flows = [{"cc": {"name": "cubic", "hystart": "off"}, "base_rtt": "20ms", "start": START}]
     keys = {"flows[0].cc.hystart_low_window": [7, 9]}
     results = stored(tmp_path / "r.duckdb", "unused", described(**SHORT, flows=flows, matrix=keys))
-    assert results.dimensions[0].ordered == ["7 (not used)", "9 (not used)"]
-    assert set(aggregate.means(results, "goodput").frame["n"]) == {2}
+    assert results._runs.dimensions[0].ordered == ["7 (not used)", "9 (not used)"]
+    assert set(aggregate.means(results._runs, "goodput").frame["n"]) == {2}
 
 
 def place_of(name: str) -> str:
@@ -530,11 +530,11 @@ def test_a_baseline_may_be_a_flow(mixed: Results) -> None:
 
 
 def test_values_have_the_order_of_the_file(mixed: Results) -> None:
-    assert mixed.key("bottleneck.aqm").ordered == ["pfifo", "codel"]
-    assert mixed.key("bottleneck.rate").ordered == ["5Mbit", "10Mbit", "20Mbit"], "numbers ascend"
-    assert mixed.where("aqm=codel,pfifo").key("aqm").ordered == ["pfifo", "codel"]
-    assert aggregate.means(mixed, "goodput").axis("flow").texts == ["reno", "cubic(abe=true)", "udp"]
-    assert aggregate.means(mixed, "goodput", of="classes").axis("class").texts[0].startswith("reno")
+    assert mixed._runs.key("bottleneck.aqm").ordered == ["pfifo", "codel"]
+    assert mixed._runs.key("bottleneck.rate").ordered == ["5Mbit", "10Mbit", "20Mbit"], "numbers ascend"
+    assert mixed.where("aqm=codel,pfifo")._runs.key("aqm").ordered == ["pfifo", "codel"]
+    assert aggregate.means(mixed._runs, "goodput").axis("flow").texts == ["reno", "cubic(abe=true)", "udp"]
+    assert aggregate.means(mixed._runs, "goodput", of="classes").axis("class").texts[0].startswith("reno")
     frame, _ = given(mixed, "bars", against="aqm")
     assert frame.schema["aqm"] == pl.Enum(["pfifo", "codel"])
 
@@ -544,7 +544,7 @@ def test_experiments_have_the_order_in_which_they_were_run(tmp_path: Path) -> No
     plans = [experiment.parse(described(**SHORT, title=name), f"{name}.toml") for name in ("reno", "cubic", "bbr3")]
     assert sweep.run(plans[:2], path, progress=False).failed == []
     assert sweep.run([dataclasses.replace(plans[2], seeds=(3,))], path, progress=False).failed == []
-    assert dumbbell.open(path).key("experiment").ordered[:1] == ["reno"]
+    assert dumbbell.open(path)._runs.key("experiment").ordered[:1] == ["reno"]
 
 
 @pytest.mark.parametrize(
@@ -609,7 +609,7 @@ def test_a_note_names_what_has_no_value(mixed: Results) -> None:
 
 
 def test_a_session_shows_what_its_link_did(session: Results) -> None:
-    assert session.default_measures() == ["runs.throughput_mbit", "runs.sojourn_mean_ms"]
+    assert session._runs.default_measures() == ["runs.throughput_mbit", "runs.sojourn_mean_ms"]
     found = session.table()
     assert "throughput, Mbit/s, of each run" in found.title and [row[0] for row in found.cells] == ["down", "up"]
     panels, options = given(session)

@@ -156,8 +156,8 @@ def test_what_cake_counts_can_be_less_than_the_link(tmp_path: Path) -> None:
 def test_the_shipped_experiments_show_what_a_shaper_does(name: str, tmp_path: Path) -> None:
     table = tomllib.loads(experiments()[name].read_text()) | {"duration": "10s", "seeds": [1], "record": {"from": "2s"}}
     results = dumbbell.run(table, output=tmp_path / "x.duckdb")
-    assert results.hops["utilisation"].max() <= 1
-    assert results.hops["utilisation"].max() > 0.9
+    assert max(results.hops["utilisation"]) <= 1
+    assert max(results.hops["utilisation"]) > 0.9
 
 
 @pytest.mark.parametrize("name", ["hops/router-modem", "hops/router-ingress"])
@@ -169,7 +169,7 @@ def test_a_router_below_the_line_keeps_the_queue_of_another_box_empty(name: str,
     calls = results.tidy("flows").filter(pl.col("cc") == "udp").sort(axis + "_mbit")
     below, without = calls["delay_p99_ms"]
     assert below < 10 and without > 100  # grants of the modem alone; and a queue of 120 ms
-    assert results.hops["utilisation"].max() <= 1
+    assert max(results.hops["utilisation"]) <= 1
 
 
 @needs_kernel

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -82,7 +83,7 @@ def test_measures_of_runs_and_short_names(results: Results) -> None:
 
 
 def test_tidy_rows_hold_one_value_and_every_key(results: Results) -> None:
-    rows = tidy(results, ["goodput", "jain"])
+    rows = tidy(results._runs, ["goodput", "jain"])
     assert rows.height == 8 + 4
     row = rows.filter(pl.col("measure") == "goodput_mbit", pl.col("seed") == 1, pl.col("flow") == 1).row(0, named=True)
     assert row == {
@@ -205,7 +206,7 @@ def test_unknown_names_get_one_line(results: Results) -> None:
         ({"value": "bandwidth"}, "value: unknown measure bandwidth; did you mean goodput_mbit? "),
     ):
         with pytest.raises(InputError) as error:
-            results.table(**options)
+            results.table(**dict[str, Any](options))
         assert message in str(error.value)
 
 
@@ -273,7 +274,7 @@ def test_the_command_line(small: Path, tmp_path: Path, command: Command) -> None
     table = command("table", "r.duckdb", "--rows", "bottleneck.rate", "--columns", "base_rtt", "--value", "goodput")
     assert table.returncode == 0 and "| 10Mbit" in table.stdout and " 40ms |" in table.stdout
     raw = command("table", "r.duckdb", "--raw", "--value", "sojourn_p99").stdout
-    assert raw == tidy(dumbbell.open(tmp_path / "r.duckdb"), ["sojourn_p99"]).write_csv()
+    assert raw == tidy(dumbbell.open(tmp_path / "r.duckdb")._runs, ["sojourn_p99"]).write_csv()
     assert raw.count("sojourn_p99_ms") == 8
     assert raw == command("table", "r.duckdb", "--raw", "--csv", "--value", "sojourn_p99").stdout
     line = ["table", "r.duckdb", "--rows", "bottleneck.rate", "--columns", "base_rtt", "--value", "goodput"]
@@ -324,15 +325,15 @@ def test_a_goodput_over_unlike_times_says_so(tmp_path: Path) -> None:
     """Goodputs of flows of which one comes late add up to more than the link carries: the header says why."""
     flows = [{"cc": "reno"}, {"cc": "reno", "start": "2s"}]
     late = dumbbell.run(described(duration="4s", flows=flows), output=tmp_path / "late.duckdb")
-    assert late.measure("goodput").label == "goodput, each over its own time, Mbit/s"
+    assert late._runs.measure("goodput").label == "goodput, each over its own time, Mbit/s"
     assert late.table("goodput").title.startswith("goodput, each over its own time, Mbit/s, of each flow")
-    assert late.measure("rtt").label == "mean RTT, ms"
+    assert late._runs.measure("rtt").label == "mean RTT, ms"
     flows[1]["start"] = "10ms"
     together = dumbbell.run(described(duration="4s", flows=flows), output=tmp_path / "together.duckdb")
-    assert together.measure("goodput").label == "goodput, Mbit/s"
+    assert together._runs.measure("goodput").label == "goodput, Mbit/s"
 
 
 @pytest.mark.parametrize("asked", [{"value": "goodput", "of": "slowdowns"}, {"value": "slowdowns.goodput"}])
-def test_a_measure_that_a_part_lacks_is_not_taken_from_elsewhere(results: Results, asked: dict[str, str]) -> None:
+def test_a_measure_that_a_part_lacks_is_not_taken_from_elsewhere(results: Results, asked: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"unknown measure goodput; .*; --of flows or --of classes has it"):
         results.table(**asked)

@@ -183,7 +183,7 @@ def test_means_over_nothing_in_common_are_refused(incomplete: Results) -> None:
     unlike += incomplete.where("bottleneck.rate=20Mbit", "bottleneck.aqm=codel").keys
     unlike += incomplete.where("bottleneck.rate=100Mbit").keys
     with pytest.raises(InputError, match=r"over different values of bottleneck\.rate: none is in all rows"):
-        incomplete.only(unlike).table("jain", rows="bottleneck.aqm", mean_over=["bottleneck.rate"])
+        incomplete.with_keys(unlike).table("jain", rows="bottleneck.aqm", mean_over=["bottleneck.rate"])
 
 
 def test_missing_values_are_counted_in_means_over_keys(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_mean_has_the_digits_of_its_interval() -> None:
 
 
 def test_keys_of_both_ways_are_one_axis(both_ways: Results) -> None:
-    (key,) = both_ways.dimensions
+    (key,) = both_ways._runs.dimensions
     assert key.name == "bottleneck.aqm, reverse.aqm"
     assert key.ordered == ["cake both ways", "pfifo down, cake up", "pfifo both ways"]
     assert len(both_ways.where("bottleneck.aqm, reverse.aqm=pfifo both ways")) == 3

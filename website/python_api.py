@@ -3,10 +3,14 @@
 import inspect
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, get_args
 
 import dumbbell
+from dumbbell import notebook
 from website.markdown import paragraphs
+
+# what the classes call lists of words that a parameter may be
+CHOICES = {name: " | ".join(f'"{one}"' for one in get_args(getattr(notebook, name))) for name in ("To", "Parts")}
 
 
 def _text(thing: Any) -> str:
@@ -39,7 +43,8 @@ def _plain(annotation: Any) -> Any:
     if annotation is inspect.Signature.empty:
         return annotation
     text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
-    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", text)
+    text = re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", text)
+    return re.sub("|".join(rf"\b{name}\b" for name in CHOICES), lambda found: CHOICES[found[0]], text)
 
 
 def names() -> list[str]:
@@ -48,7 +53,7 @@ def names() -> list[str]:
 
 
 # what users of results need first
-FIRST = ("table", "plot", "where", "diff", "run", "tidy", "sql", "frame", "arrow", "runs", "flows", "classes", "series")
+FIRST = ("table", "plot", "where", "diff", "run", "tidy", "sql", "frame", "runs", "flows", "classes", "series")
 
 
 def _members(name: str, thing: type) -> Iterator[str]:
@@ -60,9 +65,10 @@ def _members(name: str, thing: type) -> Iterator[str]:
         if member.startswith("_"):
             continue
         if isinstance(value, property):
-            if value.__doc__:
+            if value.fget and value.__doc__:
                 yield f"### {name}.{member}"
-                yield f"{_text(value)} *(property)*"
+                yield f"```python\n{member}: {_plain(inspect.signature(value.fget).return_annotation)}\n```"
+                yield _text(value)
             continue
         function = getattr(thing, member)
         if callable(function) and function.__doc__:
@@ -82,4 +88,5 @@ def page() -> str:
             parts += [_text(thing), *([] if own_error else _members(name, thing))]
         else:
             parts += [_signature(f"dumbbell.{name}", thing), _text(thing)]
+    parts += ["## Run", _text(notebook.Run), *_members("Run", notebook.Run)]
     return paragraphs(parts)

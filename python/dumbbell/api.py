@@ -8,6 +8,7 @@ from dumbbell.engines import by_name, sweep
 from dumbbell.errors import Conflict, OutOfRange, WrongValue, count, shown
 from dumbbell.experiment.file import Experiment, load, parse
 from dumbbell.notebook import Results
+from dumbbell.results import results as stored
 from dumbbell.scratch import Scratch
 
 
@@ -71,7 +72,7 @@ def run(
         cell, text = report.failed[0]
         failed = count(len(report.failed), "run")
         raise RuntimeError(f"{failed} failed; the first: {cell.matrix} seed {cell.seed}: {text}")
-    return Results(path, keys=keys, sweep=report, folder=folder)
+    return Results(stored.Results(path, keys=keys, folder=folder), sweep=report)
 
 
 def _path(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:

@@ -1,15 +1,18 @@
-"""Results as the reader of a notebook or a program has them: with tables, plots and differences at hand."""
+"""Results as a notebook or a program has them: the public classes `Results` and `Run`.
+
+Each holds a handle of `dumbbell.results` and hands its questions to the functions of the package.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
-from dumbbell.results import results
-from dumbbell.results import run as one_run
-from dumbbell.results.frames import To, given
-from dumbbell.scratch import Scratch
+from dumbbell.results import results as stored
+from dumbbell.results import run as over_time
+from dumbbell.results.frames import Tables, To, convert_frame
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,14 +21,368 @@ if TYPE_CHECKING:
     from dumbbell.explain.explained import Explained
     from dumbbell.figures import Interactive, Picture
     from dumbbell.results.diff import Diff
-
+    from dumbbell.results.tables import Table
 
 Parts = Literal["flows", "runs", "classes", "slowdowns", "short_flows", "hops"]
+Other = Literal["pandas", "arrow"]
 
 
-class Run(one_run.Run):
+class Options(TypedDict, total=False):
+    """The options of `Results.plot` but for the kind of figure; its signature has their defaults."""
+
+    other: Results | str | Path | None
+    value: str | Sequence[str]
+    against: str | None
+    by: str | Sequence[str]
+    facet: str | Sequence[str]
+    mean_over: str | Sequence[str]
+    of: str | None
+    baseline: str | None
+    reference: str | Path | None
+    time: str | tuple[float | str, float | str] | None
+    slider: str | Sequence[str]
+    log_x: bool | None
+    log_y: bool | None
+    title: str | None
+    width: float | None
+    height: float | None
+    font_size: float | None
+
+
+class Results(Tables):
+    """Runs of a results file and what was measured in them. Made by `dumbbell.open` and `dumbbell.run`.
+
+    Nothing is read before it is asked for. They are the runs of one version of the engine, unless several are asked
+    for: `notes` names what is left out. Frames have one row per run or per part of a run; columns of times, rates and
+    sizes end in their unit: `_ms`, `_s`, `_mbit`, `_bytes`.
+    """
+
+    def __init__(
+        self,
+        source: str | Path | stored.Results,
+        *,
+        engine: str | None = None,
+        sweep: Report | None = None,
+    ) -> None:
+        self._runs = stored.Results(source, engine=engine) if isinstance(source, str | Path) else source
+        self.sweep = sweep
+        """What `dumbbell.run` did: how many runs were made, and how many were there already."""
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def __repr__(self) -> str:
+        return repr(self._runs)
+
+    def _repr_html_(self) -> str:
+        return self._runs._repr_html_()
+
+    # which runs
+
+    @property
+    def path(self) -> Path:
+        """The results file."""
+        return self._runs.path
+
+    @property
+    def keys(self) -> list[str]:
+        """The keys of the runs, as in column `key` of every table."""
+        return self._runs.keys
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of these runs, ascending."""
+        return self._runs.seeds
+
+    @property
+    def engines(self) -> list[str]:
+        """The versions of the engine that made these runs."""
+        return self._runs.engines
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of these results, one line each: what is left out or assumed, seeds that make no difference."""
+        return self._runs.notes
+
+    @property
+    def varying(self) -> dict[str, list[str]]:
+        """The keys by which these runs differ, each with its values in order, as an experiment file has them."""
+        return {key.name: key.ordered for key in self._runs.varying}
+
+    @property
+    def cells(self) -> pl.DataFrame:
+        """One row per cell, which is all runs that only their seeds distinguish: its matrix (JSON) and engine."""
+        return self._runs.cells
+
+    @property
+    def configurations(self) -> dict[str, dict[str, Any]]:
+        """The resolved configuration of each cell (in ns, bit/s and bytes); its seed is that of its first run."""
+        return self._runs.configurations
+
+    def where(self, *conditions: str, **values: Any) -> Results:
+        """Return only what meets every `KEY=VALUE[,VALUE...]`; values in any unit: 20000kbit is 20Mbit.
+
+        Conditions on `flow`, `class`, `kind`, `cc`, `direction` and `base_rtt` keep the flows or classes that have any
+        such, in all tables but `runs` and `queue_series`, which are of whole runs. docs/selecting.md has the grammar.
+        As keywords, values may also be numbers and lists: `where(seed=[1, 2])`.
+        Raises InputError if no run is left.
+        """
+        return Results(self._runs.where(*conditions, **values), sweep=self.sweep)
+
+    def with_keys(self, keys: Iterable[str]) -> Results:
+        """Return the runs with these keys, in their order; keys of other runs are left out."""
+        return Results(self._runs.with_keys(keys), sweep=self.sweep)
+
+    def engine(self, version: str) -> Results:
+        """Return the runs of another engine: `sim`, `live`, `linux`, `linux:NAME`, a version, or `all` of them."""
+        return Results(self._runs.engine(version), sweep=self.sweep)
+
+    def run(self, *conditions: str, **values: Any) -> Run:
+        """Return the only run that meets the conditions, those of `where`; raises InputError if none or several do.
+
+        `results.run("bottleneck.rate=10Mbit", seed=1).series("goodput", "srtt")` is what it did over time.
+        """
+        return Run(self.where(*conditions, **values))
+
+    # frames
+
+    @overload
+    def frame(self, name: str, *, to: Literal["polars"] = "polars") -> pl.DataFrame: ...
+    @overload
+    def frame(self, name: str, *, to: Other) -> Any: ...
+    def frame(self, name: str, *, to: To = "polars") -> pl.DataFrame | Any:
+        """Return the rows of a table that belong to these runs, for Polars, pandas (`to="pandas"`) or Arrow.
+
+        Raises InputError if there is no such table, or if the package that `to` needs is missing.
+        """
+        return convert_frame(self._runs.frame(name), to)
+
+    def measures(self, table: str) -> list[str]:
+        """Return the columns of a table that are measures."""
+        return self._runs.measures(table)
+
+    @overload
+    def tidy(self, of: Parts = "flows", *, to: Literal["polars"] = "polars") -> pl.DataFrame: ...
+    @overload
+    def tidy(self, of: Parts = "flows", *, to: Other) -> Any: ...
+    def tidy(self, of: Parts = "flows", *, to: To = "polars") -> pl.DataFrame | Any:
+        """Return one row per cell, seed and flow (or what else `of` names), with every key by which runs differ.
+
+        Keys are typed columns whose names end in their unit: `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. Where
+        there are runs on Linux, `kernel` has the names of the kernels. `to` is "polars", "pandas" or "arrow".
+        Raises InputError.
+        """
+        return convert_frame(self._runs.tidy(of), to)
+
+    @overload
+    def sql(self, query: str, *, to: Literal["polars"] = "polars", **frames: Any) -> pl.DataFrame: ...
+    @overload
+    def sql(self, query: str, *, to: Other, **frames: Any) -> Any: ...
+    def sql(self, query: str, *, to: To = "polars", **frames: Any) -> pl.DataFrame | Any:
+        """Return what an SQL query (DuckDB) gives; `frames` are tables of yours, of any library.
+
+        The tables hold these runs: those of one engine, unless several were asked for, and what `where` keeps of them.
+        A warning says what engines are left out. `to` is "polars", "pandas" or "arrow". Raises InputError.
+        """
+        return convert_frame(self._runs.sql(query, **frames), to)
+
+    # tables, figures, comparisons and reports
+
+    def table(
+        self,
+        value: str | None = None,
+        rows: str | Sequence[str] | None = None,
+        columns: str | None = None,
+        *,
+        of: str | None = None,
+        mean_over: Sequence[str] = (),
+        spread: bool = True,
+        limit: int | None = None,
+    ) -> Table:
+        """Return means of `value` over seeds: the values of the keys `rows` down and of `columns` across.
+
+        `value` is a measure such as `goodput`; by default the goodput or, of runs without, what else they measure.
+        Every other key by which the runs differ is a row as well, unless it is in `mean_over`. `of` names the table of
+        the file, where several have the measure. With `spread` each mean has half of its 95 % interval. Of more rows
+        than `limit` the first are in text and CSV, all in `frame`. Raises InputError.
+        """
+        from dumbbell.results import tables
+
+        return tables.table(self._runs, value, rows, columns, of=of, mean_over=mean_over, spread=spread, limit=limit)
+
+    @overload
+    def plot(
+        self, kind: str | None = None, *, interactive: Literal[False] = False, **options: Unpack[Options]
+    ) -> Picture: ...
+    @overload
+    def plot(
+        self, kind: str | None = None, *, interactive: Literal[True], **options: Unpack[Options]
+    ) -> Interactive: ...
+    def plot(
+        self,
+        kind: str | None = None,
+        *,
+        interactive: bool = False,
+        other: Results | str | Path | None = None,
+        value: str | Sequence[str] = (),
+        against: str | None = None,
+        by: str | Sequence[str] = (),
+        facet: str | Sequence[str] = (),
+        mean_over: str | Sequence[str] = (),
+        of: str | None = None,
+        baseline: str | None = None,
+        reference: str | Path | None = None,
+        time: str | tuple[float | str, float | str] | None = None,
+        slider: str | Sequence[str] = (),
+        log_x: bool | None = None,
+        log_y: bool | None = None,
+        title: str | None = None,
+        width: float | None = None,
+        height: float | None = None,
+        font_size: float | None = None,
+    ) -> Picture | Interactive:
+        """Return a figure of these results: what suits their shape, or what is asked for.
+
+        It is a figure of matplotlib or, if `interactive`, one of Vega-Lite, with `save`, `spec` and `picture`.
+
+        `kind` is the kind of figure, as for `dumbbell plot`; `value` what to draw, several in panels of their own;
+        `against` the key along the horizontal axis, `by` the keys that distinguish lines, bars or boxes, `facet` those
+        that distinguish panels. Every other key by which the runs differ becomes a line or a panel, unless it is in
+        `mean_over`. `baseline`, `KEY=VALUE`, draws the difference from the runs with this value, seed by seed (kind
+        "ratio": the ratio). `reference` is a CSV file of published results: errors as heat maps, or, with kind "lines",
+        both against each other. `time` is the part of time series to draw, `(2.0, 3.0)` in seconds or `("2s", "3s")`.
+        `other` are results to draw the differences to, of the cells that both have. `slider` are further keys of
+        panels, of which a page shows one value at a time.
+
+        `title` is the subject; without it that is the title of the experiment with the conditions of `where`, and ""
+        leaves it out. `width` and `height` are in inches, `font_size` in points; a figure is as wide as one column of a
+        paper, 3.5 in, or as two, 7.16 in.
+
+        Raises InputError if there is no such key or measure, or too much for one figure.
+        """
+        from dumbbell import figures, plotting
+
+        with figures.unarranged() if interactive else nullcontext():
+            picture = plotting.plot(
+                self._runs,
+                kind,
+                other=_stored(other),
+                value=value,
+                against=against,
+                by=by,
+                facet=facet,
+                mean_over=mean_over,
+                of=of,
+                baseline=baseline,
+                reference=reference,
+                time=time,
+                slider=slider,
+                log_x=log_x,
+                log_y=log_y,
+                title=title,
+                width=width,
+                height=height,
+                font_size=font_size,
+            )
+            return figures.Interactive(picture) if interactive else picture
+
+    def diff(
+        self, other: Results | str | Path | None = None, *, by: str | None = None, values: Sequence[str] = ()
+    ) -> Diff:
+        """Return what differs from these results to others or, within these, from one value of the key `by` to others.
+
+        `other` are results or a results file. `by` is a key, of which the first value is the one to compare with, or
+        `KEY=A,B`. `values` are measures; by default all. Raises InputError if nothing can be compared.
+        """
+        from dumbbell.results import diff
+
+        return diff.diff(self._runs, _stored(other), by=by, values=values)
+
+    def report(
+        self,
+        output: str | Path = "report.html",
+        *,
+        claims: Sequence[str] = (),
+        references: Sequence[str] = (),
+        run_program: bool = False,
+        title: str | None = None,
+    ) -> Path:
+        """Write a page with all that these results say, which needs no network; return its path.
+
+        `output` is a file that ends in .html, or a folder, in which the page is `index.html` and next to it are its
+        time series in full and every table as CSV and Parquet. `claims` and `references` are files, or names of those
+        that come with dumbbell, which are taken in anyway if they are about these runs. `run_program` runs the program
+        next to a file of claims.
+
+        Raises InputError if there are no runs, or the page cannot be written.
+        """
+        from dumbbell import report
+
+        return report.write(
+            self._runs,
+            output,
+            claims=claims,
+            references=references,
+            run_program=run_program,
+            title=title,
+        )
+
+
+def _stored(results: Results | str | Path | None) -> stored.Results | None:
+    """Return the handle of public results, or of a results file."""
+    return results._runs if isinstance(results, Results) else None if results is None else stored.Results(results)
+
+
+class Run:
     """A single run of a results file. Made by `Results.run`."""
 
+    def __init__(self, results: Results) -> None:
+        row = over_time.require_one(results._runs)
+        self.results = results
+        """What was measured in it, as `Results` of this run alone."""
+        self.key: str = row["key"]
+        self.seed: int = row["seed"]
+        self.experiment: str = row["experiment"]
+        (self.config,) = results.configurations.values()
+        """Its resolved configuration, in ns, bit/s and bytes."""
+
+    def __repr__(self) -> str:
+        return f"Run({self.results.path.name}: {self.experiment}, seed {self.seed}, {self.key[:12]})"
+
+    @overload
+    def series(self, *measures: str, to: Literal["polars"] = "polars") -> pl.DataFrame: ...
+    @overload
+    def series(self, *measures: str, to: Other) -> Any: ...
+    def series(self, *measures: str, to: To = "polars") -> pl.DataFrame | Any:
+        """Return what happened over time: `time_s`, and a column for each measure, of flows one for each flow.
+
+        `measures` are short names, `goodput`, `srtt`, `sojourn`, `drops`, or columns of `series` and `queue_series`; by
+        default all that the run has. The columns of flows end in what the flow is called, `goodput_mbit cubic`, unless
+        there is one flow; they are null before it begins and after it ends. Times are the ends of intervals, in
+        seconds. `to` is "polars", "pandas" or "arrow".
+
+        Raises InputError if the run recorded no series, or has no such measure.
+        """
+        return convert_frame(over_time.series(self.results._runs, *measures), to)
+
+    @overload
+    def packets(
+        self,
+        at: str | Sequence[str] = (),
+        flows: int | Sequence[int] = (),
+        time: str | tuple[float | str, float | str] | None = None,
+        *,
+        to: Literal["polars"] = "polars",
+    ) -> pl.DataFrame: ...
+    @overload
+    def packets(
+        self,
+        at: str | Sequence[str] = (),
+        flows: int | Sequence[int] = (),
+        time: str | tuple[float | str, float | str] | None = None,
+        *,
+        to: Other,
+    ) -> Any: ...
     def packets(
         self,
         at: str | Sequence[str] = (),
@@ -33,17 +390,21 @@ class Run(one_run.Run):
         time: str | tuple[float | str, float | str] | None = None,
         *,
         to: To = "polars",
-    ) -> Any:
-        """See `dumbbell.packets.again.packets`: every packet at every point; the run is simulated again.
+    ) -> pl.DataFrame | Any:
+        """Return every packet at every point, a row each; the run is simulated again.
 
-        `to` is "polars", "pandas" or "arrow". Raises InputError if the run is not one of the simulator.
+        `at` are points, by default all; `flows` numbers as in table `flows`, by default all; `time` is a part of it,
+        `(2.0, 3.0)` in seconds or `("2s", "3s")`. `to` is "polars", "pandas" or "arrow".
+
+        A warning says if this simulator measures something else than what the file has. Raises InputError if the run is
+        not one of the simulator.
         """
         from dumbbell.packets import again
 
-        return given(again.packets(self.results, at, flows, time), to)
+        return convert_frame(again.packets(self.results._runs, at, flows, time), to)
 
     def explain(self, *, stored: bool = False) -> Explained:
-        """See `dumbbell.explain`: what happened in the run, in sentences, as `dumbbell explain` says it.
+        """Return what happened in the run, in sentences, as `dumbbell explain` prints it.
 
         Printed it is text; `to_json()` has every fact with its numbers. The run is simulated again with its trace,
         unless `stored` says that the tables are enough. Raises InputError.
@@ -54,97 +415,3 @@ class Run(one_run.Run):
         if not stored:
             observed.repeat(run)
         return explained.explained(run)
-
-
-class Results(results.Results):
-    """Runs of a results file and what was measured in them. Made by `dumbbell.open` and `dumbbell.run`.
-
-    Nothing is read before it is asked for. They are the runs of one version of the engine, unless several are asked
-    for: `notes` names what is left out.
-    """
-
-    def __init__(
-        self,
-        path: str | Path,
-        *,
-        keys: Iterable[str] | None = None,
-        engine: str | None = None,
-        sweep: Report | None = None,
-        folder: Scratch | None = None,
-    ) -> None:
-        super().__init__(path, keys=keys, engine=engine, folder=folder)
-        self.sweep = sweep
-        """What `dumbbell.run` did: how many runs were made, and how many were there already."""
-
-    def table(self, *args: Any, **options: Any) -> Any:
-        """See `dumbbell.results.tables.table`: a table of means with their intervals, any key by any other."""
-        from dumbbell.results import tables
-
-        return tables.table(self, *args, **options)
-
-    @overload
-    def plot(self, *args: Any, interactive: Literal[False] = False, **options: Any) -> Picture: ...
-    @overload
-    def plot(self, *args: Any, interactive: Literal[True], **options: Any) -> Interactive: ...
-    def plot(self, *args: Any, interactive: bool = False, **options: Any) -> Picture | Interactive:
-        """See `dumbbell.plotting.plot`: what suits the shape of the results, or what is asked for.
-
-        It is a figure of matplotlib or, if `interactive`, one of Vega-Lite, with `save`, `spec` and `picture`.
-        """
-        from dumbbell import figures, plotting
-
-        if not interactive:
-            return plotting.plot(self, *args, **options)
-        with figures.unarranged():
-            return figures.Interactive(plotting.plot(self, *args, **options))
-
-    def frame(self, name: str, *, to: To = "polars") -> Any:
-        """Return the rows of a table that belong to these runs, for Polars, pandas (`to="pandas"`) or Arrow."""
-        return given(super().frame(name), to)
-
-    def tidy(self, of: Parts = "flows", *, to: To = "polars") -> Any:
-        """Return one row per cell, seed and flow (or what else `of` names), with every key by which runs differ.
-
-        See `dumbbell.results.results.Results.tidy`. `to` is "polars", "pandas" or "arrow".
-        """
-        return given(super().tidy(of), to)
-
-    def sql(self, query: str, *, to: To = "polars", **frames: Any) -> Any:
-        """Return what an SQL query (DuckDB) gives; `frames` are tables of yours, of any library.
-
-        The tables hold these runs: those of one engine, unless several were asked for, and what `where` keeps of them.
-        A warning says what engines are left out. `to` is "polars", "pandas" or "arrow".
-        """
-        return given(super().sql(query, **frames), to)
-
-    def run(self, *conditions: str, **values: Any) -> Run:
-        """Return the only run that meets the conditions, those of `where`; raises InputError if none or several do.
-
-        `results.run("bottleneck.rate=10Mbit", seed=1).series("goodput", "srtt")` is what it did over time.
-        """
-        return Run(self.where(*conditions, **values))
-
-    def report(self, output: str | Path = "report.html", **options: Any) -> Path:
-        """See `dumbbell.report.write`: a page with all that these results say, which needs no network."""
-        from dumbbell import report
-
-        return report.write(self, output, **options)
-
-    def packets(
-        self,
-        at: str | Sequence[str] = (),
-        flows: int | Sequence[int] = (),
-        time: str | tuple[float | str, float | str] | None = None,
-    ) -> pl.DataFrame:
-        """See `dumbbell.packets.again.packets`: every packet of one run at every point, simulated again."""
-        from dumbbell.packets import again
-
-        return again.packets(self, at, flows, time)
-
-    def diff(self, other: results.Results | str | Path | None = None, *, by: str | None = None, **options: Any) -> Diff:
-        """See `dumbbell.results.diff`: these results against others, or against themselves by a key."""
-        from dumbbell.results import diff
-
-        if other is not None and not isinstance(other, results.Results):
-            other = Results(other)
-        return diff.diff(self, other, by=by, **options)

@@ -111,7 +111,7 @@ class Results:
         self._tables = {name: found.frame(name) for name in ("flows", "sojourn")}
         overshoots = self.of("slow-start")["key"]  # no figure shows series of the others
         if not overshoots.is_empty():
-            overshooting = found.only(overshoots)
+            overshooting = found.with_keys(overshoots)
             self._tables |= {name: overshooting.frame(name) for name in ("series", "queue_series")}
 
     @property

@@ -7,9 +7,9 @@ from typing import Any
 
 import polars as pl
 
+from dumbbell import Results
 from dumbbell.errors import Nothing
 from dumbbell.experiment import shipped
-from dumbbell.results.results import Results
 
 EXPERIMENTS = (
     "share-by-buffer",
@@ -93,7 +93,7 @@ class Found:
 
     def series(self, runs: pl.DataFrame, table: str = "series") -> pl.DataFrame:
         """Return the time series of runs."""
-        return runs.join(Results(self.results.path, keys=runs["key"]).frame(table), on="key")
+        return runs.join(self.results.with_keys(runs["key"]).frame(table), on="key")
 
     def shares(self, name: str) -> pl.DataFrame:
         """Return the runs of an experiment and the share of the flows that are listed first."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import polars as pl
 
+from dumbbell import Results
 from dumbbell.experiment import shipped
-from dumbbell.results.results import Results
 
 LINUX = "linux-bbr-traces"  # of references/
 STATES = ("startup", "drain", "probe_down", "probe_cruise", "probe_refill", "probe_up", "probe_rtt")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import polars as pl
 
+import dumbbell
 from dumbbell import figures, results
 from dumbbell.figures import Picture
 from dumbbell.published.compare import alike
@@ -133,7 +134,7 @@ class Results:
 
     def __init__(self, source: str | Path | results.Results) -> None:
         found = results.Results.opened(source)
-        self.runs, self.classes = terms.runs(found), terms.classes(found)
+        self.runs, self.classes = terms.runs(dumbbell.Results(found)), terms.classes(dumbbell.Results(found))
         self.notes = [*left_out(found, self.runs["key"]), *found.notes]
         configs = dict(found.runs.select("key", "config").rows())
         for place, part in self.runs.group_by(*PLACE, "mix"):

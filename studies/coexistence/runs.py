@@ -6,11 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import experiment
+from dumbbell import Results, experiment
 from dumbbell.claims import judging, language
 from dumbbell.errors import Nothing
 from dumbbell.experiment import shipped
-from dumbbell.results.results import Results
 
 from . import linux, terms
 from .terms import LARGE, NO_LIMIT
@@ -35,7 +34,7 @@ def whole_seeds(results: Results, cells: Mapping[str, int] | None = None) -> Res
         wanted = pl.col("experiment").replace_strict(cells, default=0, return_dtype=pl.UInt32)
     whole = counts.filter(pl.col("found") == wanted).drop("found")
     keys = results.runs.join(whole, on=["experiment", "seed"], how="semi")["key"]
-    return Results(results.path, keys=keys)
+    return results.with_keys(keys)
 
 
 def cells_of(folder: str) -> dict[str, int]:

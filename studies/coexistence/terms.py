@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
+from dumbbell import Results
 from dumbbell.errors import Nothing
-from dumbbell.results.results import Results
 
 AQMS = ("STEP", "PI2", "CSAQM", "TailDrop")
 MIXES = ("dctcp", "bbr2", "both")

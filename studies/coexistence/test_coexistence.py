@@ -9,11 +9,10 @@ import polars as pl
 import pytest
 
 import dumbbell
-from dumbbell import experiment
+from dumbbell import Results, experiment
 from dumbbell.claims import language
 from dumbbell.pages import Evidence, study
 from dumbbell.pages.values import Rows
-from dumbbell.results.results import Results
 
 ROOT = Path(__file__).parents[2]
 
@@ -130,7 +129,7 @@ def test_a_question_without_runs_is_named(program: ModuleType, questions: Path) 
     results = Results(questions)
     keys = results.runs.filter(pl.col("experiment") != "questions-starts")["key"]
     with pytest.raises(dumbbell.InputError, match="no runs of questions-starts"):
-        program.runs.questions(Results(questions, keys=keys))
+        program.runs.questions(Results(questions).with_keys(keys))
 
 
 def test_means_are_over_seeds_that_every_cell_has(program: ModuleType, tmp_path: Path) -> None:

@@ -9,10 +9,9 @@ import pytest
 
 import dumbbell
 from conftest import Command
-from dumbbell import experiment
+from dumbbell import Results, experiment
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
-from dumbbell.results.results import Results
 from studies.coexistence import paper
 from studies.coexistence import terms as coexistence
 

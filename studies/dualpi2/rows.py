@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from dumbbell import Results
 from dumbbell.errors import Nothing
 from dumbbell.experiment import shipped
-from dumbbell.results.results import Results
 
 from . import pi2_margins
 
@@ -183,7 +183,7 @@ def _linux() -> pl.DataFrame:
 
 
 def _series(results: Results, runs: pl.DataFrame, table: str = "series") -> pl.DataFrame:
-    return runs.join(Results(results.path, keys=runs["key"]).frame(table), on="key")
+    return runs.join(results.with_keys(runs["key"]).frame(table), on="key")
 
 
 def _burst_series(results: Results, runs: pl.DataFrame) -> pl.DataFrame:

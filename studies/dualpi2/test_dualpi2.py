@@ -12,11 +12,10 @@ import polars as pl
 import pytest
 
 import dumbbell
-from dumbbell import experiment
+from dumbbell import Results, experiment
 from dumbbell.errors import InputError
 from dumbbell.pages import Evidence, study
 from dumbbell.pages.evidence import Tables
-from dumbbell.results.results import Results
 
 ROOT = Path(__file__).parents[2]
 

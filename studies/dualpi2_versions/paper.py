@@ -118,7 +118,7 @@ class Results:
                 [rows[key] for key in part["key"]], ", ".join(str(value) for value in place if value not in ("", 0.0))
             )
         require_alike(found.runs.filter(pl.col("key").is_in(self.runs["key"].implode())))
-        kept = found.only(self.runs["key"])
+        kept = found.with_keys(self.runs["key"])
         self._tables = {name: kept.frame(name) for name in ("classes", "flows", "short_flows", "sojourn")}
         self._tables["runs"] = found.runs
         self.published = reference is not None

@@ -8,18 +8,19 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures
+from dumbbell import Results, figures
 from dumbbell.errors import Nothing
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.captions import seeds_of
 from dumbbell.pages.values import Rows
 from dumbbell.results import diff
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned, number
 
 from . import paper
 
+QUESTION = "What did each published version change?"
+GALLERY = {"versions-diff": "dualpi2-versions-wrr"}
 RUNS = (Sweep("dualpi2-versions.duckdb", ("versions-diff*",)),)
 # versions, and constants of the algorithms and of the statistics
 NAMES = (

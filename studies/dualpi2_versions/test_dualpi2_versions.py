@@ -9,10 +9,9 @@ import pytest
 
 import dumbbell
 from conftest import Command
-from dumbbell import figures
+from dumbbell import Results, figures
 from dumbbell.errors import InputError
 from dumbbell.pages import Evidence, study
-from dumbbell.results.results import Results
 from dumbbell.results.store import Store
 from studies.dualpi2_versions import paper as l4s
 

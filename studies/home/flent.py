@@ -4,10 +4,10 @@ from typing import Any
 
 import polars as pl
 
+from dumbbell import Results
 from dumbbell.experiment import shipped
 from dumbbell.pages import Evidence
 from dumbbell.published import by_way
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
 REFERENCE = "flent-rrul"

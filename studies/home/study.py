@@ -6,11 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures
+from dumbbell import Results, figures
 from dumbbell.figures import Picture, Series
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.captions import of_runs
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
 from . import flent
@@ -23,6 +22,8 @@ TRAFFIC = {
     "rrul": "4 down, 4 up",
     "evening": "1 down, 1 up, web, call",
 }
+QUESTION = "What do uploads, downloads and both do to pings and calls; why does traffic both ways hurt CoDel and PIE?"
+GALLERY = {"rrul": "home-pings", "two-way": "two-way-queues"}
 RUNS = (
     Sweep("home.duckdb", tuple(TRAFFIC)),
     Sweep("two-way.duckdb", ("two-way",)),

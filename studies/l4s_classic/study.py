@@ -6,14 +6,19 @@ from typing import Any
 import polars as pl
 import polars.selectors as cs
 
-from dumbbell import figures
+from dumbbell import Results, figures
 from dumbbell.figures import Picture, Series
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.captions import of_runs, seeds_in
 from dumbbell.pages.values import Rows
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
+QUESTION = "What does Prague leave to CUBIC and Reno in one classic queue?"
+GALLERY = {
+    "classic-map": "l4s-classic-rate",
+    "classic-published": "l4s-classic-ratios",
+    "classic-time": "l4s-classic-time",
+}
 RUNS = (
     Sweep("l4s-classic.duckdb", ("classic-*",)),
     Sweep("l4s-classic-linux.duckdb", ("classic-dctcp",), engine="linux"),
@@ -175,7 +180,7 @@ def evidence(simulated: Results, linux: Results) -> dict[str, pl.DataFrame]:
     measured = pl.DataFrame(theirs).with_columns(ratio=pl.col("prague_mbit") / pl.col("other_mbit"))
     dctcp = pl.concat([pairs.filter(pl.col("first") == "DCTCP"), pairs_of(linux, "Linux")])
     time = simulated.runs.filter(pl.col("experiment") == "classic-time", pl.col("seed") == 1)
-    series = Results(simulated.path, keys=time["key"]).frame("series").join(time.select("key", "config"), on="key")
+    series = simulated.with_keys(time["key"]).frame("series").join(time.select("key", "config"), on="key")
     joins = pl.col("config").map_elements(
         lambda text: CONTROLS[json.loads(text)["flows"][1]["cc"]["name"]], return_dtype=pl.String
     )

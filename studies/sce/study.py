@@ -5,14 +5,21 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures
+from dumbbell import Results, figures
 from dumbbell.figures import Picture, Series
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.evidence import members
 from dumbbell.pages.values import Rows
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
+QUESTION = "Why is a link with SCE idle at low rates, and the RTT higher; when is it unfair?"
+GALLERY = {
+    "findings-fair-parts": "sce-fair-parts",
+    "findings-parts": "sce-parts",
+    "findings-rtt": "sce-rtt",
+    "findings-trains": "sce-trains",
+    "findings-window": "sce-window",
+}
 RUNS = (Sweep("sce-questions.duckdb", ("findings-*",)),)
 NAMES = (r"draft-heist-tsvwg-sce-one-and-two-flow-tests-00", r"version B", r"2/\(W\+2\)", r"1/\(1\+√W\)")
 EXPERIMENTS = (
@@ -84,7 +91,7 @@ def _place(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _series(results: Results, runs: pl.DataFrame, *values: str) -> pl.DataFrame:
-    table = Results(results.path, keys=runs["key"]).frame("queue_series")
+    table = results.with_keys(runs["key"]).frame("queue_series")
     return table.join(runs, on="key").select("cc", "time_s", *values).sort("cc", "time_s")
 
 

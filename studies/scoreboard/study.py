@@ -6,13 +6,13 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures
+from dumbbell import Results, figures
 from dumbbell.experiment import shipped
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
+QUESTION = "What does each control do alone and next to each other, over each queue?"
 RUNS = (Sweep("scoreboard-alone.duckdb", ("alone",)), Sweep("scoreboard-pairs.duckdb", ("pairs",)))
 CONTROLS = {
     "reno": "Reno",

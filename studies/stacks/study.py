@@ -6,14 +6,14 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures
+from dumbbell import Results, figures
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.captions import of_runs, seconds_of
 from dumbbell.pages.values import Rows
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
+QUESTION = "Do quinn, noq and picoquic fill a link and share it as Linux does, and why not?"
 RUNS = (
     Sweep("alone.duckdb", ("alone",)),
     Sweep("beside.duckdb", ("beside",)),

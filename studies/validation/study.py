@@ -4,9 +4,9 @@ from typing import Any
 
 import polars as pl
 
+from dumbbell import Results
 from dumbbell.pages import Evidence, Sweep
 from dumbbell.pages.values import Rows
-from dumbbell.results.results import Results
 from dumbbell.results.tables import aligned
 
 from . import rows as counting
@@ -18,6 +18,7 @@ LINUX = (
     *("short-flows", "short-flows-100kb"),
 )
 BBR = ("one-flow", "two-flows", "elsewhere", "two-elsewhere", "gigabit-two", "gigabit-ten")
+QUESTION = "Where does the simulator agree with Linux and with published measurements, and where not?"
 RUNS = (
     Sweep("linux.duckdb", (*LINUX, "sce/one-flow-reno-cubic")),
     Sweep("two.duckdb", ("two-flows",)),

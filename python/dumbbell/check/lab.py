@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
+import polars as pl
 
 from dumbbell import _native
 from dumbbell.check.trace import MODEL, MODEL_COUNTS, Trace
@@ -233,8 +233,8 @@ def traced(config: dict[str, Any]) -> Trace:
             raise PluginFailed(str(error)) from None
     else:
         result = _native.run(text, _native.Cancel())
-    trace = pa.table(dict(_native.gather([result]))["trace"])
-    columns = {name: _column(trace[name].combine_chunks()) for name in trace.column_names}
+    trace = pl.DataFrame(dict(_native.gather([result]))["trace"])
+    columns = {column.name: _to_array(column) for column in trace}
     return Trace({name: column for name, column in columns.items() if not (loaded and _is_untold(name, column))})
 
 
@@ -245,10 +245,11 @@ def _is_untold(name: str, column: np.ndarray[Any, Any]) -> bool:
     return name in MODEL and not np.isfinite(column).any()
 
 
-def _column(values: pa.Array) -> np.ndarray[Any, Any]:
-    if not pa.types.is_string(values.type):
-        return np.asarray(values)
-    text = values.dictionary_encode()
-    names = np.array([*text.dictionary.to_pylist(), ""])
-    words: np.ndarray[Any, Any] = names[np.asarray(text.indices)]
-    return words
+def _to_array(values: pl.Series) -> np.ndarray[Any, Any]:
+    if values.dtype != pl.String:
+        return values.to_numpy()
+    names = values.unique(maintain_order=True)
+    words = np.array([*names, ""])
+    places = values.replace_strict(names, range(len(names)), return_dtype=pl.Int64).to_numpy()
+    found: np.ndarray[Any, Any] = words[places]
+    return found

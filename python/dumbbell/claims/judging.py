@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import polars as pl
-from scipy.special import ndtri, stdtrit
 
 from dumbbell import programs
 from dumbbell.claims.language import Cell, Claim, Claims, Predicate, Value, label, normal
@@ -17,6 +16,7 @@ from dumbbell.errors import Conflict, Unfit, UnknownName, Unreadable, WrongValue
 from dumbbell.experiment import shipped
 from dumbbell.results.aggregate import LEVEL
 from dumbbell.results.results import Results
+from dumbbell.results.student import quantile
 
 HOLDS, FAILS, NO_DATA = "holds", "fails", "no data"
 
@@ -263,13 +263,13 @@ def student(values: Iterable[float]) -> Interval:
     mean = statistics.fmean(found)
     if len(found) < 2 or not math.isfinite(mean) or not (deviation := statistics.stdev(found)):
         return Interval(mean, seeds=len(found))
-    half = float(stdtrit(len(found) - 1, 0.5 + LEVEL / 2)) * deviation / math.sqrt(len(found))
+    half = quantile(len(found) - 1, LEVEL) * deviation / math.sqrt(len(found))
     return Interval(mean, mean - half, mean + half, len(found))
 
 
 def wilson(held: int, of: int) -> tuple[float, float]:
     """Return the 95 % interval of a share (Wilson 1927)."""
-    z = float(ndtri(0.5 + LEVEL / 2))
+    z = statistics.NormalDist().inv_cdf(0.5 + LEVEL / 2)
     share, wide = held / of, 1 + z * z / of
     half = z / wide * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
     centre = (share + z * z / (2 * of)) / wide

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 
 from dumbbell.errors import InputError, Unfit, count, listed
 from dumbbell.exchange import setup, tables
@@ -22,7 +21,6 @@ from dumbbell.results import dimensions
 from dumbbell.results.store import Store
 
 _NAMED = 8  # keys that a note names
-_TYPES = {"Int64": pa.int64(), "Float64": pa.float64(), "String": pa.string()}
 
 
 @dataclass
@@ -159,7 +157,7 @@ def keep(output: str | Path, imported: Sequence[Imported]) -> list[str]:
             for name, table in made.items():
                 parts.setdefault(name, []).append(table)
         if keys:
-            store.write({name: _arrow(pl.concat(of_table)) for name, of_table in parts.items()})
+            store.write({name: pl.concat(of_table) for name, of_table in parts.items()})
     return keys
 
 
@@ -186,9 +184,3 @@ def _taken(store: Store) -> dict[tuple[str, str], dict[int, str]]:
     for experiment, cell, seed, source in store.read(query).iter_rows():
         taken.setdefault((experiment, cell), {})[seed] = str(json.loads(source or "{}").get("digest"))
     return taken
-
-
-def _arrow(rows: pl.DataFrame) -> pa.Table:
-    """Return rows as Arrow with the types that the store knows."""
-    kinds = pa.schema([(name, _TYPES[str(kind)]) for name, kind in rows.schema.items()])
-    return rows.to_arrow().cast(kinds)

@@ -40,13 +40,13 @@ def stored(path: str, key: str = "", where: Sequence[str] = (), engine: str | No
         if len(found) > 1:
             known = ", ".join(one[: len(key) + 4] for one in found[:_MOST_NAMED])
             raise TooMany(path, "", f"{len(found)} runs whose keys begin with {key}", f"one: {known}")
-        return _no_session(everything.only(found))
+        return _no_session(everything.with_keys(found))
     results = results.where(*where)
     results.require_whole_runs("a run is explained as a whole", "keys of runs, such as flows[*].cc or seed")
     _no_session(results)
     if len(results.cells) > 1:
         raise TooMany(path, "", f"{len(results)} runs", f"one: give KEY or --where: {_named(results)}")
-    return results.only(results.keys[:1])
+    return results.with_keys(results.keys[:1])
 
 
 def _no_session(results: Results) -> Results:

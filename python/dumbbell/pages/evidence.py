@@ -12,10 +12,9 @@ from typing import Any, NoReturn
 
 import polars as pl
 
-from dumbbell import experiment
+from dumbbell import Results, experiment
 from dumbbell.pages.samples import choose_samples
 from dumbbell.pages.values import PageError, Rows
-from dumbbell.results.results import Results
 
 DIGITS = 6
 MADE = "made.json"

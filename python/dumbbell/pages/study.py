@@ -12,6 +12,9 @@
 
 `study.py` has
 
+    QUESTION                  what the study asks, one sentence for lists of studies
+    GALLERY                   which figure shows an experiment in the gallery, by the experiment's name: NAME of a
+                              figure (optional; otherwise STUDY-EXPERIMENT, if there is such a figure)
     RUNS                      `Sweep`s: which experiments it rests on, and the results file of each
     evidence(*results)        polars frames by name, from the `Results` of these files in their order (optional); a
                               function instead of a frame is called when a figure or the page asks for that table
@@ -34,7 +37,7 @@ from typing import NoReturn
 
 import polars as pl
 
-from dumbbell import programs
+from dumbbell import Results, programs
 from dumbbell.errors import UnknownName, Unreadable, WrongValue, count
 from dumbbell.experiment import shipped
 from dumbbell.figures import Picture, save
@@ -47,7 +50,6 @@ from dumbbell.pages.sweeps import names as names_of
 from dumbbell.pages.template import render
 from dumbbell.pages.values import PageError
 from dumbbell.published.variants import require_alike
-from dumbbell.results.results import Results
 
 TEMPLATE, PROGRAM, EVIDENCE, PAGE, PICTURES = "page.md", "study.py", "evidence", "README.md", "figures"
 PAPER = "paper.py"
@@ -77,6 +79,11 @@ class Study:
     def name(self) -> str:
         """What it is called."""
         return self.folder.resolve().name.replace("_", "-")
+
+    @property
+    def question(self) -> str:
+        """What it asks, in one sentence."""
+        return str(getattr(self.program, "QUESTION", ""))
 
     @property
     def page(self) -> Path:

@@ -33,7 +33,7 @@ def left_out(results: Results, placed: pl.Series) -> list[str]:
     rest = [key for key in results.keys if key not in set(placed)]
     if not rest:
         return []
-    texts = results.only(rest).key("bottleneck.aqm").ordered
+    texts = results.with_keys(rest).key("bottleneck.aqm").ordered
     more = f" and {len(texts) - _MOST_LISTED} more" if len(texts) > _MOST_LISTED else ""
     return [
         f"left out: {count(len(rest), 'run')} that no figure or table has, over {', '.join(texts[:_MOST_LISTED])}{more}"

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import polars as pl
-from scipy.special import stdtr
 
 from dumbbell.errors import Conflict, Missing, Nothing, Unfit, UnknownName, count
 from dumbbell.results import pairing
 from dumbbell.results.aggregate import students, times
 from dumbbell.results.columns import COLUMNS, axis_label, is_of_hop
 from dumbbell.results.results import PARTS, Results
+from dumbbell.results.student import tails
 from dumbbell.results.tables import NARROW, aligned, bins_note, number
 
 _FAMILY = 0.05  # the chance that a comparison of equals says "different"
@@ -442,7 +442,7 @@ def _tested(rows: pl.DataFrame) -> pl.DataFrame:
         ),
     )
     tail = pl.struct("freedom", "t").map_batches(
-        lambda s: pl.Series(2 * stdtr(s.struct.field("freedom").to_numpy(), -s.struct.field("t").to_numpy())),
+        lambda s: pl.Series(tails(s.struct.field("freedom").to_numpy(), s.struct.field("t").to_numpy())),
         return_dtype=pl.Float64,
     )
     certain = pl.when(pl.col("relative") == 0).then(1.0).otherwise(0.0)  # every pair the same

@@ -5,20 +5,18 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import polars as pl
 
-from dumbbell.errors import UnknownName, WrongValue, count, nearest
+from dumbbell.errors import Needs, UnknownName, WrongValue, count, nearest
 from dumbbell.experiment import other_names
 from dumbbell.results import parts
 from dumbbell.results.columns import axis_label, is_of_hop
+from dumbbell.results.frames import Tables
 from dumbbell.results.runs import Runs
 from dumbbell.results.store import TABLES, Store
 from dumbbell.results.versions import kernel_texts
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SHORT = {
     "goodput": "goodput_mbit",
@@ -101,7 +99,7 @@ class Measure:
         return PARTS[self.table][0] if self.table in PARTS else "run"
 
 
-class Results(Runs):
+class Results(Tables, Runs):
     """Runs of a results file and what was measured in them, as frames and as tables of the file."""
 
     def measures(self, table: str) -> list[str]:
@@ -165,20 +163,6 @@ class Results(Runs):
         if name not in TABLES:
             raise UnknownName(str(self.path), "", name, TABLES, what="table")
         return self._kept(name, self._read(name))
-
-    runs = property(lambda self: self.frame("runs"), doc="One row per run: configuration, seed, queue and link.")
-    flows = property(lambda self: self.frame("flows"), doc="One row per flow or source of UDP of a run.")
-    classes = property(lambda self: self.frame("classes"), doc="One row per class of traffic of a run.")
-    series = property(lambda self: self.frame("series"), doc="One row per flow and interval of a run.")
-    queue_series = property(lambda self: self.frame("queue_series"), doc="One row per interval of a run: the queue.")
-    sojourn = property(lambda self: self.frame("sojourn"), doc="One row per class and bin of times in queue.")
-    rtt = property(lambda self: self.frame("rtt"), doc="One row per class and bin of RTT samples.")
-    short_flows = property(lambda self: self.frame("short_flows"), doc="One row a short flow of a run.")
-    slowdowns = property(lambda self: self.frame("slowdowns"), doc="One row per class and range of sizes of a run.")
-    hops = property(lambda self: self.frame("hops"), doc="One row per hop of a run with several.")
-    queue_states = property(lambda self: self.frame("queue_states"), doc="One row per point, hop and recorded state.")
-    hop_series = property(lambda self: self.frame("hop_series"), doc="One row per hop and interval of such a run.")
-    trace = property(lambda self: self.frame("trace"), doc="One row per flow and change or interval: its control.")
 
     def parts(self, table: str, columns: Sequence[str]) -> pl.DataFrame:
         """Return `columns` of a table, with `key`, `cell`, `seed`, `hash` and, of parts of runs, their label `part`.
@@ -266,10 +250,6 @@ class Results(Runs):
         with Store.open(self.path) as store:
             return store.sql(query, self._index.select("key"), mine, kept)
 
-    def arrow(self, name: str = "flows") -> pa.Table:
-        """Return `frame(name)` as an Arrow table."""
-        return self.frame(name).to_arrow()
-
     # how it looks
 
     def _summary(self) -> list[tuple[str, str]]:
@@ -309,6 +289,8 @@ def as_polars(frame: Any) -> pl.DataFrame:
         return frame.collect()
     try:
         return pl.DataFrame(frame)
+    except ModuleNotFoundError:
+        raise Needs("", "frame", "the package pyarrow for one of pandas", "pip install 'dumbbell[pandas]'") from None
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise WrongValue(
             "", "frame", f"not readable ({str(error).splitlines()[0]})", "a frame of Polars, Arrow or pandas"

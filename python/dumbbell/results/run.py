@@ -1,4 +1,4 @@
-"""One run: what it was, and what it did over time as a frame with one row per interval."""
+"""What one run did over time, as a frame with one row per interval."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from dumbbell.errors import Nothing, Unfit, UnknownName
-from dumbbell.results.frames import given
 
 if TYPE_CHECKING:
     from dumbbell.results.results import Results
@@ -65,73 +64,48 @@ def over_time(name: str) -> tuple[str, str]:
     return found
 
 
-class Run:
-    """A single run of a results file. Made by `Results.run`.
+def require_one(results: Results) -> dict[str, Any]:
+    """Return the row of the only run; raises InputError if there are several."""
+    if len(results) != 1:
+        keys = [one.name for one in results.dimensions] + ["seed"] * (len(results.seeds) > 1)
+        raise Unfit(str(results.path), "", f"{len(results)} runs", f"conditions that one run meets: {', '.join(keys)}")
+    return results.frame("runs").row(0, named=True)
 
-    `key`, `seed` and `experiment` say which it is, `config` is its configuration (in ns, bit/s and bytes), `results`
-    what was measured in it, as `Results` of this run alone.
-    """
 
-    def __init__(self, results: Results) -> None:
-        if len(results) != 1:
-            keys = [one.name for one in results.dimensions] + ["seed"] * (len(results.seeds) > 1)
-            raise Unfit(
-                str(results.path), "", f"{len(results)} runs", f"conditions that one run meets: {', '.join(keys)}"
-            )
-        row = results.runs.row(0, named=True)
-        self.results = results
-        self.key: str = row["key"]
-        self.seed: int = row["seed"]
-        self.experiment: str = row["experiment"]
-        (self.config,) = results.configurations.values()
+def series(run: Results, *measures: str) -> pl.DataFrame:
+    """Return what happened in one run over time; `dumbbell.notebook.Run.series` says how. Raises InputError."""
+    places = [over_time(name) for name in measures or OVER_TIME]
+    frames = []
+    for table in ("series", "queue_series"):
+        known = run.measures(table)
+        columns = list(dict.fromkeys(column for own, column in places if own == table and column in known))
+        if not measures and "rtt_ms" in columns and not run.frame(table)["rtt_ms"].is_finite().any():
+            columns.remove("rtt_ms")  # a run without pings
+        if columns:
+            frames.append(_of_flows(run, columns) if table == "series" else run.frame(table).select("time_s", *columns))
+    frames = [one for one in frames if _has_values(one)]
+    if not frames:
+        found = f"the run has no {', '.join(measures)} over time" if measures else "the run has no time series"
+        raise Nothing(str(run.path), "", found, "runs with record.series = true")
+    whole = frames[0]
+    for one in frames[1:]:
+        whole = whole.join(one, on="time_s", how="full", coalesce=True)
+    return whole.sort("time_s")
 
-    def series(self, *measures: str, to: str = "polars") -> Any:
-        """Return what happened over time: `time_s`, and a column for each measure, of flows one for each flow.
 
-        `measures` are short names, `goodput`, `srtt`, `sojourn`, `drops`, or columns of `series` and `queue_series`; by
-        default all that the run has. The columns of flows end in what the flow is called, `goodput_mbit cubic`, unless
-        there is one flow; they are null before it begins and after it ends. Times are the ends of intervals, in
-        seconds. `to` is "polars", "pandas" or "arrow".
-
-        Raises InputError if the run recorded no series, or has no such measure.
-        """
-        places = [over_time(name) for name in measures or OVER_TIME]
-        frames = []
-        for table in ("series", "queue_series"):
-            known = self.results.measures(table)
-            columns = list(dict.fromkeys(column for own, column in places if own == table and column in known))
-            if not measures and "rtt_ms" in columns and not self.results.frame(table)["rtt_ms"].is_finite().any():
-                columns.remove("rtt_ms")  # a run without pings
-            if columns:
-                frames.append(self._flows(columns) if table == "series" else self._queue(columns))
-        frames = [one for one in frames if _has_values(one)]
-        if not frames:
-            found = f"the run has no {', '.join(measures)} over time" if measures else "the run has no time series"
-            raise Nothing(str(self.results.path), "", found, "runs with record.series = true")
-        whole = frames[0]
-        for one in frames[1:]:
-            whole = whole.join(one, on="time_s", how="full", coalesce=True)
-        return given(whole.sort("time_s"), to)
-
-    def _flows(self, columns: Sequence[str]) -> pl.DataFrame:
-        window = ["cwnd"] if "cwnd" in self.results.measures("series") else []
-        wanted = list(dict.fromkeys([*columns, *window]))
-        rows = while_it_lasts(self.results.parts("series", ["time_s", *wanted, *LIFE]), wanted)
-        parts = rows.select("flow", "part", "cc").unique("flow", maintain_order=True).sort("flow")
-        names = _called([part or cc or "flow" for part, cc in parts.select("part", "cc").iter_rows()])
-        label = pl.col("flow").replace_strict(parts["flow"], names, return_dtype=pl.String)
-        wide = rows.with_columns(label=label).pivot(on="label", index="time_s", values=list(columns))
-        if len(columns) == 1:
-            wide = wide.rename({name: f"{columns[0]}_{name}" for name in names})
-        if len(names) == 1:
-            return wide.rename({f"{column}_{names[0]}": column for column in columns})
-        return wide.select("time_s", *(pl.col(f"{c}_{name}").alias(f"{c} {name}") for c in columns for name in names))
-
-    def _queue(self, columns: Sequence[str]) -> pl.DataFrame:
-        return self.results.frame("queue_series").select("time_s", *columns)
-
-    def __repr__(self) -> str:
-        return f"Run({self.results.path.name}: {self.experiment}, seed {self.seed}, {self.key[:12]})"
+def _of_flows(run: Results, columns: Sequence[str]) -> pl.DataFrame:
+    window = ["cwnd"] if "cwnd" in run.measures("series") else []
+    wanted = list(dict.fromkeys([*columns, *window]))
+    rows = while_it_lasts(run.parts("series", ["time_s", *wanted, *LIFE]), wanted)
+    parts = rows.select("flow", "part", "cc").unique("flow", maintain_order=True).sort("flow")
+    names = _called([part or cc or "flow" for part, cc in parts.select("part", "cc").iter_rows()])
+    label = pl.col("flow").replace_strict(parts["flow"], names, return_dtype=pl.String)
+    wide = rows.with_columns(label=label).pivot(on="label", index="time_s", values=list(columns))
+    if len(columns) == 1:
+        wide = wide.rename({name: f"{columns[0]}_{name}" for name in names})
+    if len(names) == 1:
+        return wide.rename({f"{column}_{names[0]}": column for column in columns})
+    return wide.select("time_s", *(pl.col(f"{c}_{name}").alias(f"{c} {name}") for c in columns for name in names))
 
 
 def _has_values(frame: pl.DataFrame) -> bool:

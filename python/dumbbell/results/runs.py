@@ -72,7 +72,7 @@ class Runs:
         """Return results that are open, or those of a file."""
         return source if isinstance(source, cls) else cls(source)  # type: ignore[arg-type]
 
-    def only(self, keys: Iterable[str]) -> Self:
+    def with_keys(self, keys: Iterable[str]) -> Self:
         """Return the runs with these keys."""
         other = self.engine("all")
         other._keys, other._of_parts, other._conditions = list(keys), (), ()

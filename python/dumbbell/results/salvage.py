@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Self
 
 import duckdb
-import pyarrow as pa
-import pyarrow.compute as pc
+import polars as pl
 
 from dumbbell.errors import InUse, Nothing, Unreadable, Unwritable
 from dumbbell.results import store
@@ -90,17 +89,17 @@ class _Reader:
                 self._connection.close()
         self._connection = None
 
-    def read(self, query: str) -> pa.Table:
+    def read(self, query: str) -> pl.DataFrame:
         """Return what a query gives; raises duckdb.Error for damage."""
         try:
             if self._connection is None:
                 self._connection = store.connect(self.path, read_only=True, threads=1)
-            return self._connection.sql(query).to_arrow_table()
+            return pl.DataFrame(store.Stream(self._connection.sql(query)))
         except duckdb.Error:
             self._close()
             raise
 
-    def rows(self, table: str, start: int, end: int, what: str = "*") -> pa.Table:
+    def rows(self, table: str, start: int, end: int, what: str = "*") -> pl.DataFrame:
         """Return the rows of a range."""
         return self.read(f"SELECT {what} FROM {table} WHERE rowid >= {start} AND rowid < {end}")
 
@@ -154,7 +153,7 @@ def _found(path: Path, reader: _Reader, notes: list[str]) -> Found:
         table = TableFound(name)
         try:
             counted = reader.read(f"SELECT count(*) AS rows, coalesce(max(rowid) + 1, 0) AS numbers FROM {name}")
-            table.rows, table.numbers = (counted[column][0].as_py() for column in ("rows", "numbers"))
+            table.rows, table.numbers = counted.row(0)
         except duckdb.Error as error:
             notes.append(f"table {name} cannot be read at all ({str(error).splitlines()[0]})")
             continue
@@ -199,7 +198,7 @@ def _join(ranges: list[tuple[int, int]], start: int, end: int) -> None:
 def _keys(reader: _Reader, table: TableFound) -> list[str]:
     found: list[str] = []
     for start, end in table.readable:
-        found += reader.rows(table.name, start, end, "key")["key"].to_pylist()
+        found += reader.rows(table.name, start, end, "key")["key"].to_list()
     return found
 
 
@@ -215,9 +214,9 @@ def _untouched(reader: _Reader, table: TableFound, runs: set[str]) -> set[str]:
         keys = reader.rows(table.name, start, end, "key")["key"]
         if not len(keys):  # numbers of rows that were deleted
             continue
-        found |= set(pc.unique(keys).to_pylist())
-        edges |= {keys[0].as_py()} if start > 0 else set()
-        edges |= {keys[-1].as_py()} if end < table.numbers else set()
+        found |= set(keys.to_list())
+        edges |= {keys[0]} if start > 0 else set()
+        edges |= {keys[-1]} if end < table.numbers else set()
     return (found - edges) & runs
 
 
@@ -232,7 +231,6 @@ def save(path: str | Path, new: str | Path) -> Found:
         found = _found(path, reader, notes)
         if not found.whole:
             raise Nothing(str(path), "", "no run can be read whole", "a file with one run or more that is not damaged")
-        wanted = pa.array(found.whole, pa.string())
         # under another name until it is complete
         with store.clear_errors(new), Scratch(new.parent) as folder:
             draft = folder / new.name
@@ -242,6 +240,6 @@ def save(path: str | Path, new: str | Path) -> Found:
                     for first, last in table.readable:
                         for start, end in _ranges(first, last, _BATCH):
                             rows = reader.rows(table.name, start, end)
-                            saved.write({table.name: rows.filter(pc.is_in(rows["key"], wanted))})
+                            saved.write({table.name: rows.filter(pl.col("key").is_in(found.whole))})
             draft.rename(new)
     return found

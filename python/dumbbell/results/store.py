@@ -26,7 +26,6 @@ from dumbbell.scratch import Scratch, appear
 
 if TYPE_CHECKING:
     import polars as pl
-    import pyarrow as pa
 
 FORMAT = 5
 _CACHE = "32MB"  # of the file, in memory after every eighth commit
@@ -108,8 +107,8 @@ def _quoted(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Stream:
-    """A table as DuckDB and polars hand it over without pyarrow, whose import costs more than a small table."""
+class Stream:
+    """A table as DuckDB and polars hand it over without pyarrow, which may not be installed."""
 
     table: Any
 
@@ -288,8 +287,8 @@ class Store:
 
         with clear_errors(self.path):
             for name, frame in frames.items():
-                self._connection.register(name, _Stream(frame))
-            return pl.DataFrame(_Stream(self._connection.sql(query)))
+                self._connection.register(name, Stream(frame))
+            return pl.DataFrame(Stream(self._connection.sql(query)))
 
     def sql(
         self,
@@ -305,7 +304,7 @@ class Store:
         import polars as pl
 
         with clear_errors(self.path):
-            self._connection.register("meant", _Stream(keys))
+            self._connection.register("meant", Stream(keys))
             self._connection.execute("CREATE TEMP TABLE meant_keys AS SELECT key FROM meant")
             here = self._connection.execute("SELECT current_database()").fetchone()
             missing = _missing(self._connection)
@@ -314,22 +313,26 @@ class Store:
                 meant = "key IN (SELECT key FROM meant_keys)"
                 if kept and name in kept:
                     columns = ", ".join(kept[name].columns)
-                    self._connection.register("meant", _Stream(kept[name]))
+                    self._connection.register("meant", Stream(kept[name]))
                     self._connection.execute(f"CREATE TEMP TABLE kept_{name} AS SELECT * FROM meant")
                     meant = f"({columns}) IN (SELECT ({columns}) FROM kept_{name})"
                 self._connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {of_file} WHERE {meant}")
             for name, frame in frames.items():
-                self._connection.register(name, _Stream(frame))
+                self._connection.register(name, Stream(frame))
             allowed = f"a query over {', '.join(TABLES)}"
             try:
                 kinds = {statement.type.name for statement in duckdb.extract_statements(query)}
                 if others := kinds & _NOT_QUERIES:
                     raise WrongValue("", "sql", min(others), allowed)
-                found = self._connection.sql(query).to_arrow_table()
+                found = self._connection.sql(query)
+                for name, kind in zip(found.columns, found.types, strict=True):
+                    if kind == "INTERVAL":
+                        raise WrongValue("", "sql", f"an interval, {name}", f"a number, such as epoch({name})")
+                names = [f"#{place} AS {_quoted(name)}" for place, name in enumerate(_once_each(found.columns), 1)]
+                return pl.DataFrame(Stream(found.project(", ".join(names))))
             except duckdb.Error as error:  # the file is open and readable: what fails now is the query
-                found = " ".join(str(error).split("\n")[0].split())
-                raise WrongValue("", "sql", found, allowed) from None
-            return pl.DataFrame(found.rename_columns(_once_each(found.column_names)))
+                text = " ".join(str(error).split("\n")[0].split())
+                raise WrongValue("", "sql", text, allowed) from None
 
     def table(self, name: str) -> pl.DataFrame:
         """Return one of the tables, in an order that does not depend on how the runs were scheduled."""
@@ -343,7 +346,7 @@ class Store:
         if runs := list(runs):
             self.write(tables(runs))
 
-    def write(self, rows: Mapping[str, _native.Rows | pa.Table]) -> None:
+    def write(self, rows: Mapping[str, _native.Rows | pl.DataFrame]) -> None:
         """Add rows to tables, all of them or none. A column may be new, and one of integers may turn real."""
         with clear_errors(self.path):
             self._connection.execute("BEGIN")
@@ -365,7 +368,7 @@ class Store:
             self._connection.execute(f"SET memory_limit = '{_CACHE}'")
         self._connection.execute("RESET memory_limit")
 
-    def _insert(self, name: str, rows: _native.Rows | pa.Table) -> None:
+    def _insert(self, name: str, rows: _native.Rows | pl.DataFrame) -> None:
         if name not in self._known:
             described = self._connection.execute(f"DESCRIBE {name}").fetchall()
             self._known[name] = {row[0]: row[1] for row in described}
@@ -381,9 +384,11 @@ class Store:
             else:
                 continue
             known[column] = kind
-        if rows.num_rows == 0:  # of no run, but the columns are there for those who ask
+        if (
+            rows.num_rows if isinstance(rows, _native.Rows) else rows.height
+        ) == 0:  # of no run, but the columns are there for those who ask
             return
-        self._connection.register("batch", _Stream(rows))
+        self._connection.register("batch", Stream(rows))
         self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM batch")
         self._connection.unregister("batch")
 
@@ -396,11 +401,13 @@ class Store:
         self._connection.execute(f"CREATE OR REPLACE TABLE {name} ({', '.join(columns)})")
 
 
-def _kinds(rows: _native.Rows | pa.Table) -> dict[str, str]:
+def _kinds(rows: _native.Rows | pl.DataFrame) -> dict[str, str]:
     """Return the names and SQL types of columns."""
     if isinstance(rows, _native.Rows):
         return dict(rows.kinds)
-    return {one.name: {"double": "DOUBLE", "int64": "BIGINT"}.get(str(one.type), "VARCHAR") for one in rows.schema}
+    return {
+        name: {"Float64": "DOUBLE", "Int64": "BIGINT"}.get(str(kind), "VARCHAR") for name, kind in rows.schema.items()
+    }
 
 
 _OF_KEY = {("runs", "key"): " PRIMARY KEY"}

@@ -4,10 +4,9 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell import figures
+from dumbbell import Results, figures
 from dumbbell.figures import Picture
 from dumbbell.pages import Evidence, Sweep
-from dumbbell.results import Results
 from dumbbell.results.tables import aligned
 
 RUNS = (Sweep("results.duckdb", ("shares",), quick=("seeds=[1,2]", "duration=20s")),)

@@ -1,0 +1,118 @@
+"""The public classes: what they list, that they have the options of what they call, and that types refuse others."""
+
+import inspect
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dumbbell import Results, notebook, plotting, report
+from dumbbell.packets import again
+from dumbbell.results import diff, tables
+from dumbbell.results.store import TABLES
+
+ROOT = Path(__file__).parents[1]
+PUBLIC = {
+    *("path", "keys", "seeds", "engines", "notes", "varying", "cells", "configurations", "measures"),
+    *("where", "with_keys", "engine", "run", "frame", "tidy", "sql", "table", "plot", "diff", "report"),
+    *TABLES,
+}
+OF_RUN = {"series", "packets", "explain"}
+WRONG = """\
+import dumbbell
+
+results = dumbbell.open("r.duckdb")
+{line}
+"""
+
+
+@pytest.mark.parametrize(("thing", "public"), [(Results, PUBLIC), (notebook.Run, OF_RUN)])
+def test_a_public_class_lists_public_names_alone(thing: type, public: set[str]) -> None:
+    assert {name for name in dir(thing) if not name.startswith("_")} == public
+    own = {name for name in dir(thing) if name.startswith("_") and not name.startswith("__")}
+    assert own <= {"_repr_html_"}, "IPython asks for it"
+
+
+@pytest.mark.parametrize("thing", [Results, notebook.Run])
+def test_a_public_name_has_types_and_says_what_it_is(thing: type) -> None:
+    for name in dir(thing):
+        if name.startswith("_"):
+            continue
+        member = inspect.getattr_static(thing, name)
+        called: Any = member.fget if isinstance(member, property) else member
+        assert inspect.getdoc(called), name
+        parameters = list(inspect.signature(called).parameters.values())[1:]
+        types = [one.annotation for one in parameters] + [inspect.signature(called).return_annotation]
+        assert inspect.Parameter.empty not in types, name
+        if isinstance(member, property) or name not in ("frame", "tidy", "sql", "series", "packets"):
+            assert types[-1] != "Any", name
+        assert not any(one.kind is one.VAR_KEYWORD and one.name not in ("values", "frames") for one in parameters), name
+
+
+def options(function: Callable[..., Any], *without: str) -> list[tuple[str, Any, Any, str]]:
+    """Return name, kind, default and type of each parameter but for the first, which is what the function is about."""
+    parameters = list(inspect.signature(function).parameters.values())[1:]
+    return [(one.name, one.kind, one.default, plain(one.annotation)) for one in parameters if one.name not in without]
+
+
+def plain(annotation: Any) -> str:
+    """Return a type as text, by the last words of its names."""
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    return re.sub(r"\b(?:\w+\.)+(\w+)", r"\1", text)
+
+
+@pytest.mark.parametrize(
+    ("method", "function", "extra", "without"),
+    [
+        (Results.table, tables.table, (), ()),
+        (Results.plot, plotting.plot, ("interactive",), ()),
+        (Results.report, report.write, (), ("where", "engine")),
+        (Results.diff, diff.diff, ("other",), ("second",)),
+        (notebook.Run.packets, again.packets, ("to",), ()),
+    ],
+)
+def test_a_method_has_the_options_of_the_function_that_it_calls(
+    method: Callable[..., Any], function: Callable[..., Any], extra: tuple[str, ...], without: tuple[str, ...]
+) -> None:
+    assert options(method, *extra) == options(function, *without)
+
+
+def test_the_typed_options_of_a_figure_are_all_of_them() -> None:
+    named = {name: kind for name, _, _, kind in options(Results.plot, "interactive", "kind")}
+    types = notebook.Options.__annotations__.items()
+    assert named == {name: plain(getattr(kind, "__forward_arg__", kind)) for name, kind in types}
+
+
+@pytest.mark.long
+def test_mypy_refuses_what_there_is_not(tmp_path: Path) -> None:
+    refused = [
+        'results.table("goodput", bogus=3)',
+        'results.plot("lines", bogus=3)',
+        "results.plot(interactive=True, value=3)",
+        "results.diff(5)",
+        'results.report("x.html", engine="sim")',
+        'results.tidy("flow")',
+        'results.run().series("goodput", to="numpy")',
+        "results.whole_runs",
+        "results.tidy().rows().bogus",
+    ]
+    taken = [
+        'results.table("goodput", "bottleneck.rate", mean_over=["seed"]).to_csv()',
+        'results.plot("lines", value=["goodput"]).panels',
+        'results.plot(interactive=True, value="goodput").spec',
+        'results.diff(results, values=["goodput"]).frame.height',
+        "results.tidy().height",
+        'results.run("seed=1").series("goodput").height',
+    ]
+    files = [tmp_path / f"line_{number}.py" for number in range(len(refused) + 1)]
+    for file, line in zip(files, [*refused, "\n".join(taken)], strict=True):
+        file.write_text(WRONG.format(line=line))
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file", str(ROOT / "pyproject.toml")]
+    done = subprocess.run([*command, *map(str, files)], cwd=ROOT, capture_output=True, text=True, timeout=110)
+    for file, line in zip(files[:-1], refused, strict=True):
+        assert f"{file.name}:4: error" in done.stdout, (line, done.stdout)
+    assert files[-1].name not in done.stdout, done.stdout
