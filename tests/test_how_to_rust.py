@@ -17,7 +17,7 @@ ROOT = Path(__file__).parent.parent
 TARGET = ROOT / "target" / "how-to"
 COPIED = ("Cargo.toml", "Cargo.lock", "crates", "benches", "studies", "python", "pyproject.toml")
 FILE = re.compile(r"`(crates/[\w/.-]+\.rs)`:\n\n```rust\n(.*?)```", re.DOTALL)
-LINE = re.compile(r"The line goes into `(\w+!)`[^`]*`([\w/.]+)`:\n\n```rust\n(.*?)```", re.DOTALL)
+LINE = re.compile(r"The line goes into (?:the list )?`(\w+!)`[^`]*`([\w/.]+)`:\n\n```rust\n(.*?)```", re.DOTALL)
 INDENTED = re.compile(r"^ {4}(dumbbell .+)$", re.MULTILINE)
 
 

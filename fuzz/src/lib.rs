@@ -2,7 +2,7 @@
 
 use arbitrary::{Result, Unstructured};
 use dumbbell_config::{BottleneckParams, FlowParams, RecordParams, UdpParams, WebParams};
-use dumbbell_core::param::{AlgorithmSpec, Kind, ParamSpec};
+use dumbbell_core::param::{AlgorithmSpec, ParamKind, ParamSpec};
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::units::Rate;
 use dumbbell_core::{aqm, cc, link, path};
@@ -25,18 +25,18 @@ pub fn value(u: &mut Unstructured, spec: &ParamSpec) -> Result<Value> {
     Ok(match (&spec.kind, pick) {
         (_, 0) => spec.default.clone(),
         (_, 1) if spec.optional => Value::Null,
-        (Kind::Bool, _) => json!(pick % 2 == 0),
-        (Kind::Choice(words), _) => json!(u.choose(words)?),
-        (Kind::Arrivals, _) => {
+        (ParamKind::Bool, _) => json!(pick % 2 == 0),
+        (ParamKind::Choice(words), _) => json!(u.choose(words)?),
+        (ParamKind::Arrivals, _) => {
             // to about a flow a millisecond
             let flows = scaled(u, 0, 1_000_000)? as f64 / 1e3;
             let key = *u.choose(&["per_second", "per_mbit"])?;
             Map::from_iter([(key.to_owned(), json!(flows))]).into()
         }
-        (Kind::Sizes, _) => sizes(u)?,
+        (ParamKind::Sizes, _) => sizes(u)?,
         (_, 2) if !spec.min.is_null() => spec.min.clone(),
         (_, 3) if !spec.max.is_null() => spec.max.clone(),
-        (Kind::Float, _) => {
+        (ParamKind::Float, _) => {
             let (low, high) = (spec.min.as_f64().unwrap_or(-1e9), spec.max.as_f64().unwrap_or(1e9));
             let share = f64::from(u.arbitrary::<u16>()?) / f64::from(u16::MAX);
             json!((low + (high - low) * share).clamp(low, high))
@@ -44,7 +44,7 @@ pub fn value(u: &mut Unstructured, spec: &ParamSpec) -> Result<Value> {
         (kind, _) => {
             // where no range is given, mostly what every integer type holds
             let open = match (kind, pick) {
-                (Kind::Int, 4..) => 63,
+                (ParamKind::Int, 4..) => 63,
                 _ => u64::MAX,
             };
             json!(scaled(u, spec.min.as_u64().unwrap_or(0), spec.max.as_u64().unwrap_or(open))?)

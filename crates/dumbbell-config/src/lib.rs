@@ -1,7 +1,7 @@
 //! One run, resolved: what engines read. Canonical JSON in, a [`RunConfig`] out.
 
-pub mod additions;
 mod classes;
+pub mod extensions;
 mod frames;
 pub mod protocol;
 mod read;
@@ -12,12 +12,12 @@ mod shaped;
 pub mod web;
 
 pub use self::classes::{cc_name, Class, ClassKind, Classes, MAX_CLASSES};
-use self::read::{object, read_all, read_flow, read_states, read_udp, read_web, without};
+use self::read::{object, read_all, read_flow, read_states, read_udp, read_web, without_keys};
 use self::route::{read_hop, read_hops};
 pub use self::route::{HopConfig, RateChange, Route, BOTTLENECK, MAX_HOPS, REVERSE};
 pub use self::sections::{BottleneckParams, EcnEcho, FlowParams, RecordParams, RunParams, Shaper, UdpParams, WebParams};
-use crate::additions::{Additions, MakeProtocol};
-use dumbbell_core::cc::Chosen;
+use crate::extensions::{Extensions, MakeProtocol};
+use dumbbell_core::cc::CcSpec;
 use dumbbell_core::link::{self, AnyLink, LinkContext};
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::param::{check_keys, ParamError};
@@ -53,17 +53,17 @@ pub fn registry() -> Value {
 
 /// Earliest and latest start of a flow; drawn uniformly.
 #[derive(Clone, Copy, Debug)]
-pub struct Start {
+pub struct StartRange {
     /// Earliest.
     pub min: Time,
     /// Latest.
     pub max: Time,
 }
 
-impl Start {
+impl StartRange {
     /// A start drawn from the stream `name` of `seed`, number `index`.
     pub fn draw(&self, seed: u64, name: &str, index: usize) -> Time {
-        self.min + Time(Rng::stream(seed, name, index as u64).below((self.max - self.min).0 + 1))
+        self.min + Time(Rng::stream(seed, name, index as u64).draw_below((self.max - self.min).0 + 1))
     }
 }
 
@@ -73,7 +73,7 @@ pub struct FlowConfig {
     /// Congestion control: `name` and parameters; one map for flows in a row that have the same.
     pub cc: Arc<Map<String, Value>>,
     /// When it starts.
-    pub start: Start,
+    pub start: StartRange,
     /// What it passes by itself.
     pub stages: Arc<StageConfig>,
     /// What it passes with others.
@@ -105,9 +105,9 @@ pub struct WebConfig {
     /// Name of the congestion control.
     pub cc_name: String,
     /// Congestion control of every flow.
-    pub cc: Chosen,
+    pub cc: CcSpec,
     /// When the process of arrivals begins.
-    pub start: Start,
+    pub start: StartRange,
     /// What each flow passes by itself.
     pub stages: StageConfig,
     /// What they pass with others.
@@ -120,7 +120,7 @@ pub struct WebConfig {
 #[derive(Clone, Debug)]
 pub struct UdpConfig {
     /// When it starts.
-    pub start: Start,
+    pub start: StartRange,
     /// What it passes by itself.
     pub stages: StageConfig,
     /// What it passes with others.
@@ -157,7 +157,7 @@ pub struct RunConfig {
     /// The bottleneck.
     pub bottleneck: BottleneckParams,
     /// Its link, if the configuration names one.
-    pub link: Option<link::Chosen>,
+    pub link: Option<link::LinkSpec>,
     /// Queue discipline: `name` and parameters.
     pub aqm: Map<String, Value>,
     /// Changes of rate, in order of time.
@@ -196,19 +196,19 @@ impl RunConfig {
     /// # Errors
     /// The first key that cannot be used: which, what was found, what is allowed.
     pub fn from_json(config: &Value) -> Result<RunConfig, ParamError> {
-        RunConfig::read(config, &Additions::default())
+        RunConfig::read(config, &Extensions::default())
     }
 
     /// The same, with algorithms that are not registered.
     ///
     /// # Errors
     /// The first key that cannot be used.
-    pub fn read(config: &Value, additions: &Additions) -> Result<RunConfig, ParamError> {
+    pub fn read(config: &Value, extensions: &Extensions) -> Result<RunConfig, ParamError> {
         let root = object(config, "run")?;
         check_keys(root, &RunParams::specs(), &SECTIONS)?;
         let hosts = match root.get("hosts") {
             None => HostParams::default(),
-            Some(hosts) => HostParams::from_json(object(hosts, "hosts")?).map_err(|e| e.within("hosts"))?,
+            Some(hosts) => HostParams::from_json(object(hosts, "hosts")?).map_err(|e| e.prefix_key("hosts"))?,
         };
         let settled;
         let root = if hosts.mss == HostParams::default().mss {
@@ -219,19 +219,19 @@ impl RunConfig {
             settled = own;
             &settled
         };
-        let run = RunParams::from_json(&without(root, &SECTIONS))?;
+        let run = RunParams::from_json(&without_keys(root, &SECTIONS))?;
 
         let section = object(root.get(BOTTLENECK).unwrap_or(&Value::Null), BOTTLENECK)?;
         let mut rate_changes = Vec::new();
-        let first = read_hop(section, BOTTLENECK, 0, &mut rate_changes).map_err(|e| e.within(BOTTLENECK))?;
+        let first = read_hop(section, BOTTLENECK, 0, &mut rate_changes).map_err(|e| e.prefix_key(BOTTLENECK))?;
         let hops = read_hops(root, &mut rate_changes)?;
         rate_changes.sort_by_key(|change| change.at);
         let names: Vec<&str> = std::iter::once(BOTTLENECK).chain(hops.iter().map(|hop| hop.name.as_str())).collect();
 
         let controls = hosts.profile.controls();
         let flows = read_all(root, "flows", MAX_FLOWS, |value, last| read_flow(value, last, &controls, &names))?;
-        let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value, &names, additions))?;
-        let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls, &names, additions)?, 1)))?;
+        let udp = read_all(root, "udp", MAX_FLOWS - flows.len(), |value, _| read_udp(value, &names, extensions))?;
+        let web = read_all(root, "web", MAX_CLASSES, |value, _| Ok((read_web(value, &controls, &names, extensions)?, 1)))?;
         if flows.is_empty() && udp.is_empty() && web.is_empty() {
             return Err(ParamError::new("flows", "nothing that sends", "one entry or more in flows, web or udp"));
         }
@@ -242,11 +242,10 @@ impl RunConfig {
         }
         let record = match root.get("record") {
             None => RecordParams::default(),
-            Some(record) => {
-                RecordParams::from_json(&without(object(record, "record")?, &["queue"])).map_err(|e| e.within("record"))?
-            }
+            Some(record) => RecordParams::from_json(&without_keys(object(record, "record")?, &["queue"]))
+                .map_err(|e| e.prefix_key("record"))?,
         };
-        let states = read_states(root).map_err(|e| e.within("record"))?;
+        let states = read_states(root).map_err(|e| e.prefix_key("record"))?;
         let HopConfig { params: bottleneck, link, aqm, path, behind, delay, .. } = first;
         let resolved = RunConfig {
             run,
@@ -278,7 +277,7 @@ impl RunConfig {
     }
 
     /// For how long is counted.
-    pub fn measured(&self) -> Time {
+    pub fn measured_time(&self) -> Time {
         self.run.duration - self.measured_from()
     }
 
@@ -288,7 +287,7 @@ impl RunConfig {
     }
 
     /// The keys of hop `hop`, 0 is the bottleneck, and the link that it names.
-    fn hop(&self, hop: usize) -> (&BottleneckParams, Option<&link::Chosen>) {
+    fn hop(&self, hop: usize) -> (&BottleneckParams, Option<&link::LinkSpec>) {
         let other = hop.checked_sub(1).map(|other| &self.hops[other]);
         other.map_or((&self.bottleneck, self.link.as_ref()), |other| (&other.params, other.link.as_ref()))
     }
@@ -321,7 +320,7 @@ impl RunConfig {
     /// Whether packets that leave the link of hop `hop` take longer at some times than at others.
     pub fn link_delays(&self, hop: usize) -> bool {
         let (params, chosen) = self.hop(hop);
-        chosen.map_or_else(|| params.trace.as_ref().is_some_and(LinkTrace::has_delays), link::Chosen::delays)
+        chosen.map_or_else(|| params.trace.as_ref().is_some_and(LinkTrace::has_delays), link::LinkSpec::delays)
     }
 
     /// The same of hop `hop`: 0 is the bottleneck.
@@ -352,7 +351,7 @@ impl RunConfig {
     pub fn link_rates(&self) -> Vec<f64> {
         let of_hop = |hop: usize| match self.hop(hop) {
             (BottleneckParams { trace: None, rate, .. }, None) => rate.bits() as f64,
-            _ => self.capacity_bits_of(hop, self.measured_from(), self.run.duration) / self.measured().as_secs_f64(),
+            _ => self.capacity_bits_of(hop, self.measured_from(), self.run.duration) / self.measured_time().as_secs_f64(),
         };
         (0..=self.hops.len()).map(of_hop).collect()
     }

@@ -28,20 +28,20 @@ pub struct Answer {
 }
 
 /// Where a sender puts its datagrams.
-pub trait Outlet {
+pub trait DatagramOutlet {
     /// Sends it now.
     fn send(&mut self, datagram: Datagram);
 }
 
 /// Where a receiver puts its answers.
-pub trait Return {
+pub trait AnswerOutlet {
     /// Sends it now.
     fn answer(&mut self, answer: Answer);
 }
 
 /// What a protocol says of itself. Counts only grow; what it does not tell is `None` or 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Told {
+pub struct ProtocolStats {
     /// Payload that the receiver's application has, in order, bytes.
     pub received: u64,
     /// Smoothed RTT.
@@ -83,7 +83,7 @@ pub trait Protocol: Send {
     fn next_timer(&self) -> Time;
 
     /// The time of [`Protocol::next_timer`] has come: the place to send. The next time is later, sooner or later.
-    fn on_timer(&mut self, now: Time, net: &mut dyn Outlet);
+    fn on_timer(&mut self, now: Time, net: &mut dyn DatagramOutlet);
 
     /// A datagram reaches the receiver, which may answer it. Answers need `echo` in the configuration.
     fn on_datagram(&mut self, datagram: &Datagram, now: Time) -> Option<Answer>;
@@ -92,7 +92,7 @@ pub trait Protocol: Send {
     fn on_answer(&mut self, answer: &Answer, rtt: Time, now: Time);
 
     /// [`Protocol::on_datagram`] for receivers that send more than one answer, or none of the kind.
-    fn receive(&mut self, datagram: &Datagram, now: Time, back: &mut dyn Return) {
+    fn receive(&mut self, datagram: &Datagram, now: Time, back: &mut dyn AnswerOutlet) {
         if let Some(answer) = self.on_datagram(datagram, now) {
             back.answer(answer);
         }
@@ -104,10 +104,10 @@ pub trait Protocol: Send {
     }
 
     /// The time of [`Protocol::receiver_timer`] has come.
-    fn on_receiver_timer(&mut self, _now: Time, _back: &mut dyn Return) {}
+    fn on_receiver_timer(&mut self, _now: Time, _back: &mut dyn AnswerOutlet) {}
 
     /// What it says of itself, if it is a transport.
-    fn told(&self) -> Option<Told> {
+    fn stats(&self) -> Option<ProtocolStats> {
         None
     }
 
@@ -117,7 +117,7 @@ pub trait Protocol: Send {
     }
 
     /// Why it closed the connection before its end, in one line.
-    fn closed(&self) -> Option<&str> {
+    fn close_reason(&self) -> Option<&str> {
         None
     }
 }

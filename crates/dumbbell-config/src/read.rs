@@ -1,10 +1,10 @@
 //! Reading the parts of a configuration.
 
-use crate::additions::Additions;
 use crate::classes::cc_name;
+use crate::extensions::Extensions;
 use crate::route::{read_route, OF_ROUTE};
 use crate::sections::{FlowParams, UdpParams, WebParams};
-use crate::{FlowConfig, StageConfig, Start, UdpConfig, WebConfig};
+use crate::{FlowConfig, StageConfig, StartRange, UdpConfig, WebConfig};
 use dumbbell_core::aqm;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
@@ -15,7 +15,7 @@ use dumbbell_core::units::Time;
 use serde_json::{json, Map, Value};
 use std::sync::Arc;
 
-pub(crate) fn without(map: &Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
+pub(crate) fn without_keys(map: &Map<String, Value>, keys: &[&str]) -> Map<String, Value> {
     map.iter().filter(|(key, _)| !keys.contains(&key.as_str())).map(|(key, value)| (key.clone(), value.clone())).collect()
 }
 
@@ -50,7 +50,7 @@ pub(crate) fn read_all<T: Clone>(
     for (index, entry) in entries.iter().enumerate() {
         let (one, count) = match (before, all.last()) {
             (Some((same, count)), Some(last)) if same == entry => (last.clone(), count),
-            (_, last) => read(entry, last).map_err(|e| e.within(&format!("{key}[{index}]")))?,
+            (_, last) => read(entry, last).map_err(|e| e.prefix_key(&format!("{key}[{index}]")))?,
         };
         before = Some((entry, count));
         let total = all.len().saturating_add(count);
@@ -81,7 +81,8 @@ pub(crate) fn read_flow(
     hops: &[&str],
 ) -> Result<(FlowConfig, usize), ParamError> {
     let map = object(value, "flow")?;
-    let params = FlowParams::from_json(&without(&without(map, &OF_ROUTE), &["cc", "start", "count", "path", "ack_path"]))?;
+    let params =
+        FlowParams::from_json(&without_keys(&without_keys(map, &OF_ROUTE), &["cc", "start", "count", "path", "ack_path"]))?;
     let route = read_route(map, hops)?;
     let route = last.map(|flow| &flow.route).filter(|same| **same == route).cloned().unwrap_or(route);
     let count = read_count(map)?;
@@ -108,13 +109,13 @@ pub(crate) fn read_web(
     value: &Value,
     of_profile: &Map<String, Value>,
     hops: &[&str],
-    additions: &Additions,
+    extensions: &Extensions,
 ) -> Result<WebConfig, ParamError> {
     let map = object(value, "web")?;
-    let params = WebParams::from_json(&without(&without(map, &OF_ROUTE), &["cc", "start", "path", "ack_path"]))?;
+    let params = WebParams::from_json(&without_keys(&without_keys(map, &OF_ROUTE), &["cc", "start", "path", "ack_path"]))?;
     let route = read_route(map, hops)?;
     let cc = read_control(map, of_profile)?;
-    let chosen = additions.choose_control(&cc).map_err(|e| e.within("cc"))?;
+    let chosen = extensions.choose_control(&cc).map_err(|e| e.prefix_key("cc"))?;
     Ok(WebConfig {
         cc_name: cc_name(&cc).to_owned(),
         cc: chosen,
@@ -125,14 +126,15 @@ pub(crate) fn read_web(
     })
 }
 
-pub(crate) fn read_udp(value: &Value, hops: &[&str], additions: &Additions) -> Result<(UdpConfig, usize), ParamError> {
+pub(crate) fn read_udp(value: &Value, hops: &[&str], extensions: &Extensions) -> Result<(UdpConfig, usize), ParamError> {
     let map = object(value, "udp")?;
-    let params = UdpParams::from_json(&without(&without(map, &OF_ROUTE), &["start", "count", "path", "ack_path", "protocol"]))?;
+    let params =
+        UdpParams::from_json(&without_keys(&without_keys(map, &OF_ROUTE), &["start", "count", "path", "ack_path", "protocol"]))?;
     let protocol = match map.get("protocol") {
         None => None,
         Some(keys) => {
             let keys = object(keys, "protocol")?;
-            Some(additions.choose_endpoint(keys).map_err(|e| e.within("protocol"))?)
+            Some(extensions.choose_endpoint(keys).map_err(|e| e.prefix_key("protocol"))?)
         }
     };
     if params.base_rtt > Time::ZERO && !params.echo {
@@ -178,14 +180,14 @@ pub(crate) fn read_count(map: &Map<String, Value>) -> Result<usize, ParamError> 
     }
 }
 
-pub(crate) fn read_start(map: &Map<String, Value>) -> Result<Start, ParamError> {
+pub(crate) fn read_start(map: &Map<String, Value>) -> Result<StartRange, ParamError> {
     match map.get("start") {
-        None => Ok(Start { min: Time::ZERO, max: Time::ZERO }),
+        None => Ok(StartRange { min: Time::ZERO, max: Time::ZERO }),
         Some(Value::Object(range)) => {
-            check_keys(range, &[], &["min", "max"]).map_err(|e| e.within("start"))?;
+            check_keys(range, &[], &["min", "max"]).map_err(|e| e.prefix_key("start"))?;
             let end = |key: &str| range.get(key).and_then(Value::as_u64).map(Time);
             match (end("min"), end("max")) {
-                (Some(min), Some(max)) if min <= max && max <= Time::from_secs(86_400) => Ok(Start { min, max }),
+                (Some(min), Some(max)) if min <= max && max <= Time::from_secs(86_400) => Ok(StartRange { min, max }),
                 _ => Err(ParamError::new("start", Value::Object(range.clone()), "min <= max, within a day")),
             }
         }

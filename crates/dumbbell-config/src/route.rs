@@ -1,9 +1,9 @@
 //! Hops, and which of them packets pass.
 
-use crate::read::{field, list, object, read_path, without};
+use crate::read::{field, list, object, read_path, without_keys};
 use crate::sections::{BottleneckParams, Shaper};
 use crate::RunConfig;
-use dumbbell_core::link::Chosen;
+use dumbbell_core::link::LinkSpec;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::{check_keys, ParamError, ParamType};
 use dumbbell_core::units::{Rate, Time};
@@ -36,7 +36,7 @@ pub struct HopConfig {
     /// Its rate and the like.
     pub params: BottleneckParams,
     /// Its link, if the configuration names one.
-    pub link: Option<Chosen>,
+    pub link: Option<LinkSpec>,
     /// Queue discipline: `name` and parameters.
     pub aqm: Map<String, Value>,
     /// Stages that all packets pass right ahead of the queue.
@@ -89,7 +89,7 @@ pub fn read_hop(
     hop: u16,
     changes: &mut Vec<RateChange>,
 ) -> Result<HopConfig, ParamError> {
-    let mut params = BottleneckParams::from_json(&without(section, &OF_HOP))?;
+    let mut params = BottleneckParams::from_json(&without_keys(section, &OF_HOP))?;
     let link = read_link(section, &mut params)?;
     params.settle_rate(section.contains_key("rate"))?;
     let path = read_path::<Packet>(section, "path")?;
@@ -97,7 +97,7 @@ pub fn read_hop(
     let aqm = object(section.get("aqm").unwrap_or(&Value::Null), "aqm")?.clone();
     let own = list(section.get("rate_changes"), "rate_changes")?;
     for change in own {
-        let read = read_rate_change(change).map_err(|e| e.within("rate_changes"))?;
+        let read = read_rate_change(change).map_err(|e| e.prefix_key("rate_changes"))?;
         changes.push(RateChange { hop, ..read });
     }
     if params.trace.is_some() && !own.is_empty() {
@@ -126,7 +126,7 @@ impl RunConfig {
 }
 
 /// The link that a hop names. That of a trace is left to the key `trace`, which says the same.
-fn read_link(section: &Map<String, Value>, params: &mut BottleneckParams) -> Result<Option<Chosen>, ParamError> {
+fn read_link(section: &Map<String, Value>, params: &mut BottleneckParams) -> Result<Option<LinkSpec>, ParamError> {
     let default = BottleneckParams::default();
     let Some(given) = section.get("link").filter(|value| !value.is_null()) else {
         if params.burst != default.burst && params.shaper == Shaper::Link {
@@ -134,7 +134,7 @@ fn read_link(section: &Map<String, Value>, params: &mut BottleneckParams) -> Res
         }
         return Ok(None);
     };
-    let chosen = Chosen::from_json(object(given, "link")?).map_err(|e| e.within("link"))?;
+    let chosen = LinkSpec::from_json(object(given, "link")?).map_err(|e| e.prefix_key("link"))?;
     let twice = [
         ("trace", params.trace.is_some()),
         ("shaper", params.shaper != default.shaper),
@@ -144,7 +144,7 @@ fn read_link(section: &Map<String, Value>, params: &mut BottleneckParams) -> Res
         return Err(ParamError::new("link", format!("link and {key}"), "one of the two: each says how packets leave the queue"));
     }
     match chosen {
-        Chosen::Trace(own) => {
+        LinkSpec::Trace(own) => {
             let file = own.file.ok_or_else(|| ParamError::new("link.file", "none", "the file of a trace"))?;
             params.trace = Some(file);
             Ok(None)
@@ -169,11 +169,11 @@ pub fn read_hops(root: &Map<String, Value>, changes: &mut Vec<RateChange>) -> Re
             let key = format!("{place}.name");
             return Err(ParamError::new(&key, format!("{name:?}"), "a name that no other hop has"));
         }
-        hops.push(read_hop(section, name, hops.len() as u16 + 1, changes).map_err(|e| e.within(&place))?);
+        hops.push(read_hop(section, name, hops.len() as u16 + 1, changes).map_err(|e| e.prefix_key(&place))?);
     }
     if let Some(value) = root.get(REVERSE).filter(|value| !value.is_null()) {
         let section = object(value, REVERSE)?;
-        hops.push(read_hop(section, REVERSE, hops.len() as u16 + 1, changes).map_err(|e| e.within(REVERSE))?);
+        hops.push(read_hop(section, REVERSE, hops.len() as u16 + 1, changes).map_err(|e| e.prefix_key(REVERSE))?);
     }
     Ok(hops)
 }

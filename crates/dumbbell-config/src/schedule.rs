@@ -12,11 +12,11 @@ pub struct Schedule {
     /// Starts of `[[udp]]`.
     pub udp: Vec<Time>,
     /// Short flows, in the order of their numbers.
-    pub web: Vec<Arrival>,
+    pub web: Vec<FlowArrival>,
 }
 
 /// A short flow to come.
-pub struct Arrival {
+pub struct FlowArrival {
     /// Which process of `[[web]]`.
     pub process: usize,
     /// When it connects.
@@ -34,8 +34,8 @@ impl Schedule {
             let ahead = Time(one.params.base_rtt.0 / 2);
             let (mut process, mut at) = WebProcess::new(config, one, index);
             while at != Time::NEVER {
-                web.push((at, Arrival { process: index, at: at - ahead, size: process.size() }));
-                at = process.after(at);
+                web.push((at, FlowArrival { process: index, at: at - ahead, size: process.size() }));
+                at = process.next_arrival(at);
             }
         }
         // numbered as they reach the queue, and the processes in order at one instant

@@ -3,7 +3,7 @@
 use dumbbell_core::link_layer::{Framing, LinkLayer, Preset};
 use dumbbell_core::link_trace::LinkTrace;
 use dumbbell_core::param::ParamError;
-use dumbbell_core::traffic::{Arrivals, Codepoint, Sizes, Spacing};
+use dumbbell_core::traffic::{Arrivals, Codepoint, FlowSizes, Spacing};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::{choice, params};
 
@@ -77,7 +77,7 @@ impl BottleneckParams {
 
     /// What a frame takes on the link.
     pub fn layer(&self) -> LinkLayer {
-        LinkLayer::of_preset(self.link_layer).with(self.overhead, self.mpu, self.framing)
+        LinkLayer::of_preset(self.link_layer).with_overrides(self.overhead, self.mpu, self.framing)
     }
 
     /// Gives `rate` the value that it has with a trace; `given` says whether the configuration sets it.
@@ -155,7 +155,7 @@ params! {
         /// How often flows arrive, as a Poisson process: "100/s", or "2.5/s/Mbit" for each Mbit/s of the bottleneck's rate.
         arrivals: Arrivals = Arrivals::PerMbit(2.5), unit "", source "high load of De Schepper et al. 2015: 100 a second at 40 Mbit/s; low load is a tenth";
         /// Payload of each flow: a size, { pareto = SHAPE, min = SIZE, max = SIZE }, or { csv = FILE } with a size in bytes and a weight per line.
-        size: Sizes = Sizes::Pareto { shape: 0.9, min: 1_000, max: 1_000_000 }, unit "", source "De Schepper et al. 2015: bounded Pareto, 1 kB to 1 MB, 9 kB in the mean";
+        size: FlowSizes = FlowSizes::Pareto { shape: 0.9, min: 1_000, max: 1_000_000 }, unit "", source "De Schepper et al. 2015: bounded Pareto, 1 kB to 1 MB, 9 kB in the mean";
         /// Propagation, both directions together.
         base_rtt: Time = Time::from_millis(20), unit "", range Time(0), Time::from_secs(60), source "";
         /// No flow starts from this time on.

@@ -8,7 +8,7 @@ impl BottleneckParams {
     pub fn link(&self, shapes: bool) -> AnyLink {
         let context = LinkContext { rate: self.rate, seed: 0 };
         match (&self.trace, self.shaper) {
-            (Some(trace), _) => AnyLink::Trace(Box::new(trace::State::of(trace.clone()))),
+            (Some(trace), _) => AnyLink::Trace(Box::new(trace::State::from_trace(trace.clone()))),
             (None, Shaper::Link) if shapes => AnyLink::Unshaped(unshaped::State::new(unshaped::Params {}, &context)),
             (None, Shaper::Link) => AnyLink::Serial(serial::State::new(serial::Params {}, &context)),
             (None, Shaper::Htb) => AnyLink::Htb(htb::State::new(htb::Params { burst: self.burst }, &context)),

@@ -34,12 +34,12 @@ impl WebProcess {
             until: end.saturating_add(ahead),
             key: FlowKey { src_host: params.src_host, dst_host: params.dst_host, ports: 0, dscp: params.dscp },
         };
-        let first = process.after(start + ahead);
+        let first = process.next_arrival(start + ahead);
         (process, first)
     }
 
     /// When the next flow arrives after `time`; [`Time::NEVER`] if none does.
-    pub fn after(&mut self, time: Time) -> Time {
+    pub fn next_arrival(&mut self, time: Time) -> Time {
         let next = time.saturating_add(self.arrivals.gap(self.rate, &mut self.arrival_rng));
         if next < self.until {
             next

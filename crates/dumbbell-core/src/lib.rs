@@ -4,7 +4,6 @@
 //! thread, no global and no printing, so that the same code runs in a simulator and on a real network.
 
 // without names and ranges nobody asks whether parameters fit together
-#![cfg_attr(not(feature = "config"), allow(dead_code))]
 // what a test expects need not be the same bits on every system
 #![cfg_attr(test, allow(clippy::disallowed_methods))]
 

@@ -89,13 +89,13 @@ impl LinkLayer {
     }
 
     /// The same, but for what is set.
-    pub fn with(self, overhead: Option<u16>, mpu: Option<u16>, framing: Option<Framing>) -> LinkLayer {
+    pub fn with_overrides(self, overhead: Option<u16>, mpu: Option<u16>, framing: Option<Framing>) -> LinkLayer {
         LinkLayer { overhead: overhead.or(self.overhead), mpu: mpu.unwrap_or(self.mpu), framing: framing.unwrap_or(self.framing) }
     }
 
     /// Bytes that a frame of `len` bytes, without FCS, takes.
     #[inline]
-    pub fn of(&self, len: u16) -> u32 {
+    pub fn wire_bytes(&self, len: u16) -> u32 {
         let len = u32::from(len);
         let bytes = self.overhead.map_or(len, |overhead| len.saturating_sub(NETWORK_OFFSET) + u32::from(overhead));
         let bytes = bytes.max(u32::from(self.mpu));
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn frames_of_every_kind_of_link() {
         // an ACK of 66 B and a full frame of 1514 B: without the Ethernet header 52 and 1500
-        let of = |preset| [66, 1514].map(|len| LinkLayer::of_preset(preset).of(len));
+        let of = |preset| [66, 1514].map(|len| LinkLayer::of_preset(preset).wire_bytes(len));
         assert_eq!(of(Preset::Raw), [66, 1514]);
         // 52 + 38 = 90; 1538
         assert_eq!(of(Preset::Ethernet), [90, 1538]);
@@ -125,13 +125,13 @@ mod tests {
         assert_eq!(of(Preset::PppoeLlcsnap), [106, 1749]);
         assert_eq!(of(Preset::Conservative), [159, 1749]);
         // a least length counts after the overhead
-        assert_eq!(LinkLayer::of_preset(Preset::Ethernet).of(60), 84);
+        assert_eq!(LinkLayer::of_preset(Preset::Ethernet).wire_bytes(60), 84);
     }
 
     #[test]
     fn single_keys_replace_those_of_the_kind() {
-        let layer = LinkLayer::of_preset(Preset::PppoeVcmux).with(Some(44), None, None);
+        let layer = LinkLayer::of_preset(Preset::PppoeVcmux).with_overrides(Some(44), None, None);
         assert_eq!(layer, LinkLayer { overhead: Some(44), mpu: 0, framing: Framing::Atm });
-        assert_eq!(LinkLayer::RAW.with(None, Some(64), Some(Framing::Ptm)).of(60), 65);
+        assert_eq!(LinkLayer::RAW.with_overrides(None, Some(64), Some(Framing::Ptm)).wire_bytes(60), 65);
     }
 }

@@ -15,10 +15,8 @@
 //! real one.
 
 use crate::packet::MTU_FRAME;
-#[cfg(feature = "config")]
-use crate::param::{Kind, ParamType};
+use crate::param::{ParamKind, ParamType};
 use crate::units::{Rate, Time};
-#[cfg(feature = "config")]
 use serde_json::{json, Value};
 use std::sync::Arc;
 
@@ -50,14 +48,14 @@ fn bad<T>(found: impl Into<String>, allowed: impl Into<String>) -> Result<T, Bad
 
 /// All opportunities of one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Moment {
+struct OpportunityGroup {
     /// Since the start of the trace.
     at_ms: u32,
     /// Opportunities up to this instant, its own included.
     through: u32,
 }
 
-impl Moment {
+impl OpportunityGroup {
     fn time(self) -> Time {
         Time::from_millis(u64::from(self.at_ms))
     }
@@ -69,7 +67,7 @@ pub struct LinkTrace {
     /// What it is called: its file without folder and ending.
     pub name: Arc<str>,
     /// By time, all different. Not empty, and the last is after 0.
-    moments: Arc<[Moment]>,
+    moments: Arc<[OpportunityGroup]>,
     /// One-way delay from each moment on, us; empty if the trace has none.
     delays: Arc<[u32]>,
 }
@@ -82,7 +80,7 @@ impl LinkTrace {
     /// [`MAX_LINES`]; none after 0; a mean rate that no bottleneck may have; delays in some lines only, or two at one time.
     pub fn parse(name: &str, text: &[u8]) -> Result<LinkTrace, BadTrace> {
         let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
-        let mut moments: Vec<Moment> = Vec::new();
+        let mut moments: Vec<OpportunityGroup> = Vec::new();
         let mut delays: Vec<u32> = Vec::new();
         let mut lines = 0;
         let mut empty = None;
@@ -99,7 +97,10 @@ impl LinkTrace {
             let at_ms = milliseconds(time, line, number)?;
             let delay = delay(rest.trim_ascii(), line, number)?;
             if lines > 0 && delay.is_some() == delays.is_empty() {
-                return bad(format!("{:?} in line {number}", shown(line)), "a delay behind the time in all lines, or in none");
+                return bad(
+                    format!("{:?} in line {number}", abbreviate_line(line)),
+                    "a delay behind the time in all lines, or in none",
+                );
             }
             lines += 1;
             if lines > MAX_LINES {
@@ -108,26 +109,33 @@ impl LinkTrace {
             match moments.last_mut() {
                 Some(last) if last.at_ms == at_ms && delays.last().copied() == delay => last.through = lines,
                 Some(last) if last.at_ms == at_ms => {
-                    return bad(format!("{:?} in line {number}", shown(line)), "one delay for all lines of the same time");
+                    return bad(
+                        format!("{:?} in line {number}", abbreviate_line(line)),
+                        "one delay for all lines of the same time",
+                    );
                 }
                 Some(last) if last.at_ms > at_ms => {
                     return bad(format!("{at_ms} in line {number}, after {}", last.at_ms), "times that do not decrease");
                 }
                 _ => {
-                    moments.push(Moment { at_ms, through: lines });
+                    moments.push(OpportunityGroup { at_ms, through: lines });
                     delays.extend(delay);
                 }
             }
         }
-        LinkTrace::checked(name, moments, delays)
+        LinkTrace::check_moments(name, moments, delays)
     }
 
     /// A trace with an opportunity each millisecond.
     pub fn every_millisecond() -> LinkTrace {
-        LinkTrace { name: "every-millisecond".into(), moments: [Moment { at_ms: 1, through: 1 }].into(), delays: Arc::default() }
+        LinkTrace {
+            name: "every-millisecond".into(),
+            moments: [OpportunityGroup { at_ms: 1, through: 1 }].into(),
+            delays: Arc::default(),
+        }
     }
 
-    fn checked(name: &str, moments: Vec<Moment>, delays: Vec<u32>) -> Result<LinkTrace, BadTrace> {
+    fn check_moments(name: &str, moments: Vec<OpportunityGroup>, delays: Vec<u32>) -> Result<LinkTrace, BadTrace> {
         let Some(last) = moments.last() else { return bad("no line with a time", "one line or more, the last after 0") };
         if last.at_ms == 0 {
             return bad("nothing but the time 0", "a last line after 0: there the trace begins anew");
@@ -140,7 +148,7 @@ impl LinkTrace {
         Ok(trace)
     }
 
-    fn last(&self) -> Moment {
+    fn last(&self) -> OpportunityGroup {
         self.moments[self.moments.len() - 1]
     }
 
@@ -200,7 +208,7 @@ impl LinkTrace {
         if self.has_delays() {
             text.push(WITH_DELAYS);
         }
-        let mut before = Moment { at_ms: 0, through: 0 };
+        let mut before = OpportunityGroup { at_ms: 0, through: 0 };
         for (index, &moment) in self.moments.iter().enumerate() {
             write_number(&mut text, moment.at_ms - before.at_ms);
             write_number(&mut text, moment.through - before.through);
@@ -220,7 +228,7 @@ impl LinkTrace {
         let allowed = "what LinkTrace::schedule writes";
         let with_delays = schedule.strip_prefix(WITH_DELAYS);
         let mut numbers = Numbers(with_delays.unwrap_or(schedule).bytes());
-        let (mut moments, mut delays): (Vec<Moment>, Vec<u32>) = (Vec::new(), Vec::new());
+        let (mut moments, mut delays): (Vec<OpportunityGroup>, Vec<u32>) = (Vec::new(), Vec::new());
         let (mut at_ms, mut through) = (0_u32, 0_u32);
         while let Some(first) = numbers.next() {
             // half a pair is as wrong as a count of 0
@@ -232,10 +240,10 @@ impl LinkTrace {
             let (Some(delay), false) = (delay, count == 0 || same || at_ms > MAX_MS || through > MAX_LINES) else {
                 return bad(format!("something else at time {}", moments.len() + 1), allowed);
             };
-            moments.push(Moment { at_ms, through });
+            moments.push(OpportunityGroup { at_ms, through });
             delays.extend(with_delays.map(|_| delay));
         }
-        LinkTrace::checked(name, moments, delays)
+        LinkTrace::check_moments(name, moments, delays)
     }
 }
 
@@ -295,7 +303,7 @@ fn value_of(digit: u8) -> Option<u64> {
 }
 
 /// The beginning of a line, for messages.
-fn shown(line: &[u8]) -> String {
+fn abbreviate_line(line: &[u8]) -> String {
     String::from_utf8_lossy(&line[..line.len().min(40)]).into_owned()
 }
 
@@ -307,7 +315,7 @@ fn milliseconds(time: &[u8], line: &[u8], number: u64) -> Result<u32, BadTrace> 
     match value {
         Some(at_ms) if at_ms <= MAX_MS => Ok(at_ms),
         _ => bad(
-            format!("{:?} in line {number}", shown(line)),
+            format!("{:?} in line {number}", abbreviate_line(line)),
             format!("one whole number of milliseconds per line, 0 to {MAX_MS} (a day), and perhaps a delay in ms behind it"),
         ),
     }
@@ -327,7 +335,7 @@ fn delay(text: &[u8], line: &[u8], number: u64) -> Result<Option<u32>, BadTrace>
     match value {
         Some(us) if us <= MAX_DELAY_US => Ok(Some(us)),
         _ => bad(
-            format!("{:?} in line {number}", shown(line)),
+            format!("{:?} in line {number}", abbreviate_line(line)),
             format!(
                 "behind the time nothing, or a delay from 0 to {} ms with up to three digits behind the point",
                 MAX_DELAY_US / 1_000
@@ -336,9 +344,8 @@ fn delay(text: &[u8], line: &[u8], number: u64) -> Result<Option<u32>, BadTrace>
     }
 }
 
-#[cfg(feature = "config")]
 impl ParamType for LinkTrace {
-    const KIND: Kind = Kind::LinkTrace;
+    const KIND: ParamKind = ParamKind::LinkTrace;
 
     fn from_json(value: &Value) -> Result<Self, String> {
         let text = |key: &str| value.get(key).and_then(Value::as_str);
@@ -403,7 +410,7 @@ impl Opportunities {
     }
 
     /// Bytes of all opportunities that are used up or lost; of a trace that began at time 0.
-    pub fn used(&self) -> u64 {
+    pub fn used_bytes(&self) -> u64 {
         let laps = self.lap.0 / self.trace.period().0 * u64::from(self.trace.lines());
         (laps + u64::from(self.trace.moments[self.index].through)) * OPPORTUNITY - self.left
     }

@@ -40,35 +40,35 @@ impl DropReason {
 
 /// Where a packet was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// On arrival at the queue: no [`Log::enqueued`] came before.
+pub enum DropSite {
+    /// On arrival at the queue: no [`Log::on_enqueue`] came before.
     Arrival,
     /// In the queue: it had been enqueued.
     Queue,
-    /// On the path ahead of the bottleneck: no [`Log::arrived`] came before.
+    /// On the path ahead of the bottleneck: no [`Log::on_arrival`] came before.
     Ahead,
     /// On the path behind the bottleneck: it had departed.
     Behind,
 }
 
-impl Place {
+impl DropSite {
     /// Its name, as qlog has it.
     pub const fn name(self) -> &'static str {
         match self {
-            Place::Arrival => "arrival",
-            Place::Queue => "queue",
-            Place::Ahead => "ahead",
-            Place::Behind => "behind",
+            DropSite::Arrival => "arrival",
+            DropSite::Queue => "queue",
+            DropSite::Ahead => "ahead",
+            DropSite::Behind => "behind",
         }
     }
 
     /// The same in a sentence, and in columns.
     pub const fn phrase(self) -> &'static str {
         match self {
-            Place::Arrival => "on arrival",
-            Place::Queue => "in the queue",
-            Place::Ahead => "ahead of the queue",
-            Place::Behind => "behind the link",
+            DropSite::Arrival => "on arrival",
+            DropSite::Queue => "in the queue",
+            DropSite::Ahead => "ahead of the queue",
+            DropSite::Behind => "behind the link",
         }
     }
 }
@@ -144,7 +144,7 @@ impl At {
 
 /// What a listener wants to hear in addition to what happens to packets. Each wants what is before it, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hears {
+pub enum ListenLevel {
     /// Nothing.
     Packets,
     /// Flows that begin, and every frame at both ends: what is sent and what arrives, with what it says.
@@ -154,12 +154,12 @@ pub enum Hears {
     /// Rate samples.
     RateSamples,
     /// What a sender believes after an acknowledgement or a timer.
-    Beliefs,
+    Snapshots,
 }
 
 /// A flow that begins: who it is, and what its ends are like.
 #[derive(Clone, Copy, Debug)]
-pub struct Beginning {
+pub struct FlowStart {
     /// Its number in the run.
     pub number: u32,
     /// By how much the clock of the engine is ahead of its sender's.
@@ -173,12 +173,12 @@ pub struct Beginning {
     /// Codepoints of what its receiver sends.
     pub back_ecn: BackEcn,
     /// What its ends speak.
-    pub speaks: Speech,
+    pub protocol: ProtocolKind,
 }
 
 /// What the two ends of a flow speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speech {
+pub enum ProtocolKind {
     /// TCP: whether its sender asks for ECN, and whether it asks for counts of CE (RFC 9768).
     Tcp {
         /// It asks for ECN.
@@ -194,7 +194,7 @@ pub enum Speech {
 
 /// What a sender believes; what it does not tell is `None`.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Belief<'a> {
+pub struct SenderSnapshot<'a> {
     /// Congestion window, bytes.
     pub cwnd: Option<u64>,
     /// Slow-start threshold, bytes.
@@ -213,95 +213,95 @@ pub struct Belief<'a> {
 
 /// Listens to the events of a bottleneck. Every method does nothing unless it is implemented.
 ///
-/// A packet that enters the bottleneck causes these events, in this order: `arrived`; `marked` at most once for each kind of mark,
-/// anywhere before `sent`; either `dropped` on arrival, or `enqueued` and then `dropped` from the queue or `sent` and `departed`.
-/// On the path ahead of it and behind it, it may be `dropped`, too. Queue disciplines report `enqueued`, `marked`, `dropped` and `sent`, each at the moment when it happens.
+/// A packet that enters the bottleneck causes these events, in this order: [`Log::on_arrival`]; [`Log::on_mark`] at most once for each kind of mark, anywhere before
+/// [`Log::on_dequeue`]; either [`Log::on_drop`] on arrival, or [`Log::on_enqueue`] and then `on_drop` from the queue or `on_dequeue` and [`Log::on_departure`]. On the path ahead of it
+/// and behind it, it may be dropped, too. Queue disciplines report enqueueing, marks, drops and dequeueing, each at the moment when it happens.
 pub trait Log {
     /// The packet reached the bottleneck.
     #[inline]
-    fn arrived(&mut self, _packet: &Packet, _now: Time) {}
+    fn on_arrival(&mut self, _packet: &Packet, _now: Time) {}
 
     /// The queue accepted the packet.
     #[inline]
-    fn enqueued(&mut self, _packet: &Packet, _at: At) {}
+    fn on_enqueue(&mut self, _packet: &Packet, _at: At) {}
 
     /// The queue gave the packet to the link. It had been queued since [`Packet::enqueue_time`].
     #[inline]
-    fn sent(&mut self, _packet: &Packet, _at: At) {}
+    fn on_dequeue(&mut self, _packet: &Packet, _at: At) {}
 
     /// The last bit of the packet left the link.
     #[inline]
-    fn departed(&mut self, _packet: &Packet, _now: Time) {}
+    fn on_departure(&mut self, _packet: &Packet, _now: Time) {}
 
     /// A packet for which queue and link are idle arrives at `now`, is enqueued, sent at once and has left the link at `leaves`, and nothing else
     /// happens meanwhile. Who counts may do all of it in one.
     #[inline]
-    fn crossed(&mut self, packet: &Packet, now: Time, leaves: Time) {
-        self.arrived(packet, now);
-        self.enqueued(packet, At::time(now));
-        self.sent(packet, At::time(now));
-        self.departed(packet, leaves);
+    fn on_bypass(&mut self, packet: &Packet, now: Time, leaves: Time) {
+        self.on_arrival(packet, now);
+        self.on_enqueue(packet, At::time(now));
+        self.on_dequeue(packet, At::time(now));
+        self.on_departure(packet, leaves);
     }
 
     /// The queue marked the packet, which had the codepoint `before`. `before` is CE if the mark changed nothing.
     #[inline]
-    fn marked(&mut self, _packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, _at: At) {}
+    fn on_mark(&mut self, _packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, _at: At) {}
 
     /// The packet was dropped.
     #[inline]
-    fn dropped(&mut self, _packet: &Packet, _reason: DropReason, _place: Place, _at: At) {}
+    fn on_drop(&mut self, _packet: &Packet, _reason: DropReason, _place: DropSite, _at: At) {}
 
     /// A router on the path, and not the queue, is about to clear the codepoint of the packet.
     #[inline]
-    fn erased(&mut self, _packet: &Packet, _now: Time) {}
+    fn on_clear_ecn(&mut self, _packet: &Packet, _now: Time) {}
 
     /// What it wants to hear. The same throughout a run: senders are asked what is new only for listeners that want it.
     #[inline]
-    fn hears(&self) -> Hears {
-        Hears::Packets
+    fn listen_level(&self) -> ListenLevel {
+        ListenLevel::Packets
     }
 
     /// The sender of `flow`, numbered as [`Packet::flow`], tells something, at `now` on the clock of its host.
     #[inline]
-    fn control(&mut self, _flow: u32, _event: &ControlEvent, _now: Time) {}
+    fn on_control_event(&mut self, _flow: u32, _event: &ControlEvent, _now: Time) {}
 
     /// The slot `flow`, as [`Packet::flow`] has it, belongs to another flow from now on.
     #[inline]
-    fn begins(&mut self, _flow: u32, _beginning: &Beginning) {}
+    fn on_flow_start(&mut self, _flow: u32, _beginning: &FlowStart) {}
 
-    /// A sender sends the packet into the net, at `now` on the clock of the engine. [`Log::believes`] follows.
+    /// A sender sends the packet into the net, at `now` on the clock of the engine. [`Log::on_snapshot`] follows.
     #[inline]
-    fn posted(&mut self, _packet: &Packet, _now: Time) {}
+    fn on_send(&mut self, _packet: &Packet, _now: Time) {}
 
     /// The packet reaches its receiver, at `now` on the clock of the engine.
     #[inline]
-    fn delivered(&mut self, _packet: &Packet, _now: Time) {}
+    fn on_delivery(&mut self, _packet: &Packet, _now: Time) {}
 
     /// A receiver sends an acknowledgement or an answer, with its SACK blocks, at `now` on the clock of the engine.
     #[inline]
-    fn answered(&mut self, _ack: &Ack, _blocks: &[Block], _now: Time) {}
+    fn on_send_ack(&mut self, _ack: &Ack, _blocks: &[Block], _now: Time) {}
 
     /// An acknowledgement or an answer enters hops as this packet, whose number is free again when it has left them or was dropped.
     #[inline]
-    fn packed(&mut self, _packet: &Packet, _ack: &Ack, _blocks: &[Block]) {}
+    fn on_pack_ack(&mut self, _packet: &Packet, _ack: &Ack, _blocks: &[Block]) {}
 
-    /// An acknowledgement, or an answer, reaches its sender, with its SACK blocks, at `now` on the clock of the engine. [`Log::believes`] follows.
+    /// An acknowledgement, or an answer, reaches its sender, with its SACK blocks, at `now` on the clock of the engine. [`Log::on_snapshot`] follows.
     #[inline]
-    fn acknowledged(&mut self, _ack: &Ack, _blocks: &[Block], _now: Time) {}
+    fn on_ack(&mut self, _ack: &Ack, _blocks: &[Block], _now: Time) {}
 
     /// The payload of a datagram of `flow` that was sent at this instant: of the packet with this number, or of the answer with this value.
     #[inline]
-    fn payload(&mut self, _flow: u32, _number: u64, _is_answer: bool, _bytes: &[u8]) {}
+    fn on_payload(&mut self, _flow: u32, _number: u64, _is_answer: bool, _bytes: &[u8]) {}
 
     /// What the sender of `flow` believes after an acknowledgement or a timer, at `now` on the clock of its host: the time of all that was posted and
     /// acknowledged since the last call.
     #[inline]
-    fn believes(&mut self, _flow: u32, _belief: &Belief<'_>, _now: Time) {}
+    fn on_snapshot(&mut self, _flow: u32, _belief: &SenderSnapshot<'_>, _now: Time) {}
 
     /// What an acknowledgement that waits in a queue as a packet says, for filters: itself, and its SACK blocks. `None` of all other packets,
     /// and of a listener that does not know.
     #[inline]
-    fn acknowledgement(&self, _packet: &Packet) -> Option<(&Ack, &[Block])> {
+    fn find_ack(&self, _packet: &Packet) -> Option<(&Ack, &[Block])> {
         None
     }
 
@@ -311,7 +311,7 @@ pub trait Log {
         let before = packet.ecn;
         let marked = packet.set_ce();
         if marked {
-            self.marked(packet, before, Mark::Ce, reason, at);
+            self.on_mark(packet, before, Mark::Ce, reason, at);
         }
         marked
     }
@@ -324,96 +324,41 @@ impl Log for () {}
 #[macro_export]
 macro_rules! log_to {
     ($self:ident => $($log:expr),+ $(,)?) => {
-        #[inline(always)]
-        fn arrived(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
-            $($log.arrived(packet, now);)+
+        $crate::log_to! { @events $self [$($log),+]
+            on_arrival(packet: &$crate::packet::Packet, now: $crate::units::Time);
+            on_enqueue(packet: &$crate::packet::Packet, at: $crate::log::At);
+            on_dequeue(packet: &$crate::packet::Packet, at: $crate::log::At);
+            on_departure(packet: &$crate::packet::Packet, now: $crate::units::Time);
+            on_bypass(packet: &$crate::packet::Packet, now: $crate::units::Time, leaves: $crate::units::Time);
+            on_mark(packet: &$crate::packet::Packet, before: $crate::packet::Ecn, mark: $crate::log::Mark, reason: $crate::log::MarkReason, at: $crate::log::At);
+            on_drop(packet: &$crate::packet::Packet, reason: $crate::log::DropReason, site: $crate::log::DropSite, at: $crate::log::At);
+            on_clear_ecn(packet: &$crate::packet::Packet, now: $crate::units::Time);
+            on_control_event(flow: u32, event: &$crate::cc::exit::ControlEvent, now: $crate::units::Time);
+            on_send(packet: &$crate::packet::Packet, now: $crate::units::Time);
+            on_flow_start(flow: u32, start: &$crate::log::FlowStart);
+            on_delivery(packet: &$crate::packet::Packet, now: $crate::units::Time);
+            on_send_ack(ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time);
+            on_pack_ack(packet: &$crate::packet::Packet, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block]);
+            on_ack(ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time);
+            on_payload(flow: u32, number: u64, is_answer: bool, bytes: &[u8]);
+            on_snapshot(flow: u32, snapshot: &$crate::log::SenderSnapshot<'_>, now: $crate::units::Time);
         }
         #[inline(always)]
-        fn enqueued(&mut $self, packet: &$crate::packet::Packet, at: $crate::log::At) {
-            $($log.enqueued(packet, at);)+
-        }
-        #[inline(always)]
-        fn sent(&mut $self, packet: &$crate::packet::Packet, at: $crate::log::At) {
-            $($log.sent(packet, at);)+
-        }
-        #[inline(always)]
-        fn departed(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
-            $($log.departed(packet, now);)+
-        }
-        #[inline(always)]
-        fn crossed(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time, leaves: $crate::units::Time) {
-            $($log.crossed(packet, now, leaves);)+
-        }
-        #[inline(always)]
-        fn marked(
-            &mut $self,
-            packet: &$crate::packet::Packet,
-            before: $crate::packet::Ecn,
-            mark: $crate::log::Mark,
-            reason: $crate::log::MarkReason,
-            at: $crate::log::At,
-        ) {
-            $($log.marked(packet, before, mark, reason, at);)+
-        }
-        #[inline(always)]
-        fn dropped(
-            &mut $self,
-            packet: &$crate::packet::Packet,
-            reason: $crate::log::DropReason,
-            place: $crate::log::Place,
-            at: $crate::log::At,
-        ) {
-            $($log.dropped(packet, reason, place, at);)+
-        }
-        #[inline(always)]
-        fn erased(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
-            $($log.erased(packet, now);)+
-        }
-        #[inline(always)]
-        fn hears(&$self) -> $crate::log::Hears {
-            $crate::log::Hears::Packets$(.max($log.hears()))+
-        }
-        #[inline(always)]
-        fn control(&mut $self, flow: u32, event: &$crate::cc::exit::ControlEvent, now: $crate::units::Time) {
-            $($log.control(flow, event, now);)+
-        }
-        #[inline(always)]
-        fn posted(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
-            $($log.posted(packet, now);)+
-        }
-        #[inline(always)]
-        fn begins(&mut $self, flow: u32, beginning: &$crate::log::Beginning) {
-            $($log.begins(flow, beginning);)+
-        }
-        #[inline(always)]
-        fn delivered(&mut $self, packet: &$crate::packet::Packet, now: $crate::units::Time) {
-            $($log.delivered(packet, now);)+
-        }
-        #[inline(always)]
-        fn answered(&mut $self, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time) {
-            $($log.answered(ack, blocks, now);)+
-        }
-        #[inline(always)]
-        fn packed(&mut $self, packet: &$crate::packet::Packet, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block]) {
-            $($log.packed(packet, ack, blocks);)+
-        }
-        #[inline(always)]
-        fn acknowledged(&mut $self, ack: &$crate::tcp::Ack, blocks: &[$crate::tcp::Block], now: $crate::units::Time) {
-            $($log.acknowledged(ack, blocks, now);)+
-        }
-        #[inline(always)]
-        fn payload(&mut $self, flow: u32, number: u64, is_answer: bool, bytes: &[u8]) {
-            $($log.payload(flow, number, is_answer, bytes);)+
-        }
-        #[inline(always)]
-        fn believes(&mut $self, flow: u32, belief: &$crate::log::Belief<'_>, now: $crate::units::Time) {
-            $($log.believes(flow, belief, now);)+
+        fn listen_level(&$self) -> $crate::log::ListenLevel {
+            $crate::log::ListenLevel::Packets$(.max($log.listen_level()))+
         }
         #[inline]
-        fn acknowledgement(&$self, packet: &$crate::packet::Packet) -> Option<(&$crate::tcp::Ack, &[$crate::tcp::Block])> {
-            None$(.or_else(|| $log.acknowledgement(packet)))+
+        fn find_ack(&$self, packet: &$crate::packet::Packet) -> Option<(&$crate::tcp::Ack, &[$crate::tcp::Block])> {
+            None$(.or_else(|| $log.find_ack(packet)))+
         }
     };
+    (@events $self:ident $logs:tt $($name:ident($($arg:ident: $type:ty),*);)*) => { $(
+        #[inline(always)]
+        fn $name(&mut $self, $($arg: $type),*) {
+            $crate::log_to!(@call $logs $name ($($arg),*));
+        }
+    )* };
+    (@call [$($log:expr),+] $name:ident $args:tt) => { $( $log.$name $args; )+ };
 }
 
 impl<A: Log, B: Log> Log for (A, B) {
@@ -438,8 +383,21 @@ mod tests {
     struct Marks(Vec<(Ecn, Mark, MarkReason, u32)>);
 
     impl Log for Marks {
-        fn marked(&mut self, _packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+        fn on_mark(&mut self, _packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
             self.0.push((before, mark, reason, at.queue));
+        }
+    }
+
+    #[test]
+    fn a_pair_passes_every_event_on() {
+        // the default of a method that is missing in the list does nothing, and no compiler says so
+        let text = include_str!("log.rs");
+        let after = |from: &str| text.split(from).nth(1).and_then(|rest| rest.split("\n}\n").next()).expect("it is there");
+        let (declared, passed) = (after("pub trait Log {"), after("macro_rules! log_to {"));
+        let names: Vec<&str> = declared.split("    fn ").skip(1).filter_map(|rest| rest.split('(').next()).collect();
+        assert!(names.len() > 15, "{names:?}");
+        for name in names.into_iter().filter(|&name| name != "set_ce") {
+            assert!(passed.contains(&format!(" {name}(")), "{name}");
         }
     }
 

@@ -3,10 +3,8 @@
 //! [`params!`](crate::params) declares an algorithm's `Params` struct once, with unit, default, range and source of
 //! every field; command line, experiment schema, documentation and invariant tests are all made from that declaration.
 
-#[cfg(feature = "config")]
 mod described;
 
-#[cfg(feature = "config")]
 pub use described::*;
 
 /// A parameter that cannot be used: which, what was found, what is allowed.
@@ -28,7 +26,7 @@ impl ParamError {
     }
 
     /// The same error, one level further out: `key` becomes `prefix.key`.
-    pub fn within(self, prefix: &str) -> ParamError {
+    pub fn prefix_key(self, prefix: &str) -> ParamError {
         ParamError { key: format!("{prefix}.{}", self.key), ..self }
     }
 }
@@ -54,7 +52,6 @@ impl ParamError {
 /// assert!(params.ecn && params.target == Time::from_millis(5));
 /// assert_eq!(Params::specs()[0].doc.trim(), "Acceptable standing queue.");
 /// ```
-#[cfg(feature = "config")]
 #[macro_export]
 macro_rules! params {
     (@bound) => { ::serde_json::Value::Null };
@@ -150,26 +147,7 @@ macro_rules! params {
     };
 }
 
-/// Declares a `Params` struct, and its defaults. Without the feature `config` it describes nothing, and is read from nothing.
-#[cfg(not(feature = "config"))]
-#[macro_export]
-macro_rules! params {
-    ($(#[$outer:meta])* pub struct $name:ident { $(
-        $(#[doc = $doc:literal])* $field:ident : $type:ty = $default:expr, unit $unit:literal
-        $(, range $min:expr, $max:expr)? $(, frames $frames:literal)?, source $source:literal;
-    )* } $(over $version:ident;)? $(check $check:path)?) => {
-        $(#[$outer])*
-        #[derive(Clone, Debug)]
-        pub struct $name { $( $(#[doc = $doc])* pub $field: $type, )* }
-
-        impl Default for $name {
-            fn default() -> Self { $name { $( $field: $default, )* } }
-        }
-    };
-}
-
 /// Declares an enum whose variants are words in the experiment file, usable as a parameter.
-#[cfg(feature = "config")]
 #[macro_export]
 macro_rules! choice {
     ($(#[$outer:meta])* pub enum $name:ident { $( $(#[$inner:meta])* $variant:ident = $word:literal ),* $(,)? }) => {
@@ -178,7 +156,7 @@ macro_rules! choice {
         pub enum $name { $( $(#[$inner])* $variant ),* }
 
         impl $crate::param::ParamType for $name {
-            const KIND: $crate::param::Kind = $crate::param::Kind::Choice(&[$($word),*]);
+            const KIND: $crate::param::ParamKind = $crate::param::ParamKind::Choice(&[$($word),*]);
             fn from_json(value: &::serde_json::Value) -> Result<Self, String> {
                 match value.as_str() {
                     $( Some($word) => Ok($name::$variant), )*
@@ -189,17 +167,6 @@ macro_rules! choice {
                 match self { $( $name::$variant => ::serde_json::Value::from($word) ),* }
             }
         }
-    };
-}
-
-/// Declares an enum; what words its variants have in experiment files matters with the feature `config` alone.
-#[cfg(not(feature = "config"))]
-#[macro_export]
-macro_rules! choice {
-    ($(#[$outer:meta])* pub enum $name:ident { $( $(#[$inner:meta])* $variant:ident = $word:literal ),* $(,)? }) => {
-        $(#[$outer])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $( $(#[$inner])* $variant ),* }
     };
 }
 
@@ -236,8 +203,7 @@ macro_rules! versions {
 
         impl $name {
             /// What the version sets.
-            // without the feature `config`, parameters are read from nothing
-            #[allow(dead_code, clippy::field_reassign_with_default)]
+            #[allow(clippy::field_reassign_with_default)]
             pub(crate) fn sets(self) -> $what {
                 match self { $( $name::$variant => {
                     #[allow(unused_mut)]

@@ -2,7 +2,7 @@
 
 use crate::hint::seldom;
 use crate::histogram::Histogram;
-use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use crate::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use crate::log_to;
 use crate::packet::{Ecn, Packet};
 use crate::prefetch::{prefetch, prefetch_part};
@@ -15,7 +15,7 @@ macro_rules! counted_after {
     ($name:ident: $($field:ident),+ $(,)?) => {
         impl $name {
             /// What was counted after `before`.
-            pub fn after(&self, before: &$name) -> $name {
+            pub fn subtract(&self, before: &$name) -> $name {
                 $name { $($field: self.$field - before.$field,)+ }
             }
         }
@@ -58,7 +58,7 @@ crate::counted_after!(FlowCounters: arrived, departed, sojourn_ns, dropped_overf
 
 impl FlowCounters {
     /// Packets that left the bottleneck or were dropped there.
-    pub fn gone(&self) -> u64 {
+    pub fn count_finished(&self) -> u64 {
         self.departed + self.dropped_overflow + self.dropped_aqm + self.lost_between
     }
 
@@ -81,13 +81,13 @@ impl FlowCounters {
     }
 
     /// Packets that were dropped anywhere between sender and receiver.
-    pub fn lost(&self) -> u64 {
+    pub fn count_lost(&self) -> u64 {
         self.lost_ahead + self.dropped_overflow + self.dropped_aqm + self.lost_between + self.lost_behind
     }
 
     /// Packets in the queue and on the wire.
-    pub fn queued(&self) -> u64 {
-        self.arrived.saturating_sub(self.gone())
+    pub fn count_queued(&self) -> u64 {
+        self.arrived.saturating_sub(self.count_finished())
     }
 }
 
@@ -153,7 +153,7 @@ impl FlowLog {
     }
 
     /// Counters of the flow in `slot`; zero if it has sent nothing.
-    pub fn of(&self, slot: u32) -> FlowCounters {
+    pub fn flow_counters(&self, slot: u32) -> FlowCounters {
         let Passed { arrived, departed, sojourn_ns, .. } = self.passed.get(slot).copied().unwrap_or_default();
         let Signals { dropped_overflow, dropped_aqm, ce, sce, ce_dropped, sce_dropped, lost_ahead, lost_behind } =
             self.signals.get(slot).copied().unwrap_or_default();
@@ -190,18 +190,18 @@ impl FlowLog {
 
     /// Counters of every slot.
     pub fn iter(&self) -> impl Iterator<Item = FlowCounters> + '_ {
-        (0..).zip(self.passed.iter()).map(|(slot, _)| self.of(slot))
+        (0..).zip(self.passed.iter()).map(|(slot, _)| self.flow_counters(slot))
     }
 }
 
 impl Log for FlowLog {
     #[inline(always)]
-    fn arrived(&mut self, packet: &Packet, _now: Time) {
+    fn on_arrival(&mut self, packet: &Packet, _now: Time) {
         self.passed.entry(packet.flow).arrived += 1;
     }
 
     #[inline(always)]
-    fn sent(&mut self, packet: &Packet, at: At) {
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
         let sojourn = at.now - packet.enqueue_time;
         let flow = self.passed.entry(packet.flow);
         flow.sojourn_ns += sojourn.0;
@@ -212,12 +212,12 @@ impl Log for FlowLog {
     }
 
     #[inline(always)]
-    fn departed(&mut self, packet: &Packet, _now: Time) {
+    fn on_departure(&mut self, packet: &Packet, _now: Time) {
         self.passed.entry(packet.flow).departed += 1;
     }
 
     #[inline(always)]
-    fn crossed(&mut self, packet: &Packet, _now: Time, _leaves: Time) {
+    fn on_bypass(&mut self, packet: &Packet, _now: Time, _leaves: Time) {
         let flow = self.passed.entry(packet.flow);
         flow.arrived += 1;
         flow.departed += 1;
@@ -230,7 +230,7 @@ impl Log for FlowLog {
     /// What a queue turned into SCE does not become CE in the same queue: one that sets SCE sets CE first, judges a packet once
     /// and when it leaves. So SCE marks are conserved: set = received + dropped + queued.
     #[inline]
-    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, _reason: MarkReason, _at: At) {
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, _reason: MarkReason, _at: At) {
         let flow = self.signals.entry(packet.flow);
         match mark {
             Mark::Ce => flow.ce += u64::from(before != Ecn::Ce),
@@ -239,12 +239,12 @@ impl Log for FlowLog {
     }
 
     #[inline]
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, _at: At) {
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, _at: At) {
         let flow = self.signals.entry(packet.flow);
         match place {
-            Place::Ahead => return flow.lost_ahead += 1,
-            Place::Behind => return flow.lost_behind += 1,
-            Place::Arrival | Place::Queue => {}
+            DropSite::Ahead => return flow.lost_ahead += 1,
+            DropSite::Behind => return flow.lost_behind += 1,
+            DropSite::Arrival | DropSite::Queue => {}
         }
         flow.loses_mark(packet);
         match reason {
@@ -253,7 +253,7 @@ impl Log for FlowLog {
         }
     }
 
-    fn erased(&mut self, packet: &Packet, _now: Time) {
+    fn on_clear_ecn(&mut self, packet: &Packet, _now: Time) {
         self.signals.entry(packet.flow).loses_mark(packet);
     }
 }
@@ -296,25 +296,25 @@ impl QueueCounters {
 
 impl Log for QueueCounters {
     #[inline(always)]
-    fn sent(&mut self, packet: &Packet, at: At) {
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
         self.sent += 1;
         self.sojourn_ns += (at.now - packet.enqueue_time).0;
     }
 
     #[inline(always)]
-    fn departed(&mut self, packet: &Packet, _now: Time) {
+    fn on_departure(&mut self, packet: &Packet, _now: Time) {
         self.packets += 1;
         self.bytes += u64::from(packet.len);
     }
 
     #[inline(always)]
-    fn crossed(&mut self, packet: &Packet, _now: Time, leaves: Time) {
+    fn on_bypass(&mut self, packet: &Packet, _now: Time, leaves: Time) {
         self.sent += 1;
-        self.departed(packet, leaves);
+        self.on_departure(packet, leaves);
     }
 
     #[inline]
-    fn marked(&mut self, _packet: &Packet, _before: Ecn, mark: Mark, _reason: MarkReason, _at: At) {
+    fn on_mark(&mut self, _packet: &Packet, _before: Ecn, mark: Mark, _reason: MarkReason, _at: At) {
         match mark {
             Mark::Ce => self.ce_marks += 1,
             Mark::Sce => self.sce_marks += 1,
@@ -322,9 +322,9 @@ impl Log for QueueCounters {
     }
 
     #[inline]
-    fn dropped(&mut self, _packet: &Packet, reason: DropReason, place: Place, _at: At) {
+    fn on_drop(&mut self, _packet: &Packet, reason: DropReason, place: DropSite, _at: At) {
         match (place, reason) {
-            (Place::Ahead | Place::Behind, _) => {}
+            (DropSite::Ahead | DropSite::Behind, _) => {}
             (_, DropReason::Overflow) => self.drops_overflow += 1,
             _ => self.drops_aqm += 1,
         }
@@ -374,7 +374,7 @@ impl InternalLog {
 
 impl Log for InternalLog {
     #[inline(always)]
-    fn sent(&mut self, packet: &Packet, at: At) {
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
         self.count(at, |queue| {
             queue.packets += 1;
             queue.sojourn_ns += (at.now - packet.enqueue_time).0;
@@ -382,12 +382,12 @@ impl Log for InternalLog {
     }
 
     #[inline(always)]
-    fn crossed(&mut self, _packet: &Packet, now: Time, _leaves: Time) {
+    fn on_bypass(&mut self, _packet: &Packet, now: Time, _leaves: Time) {
         self.count(At::time(now), |queue| queue.packets += 1);
     }
 
     #[inline]
-    fn marked(&mut self, _packet: &Packet, _before: Ecn, mark: Mark, _reason: MarkReason, at: At) {
+    fn on_mark(&mut self, _packet: &Packet, _before: Ecn, mark: Mark, _reason: MarkReason, at: At) {
         self.count(at, |queue| match mark {
             Mark::Ce => queue.ce_marks += 1,
             Mark::Sce => queue.sce_marks += 1,
@@ -395,8 +395,8 @@ impl Log for InternalLog {
     }
 
     #[inline]
-    fn dropped(&mut self, _packet: &Packet, _reason: DropReason, place: Place, at: At) {
-        if matches!(place, Place::Arrival | Place::Queue) {
+    fn on_drop(&mut self, _packet: &Packet, _reason: DropReason, place: DropSite, at: At) {
+        if matches!(place, DropSite::Arrival | DropSite::Queue) {
             self.count(at, |queue| queue.drops += 1);
         }
     }
@@ -428,24 +428,24 @@ mod tests {
         let of_flow = |flow, ecn| Packet { flow, ..packet(0, ecn) };
         let at = At::time(Time::ZERO);
         // Flow 0 sends ECT(0) and is marked once; flow 1 sends ECT(1).
-        log.marked(&of_flow(0, Ecn::Ect1), Ecn::Ect0, Mark::Sce, MarkReason::Ramp, at);
+        log.on_mark(&of_flow(0, Ecn::Ect1), Ecn::Ect0, Mark::Sce, MarkReason::Ramp, at);
         for (flow, ecn) in [(0, Ecn::Ect0), (0, Ecn::Ect1), (0, Ecn::Ce), (0, Ecn::NotEct), (1, Ecn::Ect1)] {
-            log.dropped(&of_flow(flow, ecn), DropReason::Aqm, Place::Queue, at);
+            log.on_drop(&of_flow(flow, ecn), DropReason::Aqm, DropSite::Queue, at);
         }
-        assert_eq!((log.of(0).sce, log.of(0).sce_dropped, log.of(0).ce_dropped), (1, 1, 1));
-        assert_eq!((log.of(1).sce, log.of(1).sce_dropped), (0, 0));
+        assert_eq!((log.flow_counters(0).sce, log.flow_counters(0).sce_dropped, log.flow_counters(0).ce_dropped), (1, 1, 1));
+        assert_eq!((log.flow_counters(1).sce, log.flow_counters(1).sce_dropped), (0, 0));
     }
 
     #[test]
     fn a_slot_that_is_given_away_counts_from_zero() {
         let mut log = FlowLog::default();
-        assert_eq!(log.of(7), FlowCounters::default());
+        assert_eq!(log.flow_counters(7), FlowCounters::default());
         let packet = Packet { flow: 7, ..packet(0, Ecn::Ect0) };
-        log.arrived(&packet, Time::ZERO);
-        log.dropped(&packet, DropReason::Aqm, Place::Queue, At::time(Time::ZERO));
-        assert_eq!((log.of(7).arrived, log.of(7).dropped_aqm, log.of(8).arrived), (1, 1, 0));
+        log.on_arrival(&packet, Time::ZERO);
+        log.on_drop(&packet, DropReason::Aqm, DropSite::Queue, At::time(Time::ZERO));
+        assert_eq!((log.flow_counters(7).arrived, log.flow_counters(7).dropped_aqm, log.flow_counters(8).arrived), (1, 1, 0));
         log.forget(7);
-        assert_eq!(log.of(7), FlowCounters::default());
+        assert_eq!(log.flow_counters(7), FlowCounters::default());
     }
 
     #[test]
@@ -457,13 +457,13 @@ mod tests {
         };
         log.flows.flow_starts(5, 1);
         let packet = Packet { flow: 5, ..packet(0, Ecn::Ect1) };
-        log.sent(&packet, At { now: Time(3_000), queue: 1 });
-        log.dropped(&packet, DropReason::Loss, Place::Ahead, At::time(Time::ZERO));
+        log.on_dequeue(&packet, At { now: Time(3_000), queue: 1 });
+        log.on_drop(&packet, DropReason::Loss, DropSite::Ahead, At::time(Time::ZERO));
         let one = InternalCounters { packets: 1, sojourn_ns: 3_000, ..InternalCounters::default() };
         assert_eq!(log.internal.iter().collect::<Vec<_>>(), [("classic", &InternalCounters::default()), ("l4s", &one)]);
         assert_eq!([0, 1].map(|class: usize| log.flows.sojourn[class].total()), [0, 1]);
         // what is lost on the path never was at the bottleneck
         assert_eq!((log.queue.sent, log.queue.sojourn_ns, log.queue.drops_aqm), (1, 3_000, 0));
-        assert_eq!((log.flows.of(5).lost_ahead, log.flows.of(5).dropped_aqm), (1, 0));
+        assert_eq!((log.flows.flow_counters(5).lost_ahead, log.flows.flow_counters(5).dropped_aqm), (1, 0));
     }
 }

@@ -45,7 +45,7 @@ impl Rng {
 
     /// Uniform in `0..bound` (bias below 2^-32 for bounds below 2^32); 0 if `bound` is 0.
     #[inline]
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub fn draw_below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 }
@@ -92,7 +92,7 @@ mod tests {
                 for skip in [0, 1, 2, 10, 99] {
                     let mut bins = [0_u32; 64];
                     for mut rng in over_the_index(seed, name, skip, COUNT) {
-                        bins[rng.below(64) as usize] += 1;
+                        bins[rng.draw_below(64) as usize] += 1;
                     }
                     let expected = COUNT as f64 / 64.0;
                     let chi_square: f64 = bins.iter().map(|&n| (f64::from(n) - expected).powi(2) / expected).sum();
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn below_stays_below() {
         let mut rng = Rng::stream(1, "test", 0);
-        assert!((0..1000).all(|_| rng.below(7) < 7));
-        assert_eq!(rng.below(0), 0);
+        assert!((0..1000).all(|_| rng.draw_below(7) < 7));
+        assert_eq!(rng.draw_below(0), 0);
     }
 }

@@ -7,12 +7,10 @@ mod pareto;
 
 pub use self::pareto::Pareto;
 use crate::packet::{flag, Ecn, Packet};
-#[cfg(feature = "config")]
-use crate::param::{Kind, ParamType};
+use crate::param::{ParamKind, ParamType};
 use crate::real;
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
-#[cfg(feature = "config")]
 use serde_json::{json, Value};
 use std::sync::Arc;
 
@@ -54,9 +52,8 @@ pub(crate) fn exponential(per_second: f64, rng: &mut Rng) -> Time {
     }
 }
 
-#[cfg(feature = "config")]
 impl ParamType for Arrivals {
-    const KIND: Kind = Kind::Arrivals;
+    const KIND: ParamKind = ParamKind::Arrivals;
 
     fn from_json(value: &Value) -> Result<Self, String> {
         let allowed = || format!("{{\"per_second\": N}} or {{\"per_mbit\": N}}, N from 0 to {MAX_ARRIVALS}");
@@ -75,7 +72,7 @@ impl ParamType for Arrivals {
 
 /// How much payload a flow carries.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Sizes {
+pub enum FlowSizes {
     /// Always this many bytes.
     Fixed(u64),
     /// Bounded Pareto: the tail exponent `shape`, from `min` to `max` bytes. The same as a Pareto distribution whose
@@ -92,14 +89,14 @@ pub enum Sizes {
     Empirical(Arc<[(u64, f64)]>),
 }
 
-/// Draws from [`Sizes`].
+/// Draws from [`FlowSizes`].
 #[derive(Clone, Debug)]
 pub enum SizeSource {
     /// Always this many bytes.
     Fixed(u64),
     /// Bounded Pareto.
     Pareto(Box<Pareto>),
-    /// As [`Sizes::Empirical`].
+    /// As [`FlowSizes::Empirical`].
     Empirical(Arc<[(u64, f64)]>),
 }
 
@@ -123,21 +120,21 @@ const MAX_SIZE: u64 = 1 << 50;
 /// Most sizes of an empirical distribution.
 const MAX_SIZES: usize = 1_000_000;
 
-impl Sizes {
+impl FlowSizes {
     /// What draws from it.
     pub fn source(&self) -> SizeSource {
         match self {
-            Sizes::Fixed(size) => SizeSource::Fixed(*size),
-            Sizes::Pareto { shape, min, max } => SizeSource::Pareto(Box::new(Pareto::new(*shape, *min, *max))),
-            Sizes::Empirical(sizes) => SizeSource::Empirical(Arc::clone(sizes)),
+            FlowSizes::Fixed(size) => SizeSource::Fixed(*size),
+            FlowSizes::Pareto { shape, min, max } => SizeSource::Pareto(Box::new(Pareto::new(*shape, *min, *max))),
+            FlowSizes::Empirical(sizes) => SizeSource::Empirical(Arc::clone(sizes)),
         }
     }
 
     /// Mean size, bytes.
     pub fn mean(&self) -> f64 {
         match self {
-            Sizes::Fixed(size) => *size as f64,
-            Sizes::Pareto { shape, min, max } => {
+            FlowSizes::Fixed(size) => *size as f64,
+            FlowSizes::Pareto { shape, min, max } => {
                 let (low, high) = (*min as f64, *max as f64);
                 let ratio = low / high;
                 let scale = low / (1.0 - real::pow(ratio, *shape));
@@ -147,15 +144,14 @@ impl Sizes {
                     scale * shape / (shape - 1.0) * (1.0 - real::pow(ratio, shape - 1.0))
                 }
             }
-            Sizes::Empirical(sizes) => {
+            FlowSizes::Empirical(sizes) => {
                 let before = std::iter::once(0.0).chain(sizes.iter().map(|&(_, up_to)| up_to));
                 sizes.iter().zip(before).map(|(&(size, up_to), from)| size as f64 * (up_to - from)).sum()
             }
         }
     }
 
-    #[cfg(feature = "config")]
-    fn empirical(pairs: &[Value]) -> Option<Sizes> {
+    fn empirical(pairs: &[Value]) -> Option<FlowSizes> {
         let mut sizes = Vec::with_capacity(pairs.len().min(MAX_SIZES));
         let mut total = 0.0;
         for pair in pairs {
@@ -168,13 +164,12 @@ impl Sizes {
             return None;
         }
         sizes.iter_mut().for_each(|(_, up_to)| *up_to /= total);
-        Some(Sizes::Empirical(sizes.into()))
+        Some(FlowSizes::Empirical(sizes.into()))
     }
 }
 
-#[cfg(feature = "config")]
-impl ParamType for Sizes {
-    const KIND: Kind = Kind::Sizes;
+impl ParamType for FlowSizes {
+    const KIND: ParamKind = ParamKind::Sizes;
 
     fn from_json(value: &Value) -> Result<Self, String> {
         let size = |bytes: &Value| bytes.as_u64().filter(|size| (1..=MAX_SIZE).contains(size));
@@ -182,13 +177,13 @@ impl ParamType for Sizes {
         let get = |key: &str| map.and_then(|map| map.get(key)).unwrap_or(&Value::Null);
         let found = match map.map_or(0, serde_json::Map::len) {
             1 => match get("empirical").as_array() {
-                Some(pairs) => Sizes::empirical(pairs),
-                None => size(get("fixed")).map(Sizes::Fixed),
+                Some(pairs) => FlowSizes::empirical(pairs),
+                None => size(get("fixed")).map(FlowSizes::Fixed),
             },
             3 => {
                 let shape = get("pareto").as_f64().filter(|shape| (0.01..=100.0).contains(shape));
                 match (shape, size(get("min")), size(get("max"))) {
-                    (Some(shape), Some(min), Some(max)) if min < max => Some(Sizes::Pareto { shape, min, max }),
+                    (Some(shape), Some(min), Some(max)) if min < max => Some(FlowSizes::Pareto { shape, min, max }),
                     _ => None,
                 }
             }
@@ -203,9 +198,9 @@ impl ParamType for Sizes {
 
     fn to_json(&self) -> Value {
         match self {
-            Sizes::Fixed(size) => json!({"fixed": size}),
-            Sizes::Pareto { shape, min, max } => json!({"pareto": shape, "min": min, "max": max}),
-            Sizes::Empirical(sizes) => {
+            FlowSizes::Fixed(size) => json!({"fixed": size}),
+            FlowSizes::Pareto { shape, min, max } => json!({"pareto": shape, "min": min, "max": max}),
+            FlowSizes::Empirical(sizes) => {
                 let before = std::iter::once(0.0).chain(sizes.iter().map(|&(_, up_to)| up_to));
                 let pairs: Vec<Value> =
                     sizes.iter().zip(before).map(|(&(size, up_to), from)| json!([size, up_to - from])).collect();
@@ -326,7 +321,7 @@ mod tests {
 
     #[test]
     fn bounded_pareto_has_the_analytic_mean_and_median() {
-        let sizes = Sizes::Pareto { shape: 0.9, min: 1_000, max: 1_000_000 };
+        let sizes = FlowSizes::Pareto { shape: 0.9, min: 1_000, max: 1_000_000 };
         // L/H = 1e-3, (L/H)^0.9 = 10^-2.7 = 0.0019953; mean = L/(1 - 0.0019953) * 0.9/(-0.1) * (1 - (L/H)^-0.1)
         // = 1002.0 * -9 * (1 - 10^0.3) = 1002.0 * -9 * (1 - 1.9952623) = 8975.3
         assert!((sizes.mean() - 8975.3).abs() < 1.0, "{}", sizes.mean());
@@ -343,7 +338,7 @@ mod tests {
 
     #[test]
     fn empirical_sizes_come_with_their_weights() {
-        let sizes = Sizes::from_json(&json!({"empirical": [[100, 1], [200, 3], [900, 0]]})).expect("sizes");
+        let sizes = FlowSizes::from_json(&json!({"empirical": [[100, 1], [200, 3], [900, 0]]})).expect("sizes");
         assert_eq!(sizes.mean(), 175.0);
         let (source, mut random) = (sizes.source(), rng());
         let drawn: Vec<u64> = (0..100_000).map(|_| source.draw(&mut random)).collect();
@@ -367,10 +362,10 @@ mod tests {
             json!({"empirical": [[1, 0]]}),
             json!({"empirical": [[1]]}),
         ] {
-            assert!(Sizes::from_json(&bad).is_err(), "{bad}");
+            assert!(FlowSizes::from_json(&bad).is_err(), "{bad}");
         }
         for good in [json!({"fixed": 10}), json!({"pareto": 0.9, "min": 1, "max": 5})] {
-            assert_eq!(Sizes::from_json(&good).expect("sizes").to_json(), good);
+            assert_eq!(FlowSizes::from_json(&good).expect("sizes").to_json(), good);
         }
     }
 

@@ -1,10 +1,10 @@
-//! What `Aqm::passes` lets pass is as what is enqueued and dequeued, for every registered queue discipline: the same story is told to two queues,
+//! What `Aqm::bypass_max_len` lets pass is as what is enqueued and dequeued, for every registered queue discipline: the same story is told to two queues,
 //! one of which packets pass that find it and the link idle.
 
 #![allow(clippy::disallowed_methods)] // examples need not be the same on every system
 
 use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, FlowKey, QueueContext};
-use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::with_aqm;
@@ -15,22 +15,22 @@ use std::cell::Cell;
 
 /// Everything that a queue reports, in words.
 #[derive(Default, PartialEq)]
-struct Told(Vec<String>);
+struct StoryLog(Vec<String>);
 
-impl Log for Told {
-    fn enqueued(&mut self, packet: &Packet, at: At) {
+impl Log for StoryLog {
+    fn on_enqueue(&mut self, packet: &Packet, at: At) {
         self.0.push(format!("enqueued {packet:?} {at:?}"));
     }
 
-    fn sent(&mut self, packet: &Packet, at: At) {
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
         self.0.push(format!("sent {packet:?} {at:?}"));
     }
 
-    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
         self.0.push(format!("marked {packet:?} {before:?} {mark:?} {reason:?} {at:?}"));
     }
 
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
         self.0.push(format!("dropped {packet:?} {reason:?} {place:?} {at:?}"));
     }
 }
@@ -61,7 +61,7 @@ fn arrival() -> impl Strategy<Value = Arrival> {
 /// A queue, its link, and what was told; `passes`: packets may pass it.
 struct Served<A> {
     aqm: A,
-    told: Told,
+    told: StoryLog,
     free: Time,
     busy: bool,
     passing: bool,
@@ -74,7 +74,7 @@ impl<A: Aqm> Served<A> {
         for flow in 0..4_u32 {
             aqm.flow_starts(flow, &FlowKey { src_host: flow, dst_host: flow, ports: flow, dscp: 0 });
         }
-        Served { aqm, told: Told::default(), free: Time::NEVER, busy: false, passing: false, passes, passed: 0 }
+        Served { aqm, told: StoryLog::default(), free: Time::NEVER, busy: false, passing: false, passes, passed: 0 }
     }
 
     /// The link asks, as often as it has time until `until`.
@@ -107,10 +107,10 @@ impl<A: Aqm> Served<A> {
     }
 
     fn arrive(&mut self, mut packet: Packet, now: Time, service: Time) {
-        if self.passes && self.free == Time::NEVER && packet.len <= self.aqm.passes() {
+        if self.passes && self.free == Time::NEVER && packet.len <= self.aqm.bypass_max_len() {
             packet.enqueue_time = now;
-            self.told.enqueued(&packet, At::time(now));
-            self.told.sent(&packet, At::time(now));
+            self.told.on_enqueue(&packet, At::time(now));
+            self.told.on_dequeue(&packet, At::time(now));
             (self.free, self.busy, self.passing) = (now + service, true, true);
             self.passed += 1;
             return;
@@ -122,7 +122,7 @@ impl<A: Aqm> Served<A> {
     }
 }
 
-fn tell<A: Aqm>(mut queue: Served<A>, story: &[Arrival]) -> (Told, Vec<(String, u64)>, u64) {
+fn run_story<A: Aqm>(mut queue: Served<A>, story: &[Arrival]) -> (StoryLog, Vec<(String, u64)>, u64) {
     let mut now = Time::ZERO;
     for (seq, one) in (0..).zip(story) {
         now += Time(one.gap);
@@ -147,8 +147,8 @@ fn a_packet_that_passes_is_as_one_that_was_queued_and_sent() {
             .run(&story, |(seed, story)| {
                 let config: Map<_, _> = [("name".to_owned(), json!(spec.name))].into_iter().collect();
                 let make = || build(&config, &QueueContext::new(Rate(10_000_000), seed)).expect("defaults are accepted");
-                let by_itself = with_aqm!(make(), aqm => tell(Served::new(aqm, false), &story));
-                let asked = with_aqm!(make(), aqm => tell(Served::new(aqm, true), &story));
+                let by_itself = with_aqm!(make(), aqm => run_story(Served::new(aqm, false), &story));
+                let asked = with_aqm!(make(), aqm => run_story(Served::new(aqm, true), &story));
                 prop_assert!(by_itself.0 == asked.0 && by_itself.1 == asked.1, "{}", spec.name);
                 passed.set(passed.get() + asked.2);
                 Ok(())

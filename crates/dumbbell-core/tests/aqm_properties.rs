@@ -6,9 +6,9 @@
 #![allow(clippy::disallowed_methods)] // examples need not be the same on every system
 
 use dumbbell_core::aqm::{build, specs, Aqm, Dequeue, FlowKey, QueueContext};
-use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet};
-use dumbbell_core::param::{AlgorithmSpec, Kind, ParamError, ParamSpec};
+use dumbbell_core::param::{AlgorithmSpec, ParamError, ParamKind, ParamSpec};
 use dumbbell_core::record::{Counters, FlowCounters, InternalCounters, InternalLog};
 use dumbbell_core::rng::mix;
 use dumbbell_core::units::{Rate, Time};
@@ -36,14 +36,14 @@ pub(crate) enum Op {
 }
 
 /// Between `low` and `high`, evenly on a logarithmic scale.
-fn scaled(draw: u64, low: f64, high: f64) -> f64 {
+fn scale_draw(draw: u64, low: f64, high: f64) -> f64 {
     let share = (draw >> 11) as f64 / (1_u64 << 53) as f64;
     (low + 1.0) * ((high + 1.0) / (low + 1.0)).powf(share) - 1.0
 }
 
 fn op() -> impl Strategy<Value = Op> {
     let ecn = prop_oneof![Just(Ecn::NotEct), Just(Ecn::Ect0), Just(Ecn::Ect1), Just(Ecn::Ce)];
-    let nanos = any::<u64>().prop_map(|draw| scaled(draw, 0.0, 1e9) as u64);
+    let nanos = any::<u64>().prop_map(|draw| scale_draw(draw, 0.0, 1e9) as u64);
     prop_oneof![
         4 => (0..LENGTHS.len(), ecn, 1..40_u8).prop_map(|(flow, ecn, burst)| Op::Arrive { flow, ecn, burst }),
         4 => (1..20_u8).prop_map(|times| Op::Ask { times }),
@@ -58,15 +58,15 @@ fn value(spec: &ParamSpec, draw: u64) -> Value {
     match (&spec.kind, spec.optional, pick) {
         (_, _, 0) => spec.default.clone(),
         (_, true, 1) => Value::Null,
-        (Kind::Bool, ..) => json!(pick % 2 == 0),
-        (Kind::Choice(words), ..) => json!(words[(draw / 8) as usize % words.len()]),
+        (ParamKind::Bool, ..) => json!(pick % 2 == 0),
+        (ParamKind::Choice(words), ..) => json!(words[(draw / 8) as usize % words.len()]),
         (_, _, 2) if !spec.min.is_null() => spec.min.clone(),
         (_, _, 3) if !spec.max.is_null() => spec.max.clone(),
         (kind, ..) => match (spec.min.as_f64(), spec.max.as_f64()) {
             (Some(low), Some(high)) => {
-                let real = scaled(draw, low, high).clamp(low, high);
+                let real = scale_draw(draw, low, high).clamp(low, high);
                 match kind {
-                    Kind::Float => json!(real),
+                    ParamKind::Float => json!(real),
                     // Large integers are not exact as f64: the clamp is repeated on them.
                     _ => json!((real as u64).clamp(spec.min.as_u64().unwrap_or(0), spec.max.as_u64().unwrap_or(u64::MAX))),
                 }
@@ -98,28 +98,28 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// `packet` leaves the story; returns whether it became CE in it.
-    fn ends(&mut self, packet: &Packet) -> bool {
+    fn end_packet(&mut self, packet: &Packet) -> bool {
         let (before, after) = self.codepoints.remove(&(packet.flow, packet.seq)).expect("a packet leaves or is dropped once");
         assert_eq!(after, packet.ecn, "every change of the codepoint is reported");
         before != Ecn::Ce && after == Ecn::Ce
     }
 
     /// Takes `packet` out of internal queue `number`.
-    fn leaves(&mut self, packet: &Packet, number: u32, from_head: bool) {
+    fn take_packet(&mut self, packet: &Packet, number: u32, from_head: bool) {
         let queue = self.queues.get_mut(&number).expect("it was enqueued there");
         let place = queue.iter().position(|one| *one == (packet.flow, packet.seq)).expect("it was enqueued there");
         assert!(!from_head || place == 0, "internal queue {number} keeps the order");
         queue.remove(place);
     }
 
-    fn queued(&self) -> usize {
+    fn count_queued(&self) -> usize {
         self.queues.values().map(VecDeque::len).sum()
     }
 
     /// Whether `counters` counted what was reported here.
     fn check(&self, counters: &Counters, aqm: &impl Aqm) {
         let of = &counters.queue;
-        assert_eq!(self.queued(), aqm.packets(), "enqueued - sent - dropped");
+        assert_eq!(self.count_queued(), aqm.packets(), "enqueued - sent - dropped");
         assert_eq!((self.sent, self.dropped, self.sce_marks), (of.sent, of.drops_aqm + of.drops_overflow, of.sce_marks));
         assert_eq!(self.became_ce, counters.flows.iter().map(|flow| flow.ce).sum::<u64>());
         let queued_ce = self.codepoints.values().filter(|(before, after)| *before != Ecn::Ce && *after == Ecn::Ce).count();
@@ -134,25 +134,25 @@ impl Tally {
 }
 
 impl Log for Tally {
-    fn arrived(&mut self, packet: &Packet, now: Time) {
+    fn on_arrival(&mut self, packet: &Packet, now: Time) {
         self.now = now;
         self.codepoints.insert((packet.flow, packet.seq), (packet.ecn, packet.ecn));
     }
 
-    fn enqueued(&mut self, packet: &Packet, at: At) {
+    fn on_enqueue(&mut self, packet: &Packet, at: At) {
         assert_eq!((at.now, packet.enqueue_time), (self.now, self.now));
         self.queues.entry(at.queue).or_default().push_back((packet.flow, packet.seq));
     }
 
-    fn sent(&mut self, packet: &Packet, at: At) {
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
         assert_eq!(at.now, self.now);
-        self.leaves(packet, at.queue, self.in_order);
-        self.left_ce += u64::from(self.ends(packet));
+        self.take_packet(packet, at.queue, self.in_order);
+        self.left_ce += u64::from(self.end_packet(packet));
         self.sent += 1;
         self.last_sent = Some((packet.flow, packet.seq));
     }
 
-    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, _reason: MarkReason, at: At) {
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, _reason: MarkReason, at: At) {
         assert_eq!(at.now, self.now);
         let known = self.codepoints.get_mut(&(packet.flow, packet.seq)).expect("a packet that is marked is inside");
         assert_eq!(known.1, before);
@@ -169,18 +169,18 @@ impl Log for Tally {
         }
     }
 
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
         assert_eq!(at.now, self.now);
         assert!(matches!(reason, DropReason::Overflow | DropReason::Aqm));
         match place {
-            Place::Arrival => {
+            DropSite::Arrival => {
                 let inside = self.queues.values().any(|queue| queue.back() == Some(&(packet.flow, packet.seq)));
                 assert!(!inside, "a packet that was enqueued is not dropped on arrival");
             }
-            Place::Queue => self.leaves(packet, at.queue, false),
-            Place::Ahead | Place::Behind => panic!("a queue drops nothing on the path"),
+            DropSite::Queue => self.take_packet(packet, at.queue, false),
+            DropSite::Ahead | DropSite::Behind => panic!("a queue drops nothing on the path"),
         }
-        self.dropped_ce += u64::from(self.ends(packet));
+        self.dropped_ce += u64::from(self.end_packet(packet));
         self.dropped += 1;
     }
 }
@@ -210,14 +210,14 @@ impl Model {
     }
 
     /// `packet` comes in.
-    fn enters(&mut self, packet: Packet) {
+    fn enter_packet(&mut self, packet: Packet) {
         let flow = packet.flow as usize;
         self.entered[flow] += 1;
         self.inside[flow][if self.by_codepoint { packet.ecn as usize } else { 0 }].push_back(packet);
     }
 
     /// `packet` left: it must have come in, behind all of its flow that left before, and be the same but for its ECN field.
-    fn leaves(&mut self, packet: &Packet, now: Time) {
+    fn take_packet(&mut self, packet: &Packet, now: Time) {
         let flow = packet.flow as usize;
         let in_order = "a packet that leaves has come in, and in order";
         let lane = self.inside[flow].iter_mut().find(|lane| lane.iter().any(|one| one.seq == packet.seq)).expect(in_order);
@@ -243,7 +243,7 @@ impl Model {
     fn check(&self, aqm: &impl Aqm, log: &Counters) {
         let mut queued = (0, 0);
         for (flow, &len) in LENGTHS.iter().enumerate() {
-            let counters = log.flows.of(flow as u32);
+            let counters = log.flows.flow_counters(flow as u32);
             let left = self.sent[flow] + counters.dropped_overflow + counters.dropped_aqm;
             assert!(left <= self.entered[flow], "flow {flow}: {left} left of {}", self.entered[flow]);
             queued.0 += self.entered[flow] - left;
@@ -277,12 +277,12 @@ fn pass(aqm: &mut impl Aqm, now: &mut Time, until: Time, log: &mut Logs) {
 /// Asks once; what it says must be plausible. Returns when to ask again if it waits, `None` if it is empty.
 fn ask(aqm: &mut impl Aqm, now: Time, log: &mut Logs, model: &mut Model) -> Option<Time> {
     log.1.now = now;
-    let nothing_before = aqm.has_nothing_before(now);
+    let nothing_before = aqm.earliest_packet(now);
     match aqm.dequeue(now, log) {
         Dequeue::Packet(packet) => {
             assert_eq!(nothing_before, None, "said that it has nothing");
             assert_eq!(log.1.last_sent.take(), Some((packet.flow, packet.seq)), "what is sent is reported");
-            model.leaves(&packet, now);
+            model.take_packet(&packet, now);
             Some(now)
         }
         Dequeue::Wait(time) => {
@@ -301,7 +301,7 @@ fn ask(aqm: &mut impl Aqm, now: Time, log: &mut Logs, model: &mut Model) -> Opti
 }
 
 /// Every flow starts; returns logs that count everything.
-fn started(aqm: &mut impl Aqm) -> Logs {
+fn start_flows(aqm: &mut impl Aqm) -> Logs {
     (0..).zip(flows()).for_each(|(flow, key)| aqm.flow_starts(flow, &key));
     let names = aqm.internal_queues();
     let in_order = !names.iter().any(|name| name.starts_with("tin"));
@@ -311,7 +311,7 @@ fn started(aqm: &mut impl Aqm) -> Logs {
 
 /// Returns the SCE marks.
 pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
-    let mut log = started(&mut aqm);
+    let mut log = start_flows(&mut aqm);
     let (mut model, mut now) = (Model::new(&aqm), Time::ZERO);
     for op in ops {
         match *op {
@@ -337,8 +337,8 @@ pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
                         ecn,
                         flags: 4,
                     };
-                    model.enters(Packet { enqueue_time: now, ..packet });
-                    log.arrived(&packet, now);
+                    model.enter_packet(Packet { enqueue_time: now, ..packet });
+                    log.on_arrival(&packet, now);
                     aqm.enqueue(packet, now, &mut log);
                 }
             }
@@ -499,7 +499,7 @@ fn dualpi2_keeps_its_promises_in_every_version_with_every_scheduler() {
     let all = specs();
     let spec = all.iter().find(|spec| spec.name == "dualpi2").expect("it is registered");
     let words = |key: &str| match spec.params.iter().find(|param| param.name == key).map(|param| &param.kind) {
-        Some(Kind::Choice(words)) => words.to_vec(),
+        Some(ParamKind::Choice(words)) => words.to_vec(),
         _ => panic!("{key} is a choice"),
     };
     let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::deterministic_rng(RngAlgorithm::ChaCha));
@@ -527,7 +527,7 @@ fn steady(spec: &AlgorithmSpec, ecn: Ecn, gap: Time, seconds: u64) -> Counters {
     let any = build(&configuration(spec, &[]), &context).expect("defaults are accepted");
     with_aqm!(any, aqm => {
         let mut aqm = aqm;
-        let (mut log, mut model) = (started(&mut aqm), Model::new(&aqm));
+        let (mut log, mut model) = (start_flows(&mut aqm), Model::new(&aqm));
         let frame = context.rate.serialise(1514);
         let (mut now, mut seq) = (Time::ZERO, 0);
         // When the link asks next; an idle one asks after an arrival.
@@ -540,8 +540,8 @@ fn steady(spec: &AlgorithmSpec, ecn: Ecn, gap: Time, seconds: u64) -> Counters {
             pass(&mut aqm, &mut now, arrival.min(link), &mut log);
             if arrival <= link {
                 let packet = Packet { enqueue_time: now, seq, tsval: 3, value: mix(seq) as u16, len: LENGTHS[0], ecn, flags: 4, ..Packet::EMPTY };
-                model.enters(packet);
-                log.arrived(&packet, now);
+                model.enter_packet(packet);
+                log.on_arrival(&packet, now);
                 aqm.enqueue(packet, now, &mut log);
                 seq += 1;
                 link = if link == Time::NEVER { now } else { link };
@@ -604,7 +604,7 @@ fn every_queue_is_described() {
                 spec.name,
                 param.name
             );
-            assert!(param.kind != Kind::Int || !param.unit.is_empty(), "{}: {} has no unit", spec.name, param.name);
+            assert!(param.kind != ParamKind::Int || !param.unit.is_empty(), "{}: {} has no unit", spec.name, param.name);
             assert_eq!(param.min.is_null(), param.max.is_null(), "{}: {} has half a range", spec.name, param.name);
         }
     }
@@ -636,7 +636,7 @@ fn the_same_seed_gives_the_same_run() {
             let any = build(&configuration(&spec, &[]), &context).expect("defaults are accepted");
             with_aqm!(any, aqm => {
                 let mut aqm = aqm;
-                let (mut log, _) = started(&mut aqm);
+                let (mut log, _) = start_flows(&mut aqm);
                 let mut out = Vec::new();
                 for step in 0..20_000_u64 {
                     let now = Time::from_micros(step * 400);

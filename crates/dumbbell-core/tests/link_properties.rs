@@ -1,22 +1,22 @@
 //! What holds for every registered link, whatever its parameters, arrivals and changes of rate.
 
-use dumbbell_core::link::{self, AnyLink, Chosen, LinkContext, Waiting};
+use dumbbell_core::link::{self, AnyLink, LinkContext, LinkSpec, QueueContent};
 use dumbbell_core::link_trace::LinkTrace;
-use dumbbell_core::param::{AlgorithmSpec, Kind, ParamType};
+use dumbbell_core::param::{AlgorithmSpec, ParamKind, ParamType};
 use dumbbell_core::units::{Rate, Time};
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
 use std::collections::VecDeque;
 
 /// Values of a parameter between its bounds, near them and near its default; `pick` chooses.
-fn value(kind: &Kind, default: &Value, min: &Value, max: &Value, pick: u64) -> Value {
+fn value(kind: &ParamKind, default: &Value, min: &Value, max: &Value, pick: u64) -> Value {
     match kind {
-        Kind::Choice(words) => json!(words[pick as usize % words.len()]),
-        Kind::LinkTrace => {
+        ParamKind::Choice(words) => json!(words[pick as usize % words.len()]),
+        ParamKind::LinkTrace => {
             let texts = ["1\n", "3 0\n3 0\n70 40.5\n71 2\n", "0\n0\n250\n"];
             LinkTrace::parse("test", texts[pick as usize % 3].as_bytes()).expect("a trace").to_json()
         }
-        Kind::Float => match pick % 3 {
+        ParamKind::Float => match pick % 3 {
             0 => min.clone(),
             1 => max.clone(),
             _ => default.clone(),
@@ -29,14 +29,14 @@ fn value(kind: &Kind, default: &Value, min: &Value, max: &Value, pick: u64) -> V
 }
 
 /// The link of `spec` with the parameters that `picks` choose, or with its defaults if they contradict each other.
-fn chosen(spec: &AlgorithmSpec, picks: &[u64]) -> Chosen {
+fn pick_spec(spec: &AlgorithmSpec, picks: &[u64]) -> LinkSpec {
     let drawn = spec.params.iter().zip(picks.iter().cycle());
     let mut config: Map<String, Value> = drawn
         .map(|(param, &pick)| (param.name.into(), value(&param.kind, &param.default, &param.min, &param.max, pick)))
         .collect();
     config.insert("name".into(), json!(spec.name));
     let defaults = Map::from_iter([("name".to_owned(), json!(spec.name))]);
-    Chosen::from_json(&config).unwrap_or_else(|_| Chosen::from_json(&defaults).expect("defaults fit together"))
+    LinkSpec::from_json(&config).unwrap_or_else(|_| LinkSpec::from_json(&defaults).expect("defaults fit together"))
 }
 
 /// A change while packets come.
@@ -75,7 +75,7 @@ struct Hop {
 
 impl Hop {
     fn serve(&mut self, now: Time) {
-        let waiting = Waiting { packets: self.queue.len(), bytes: self.queue.iter().map(|packet| packet.1).sum() };
+        let waiting = QueueContent { packets: self.queue.len(), bytes: self.queue.iter().map(|packet| packet.1).sum() };
         self.next = match self.link.wait(waiting, now) {
             Some(until) => {
                 assert!(until > now, "it looks again at {until}, now is {now}");
@@ -113,7 +113,7 @@ proptest! {
         first_kbit in 1_000..100_000_u64, seed in any::<u64>(), picks in prop::collection::vec(any::<u64>(), 8), steps in steps(),
     ) {
         for spec in link::specs() {
-            let chosen = chosen(&spec, &picks);
+            let chosen = pick_spec(&spec, &picks);
             let rate = Rate(first_kbit * 1_000);
             let mut hop = Hop {
                 link: chosen.build(&LinkContext { rate, seed }), queue: VecDeque::new(), on_link: None, next: Time::NEVER, left: Vec::new(), looks: 0,
@@ -154,7 +154,7 @@ proptest! {
             let most_looks = 10 * (number + 10) + 20 * last.0 / 1_000_000;
             prop_assert!(hop.looks <= most_looks, "{}: {:?}: looks {} times", spec.name, chosen, hop.looks);
             let changes = steps.iter().filter(|step| matches!(step, Step::Rate { .. })).count();
-            bounded(&spec, &chosen, &hop.left, fastest, changes as u64)?;
+            is_bounded(&spec, &chosen, &hop.left, fastest, changes as u64)?;
 
             // delays are the same whenever one asks, and bounded
             let (mut one, mut other) = (chosen.build(&LinkContext { rate, seed }), chosen.build(&LinkContext { rate, seed }));
@@ -167,30 +167,30 @@ proptest! {
             }
             // it carries at its whole rate for no longer than the time
             let open = other.open(Time::ZERO, Time::from_secs(300));
-            let of_trace = if matches!(chosen, Chosen::Trace(_)) { 1.0 } else { 1e-6 };
+            let of_trace = if matches!(chosen, LinkSpec::Trace(_)) { 1.0 } else { 1e-6 };
             prop_assert!((0.0..=300.0 + of_trace).contains(&open), "{}: {:?}: {}", spec.name, chosen, open);
         }
     }
 }
 
 /// Whether in any time no more leaves than the rate carries and a burst.
-fn bounded(
+fn is_bounded(
     spec: &AlgorithmSpec,
-    chosen: &Chosen,
+    chosen: &LinkSpec,
     left: &[(u64, u64, Time)],
     fastest: Rate,
     changes: u64,
 ) -> Result<(), TestCaseError> {
     let (rate, burst) = match chosen {
-        Chosen::Unshaped(_) => (fastest, (changes + 1) * 2 * 1_514),
+        LinkSpec::Unshaped(_) => (fastest, (changes + 1) * 2 * 1_514),
         // the most in a millisecond, which the rest of a packet may follow
-        Chosen::Trace(_) => (Rate(2 * 1_514 * 8 * 1_000), 4 * 1_514),
+        LinkSpec::Trace(_) => (Rate(2 * 1_514 * 8 * 1_000), 4 * 1_514),
         // tokens are time: at another rate there may be as much as a burst of them again
-        Chosen::Htb(params) => (fastest, (changes + 1) * (u64::from(params.burst) + 1_514)),
+        LinkSpec::Htb(params) => (fastest, (changes + 1) * (u64::from(params.burst) + 1_514)),
         // what gathers while the medium is not granted is one aggregate; two follow each other at once at the worst
-        Chosen::Wifi(params) => (fastest, 2 * u64::from(params.frames) * 1_514),
+        LinkSpec::Wifi(params) => (fastest, 2 * u64::from(params.frames) * 1_514),
         // a grant at the end of an interval, and one more at the next one's beginning
-        Chosen::Docsis(params) => (fastest, 2 * fastest.bits() / 8 * params.interval.0 / 1_000_000_000 + 2 * 1_514),
+        LinkSpec::Docsis(params) => (fastest, 2 * fastest.bits() / 8 * params.interval.0 / 1_000_000_000 + 2 * 1_514),
         _ => (fastest, 1_514),
     };
     for begin in (0..left.len()).step_by(1 + left.len() / 16) {
@@ -215,9 +215,9 @@ fn every_link_is_described_and_can_be_built_with_its_defaults() {
             assert_eq!(param.min.is_null(), param.max.is_null(), "{}: {}", spec.name, param.name);
         }
         let name = Map::from_iter([("name".to_owned(), json!(spec.name))]);
-        assert_eq!(Chosen::from_json(&name).map(|chosen| chosen.name()), Ok(spec.name));
+        assert_eq!(LinkSpec::from_json(&name).map(|chosen| chosen.name()), Ok(spec.name));
     }
-    let error = Chosen::from_json(&Map::from_iter([("name".to_owned(), json!("wify"))])).expect_err("no link");
+    let error = LinkSpec::from_json(&Map::from_iter([("name".to_owned(), json!("wify"))])).expect_err("no link");
     assert!(error.to_string().starts_with("name: found \"wify\", allowed: "), "{error}");
     assert!(link::specs().iter().all(|spec| error.allowed.contains(spec.name)), "{error}");
 }

@@ -11,7 +11,7 @@ use dumbbell_core::tcp::host::{EcnReduction, HostParams, Offload, Pacing, Prr};
 use dumbbell_core::tcp::receiver::{Echo, Receiver};
 use dumbbell_core::tcp::sender::{Application, Phase, Sender};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
-use dumbbell_core::tcp::{ack_flag, Ack, Block, FlowOptions, Network};
+use dumbbell_core::tcp::{ack_flag, Ack, Block, FlowOptions, Outlet};
 use dumbbell_core::units::Time;
 use proptest::prelude::*;
 use serde_json::{json, Map, Value};
@@ -31,7 +31,7 @@ fn cases() -> ProptestConfig {
 #[derive(Default)]
 struct Wire(Vec<Packet>);
 
-impl Network for Wire {
+impl Outlet for Wire {
     fn send(&mut self, packet: Packet) {
         self.0.push(packet);
     }
@@ -143,7 +143,7 @@ prop_compose! {
 }
 
 /// A direction of the path, in order.
-struct Line<T> {
+struct TestLine<T> {
     queue: VecDeque<(Time, T)>,
     fates: VecDeque<Fate>,
     gap: Time,
@@ -153,9 +153,17 @@ struct Line<T> {
     random: u64,
 }
 
-impl<T: Clone> Line<T> {
-    fn new(fates: &[Fate], gap: Time, delay: Time, loss: u8, seed: u64) -> Line<T> {
-        Line { queue: VecDeque::new(), fates: fates.iter().copied().collect(), gap, delay, free: Time::ZERO, loss, random: seed }
+impl<T: Clone> TestLine<T> {
+    fn new(fates: &[Fate], gap: Time, delay: Time, loss: u8, seed: u64) -> TestLine<T> {
+        TestLine {
+            queue: VecDeque::new(),
+            fates: fates.iter().copied().collect(),
+            gap,
+            delay,
+            free: Time::ZERO,
+            loss,
+            random: seed,
+        }
     }
 
     fn send(&mut self, item: T, now: Time, mark: impl FnOnce(&mut T, Fate)) {
@@ -222,8 +230,8 @@ impl Transfer {
         let peer = FlowOptions { ecn: self.peer_ecn, ..self.options };
         let mut receiver = Receiver::new(3, Arc::new(self.peer.clone()), peer);
         let mut wire = Wire::default();
-        let mut forward: Line<Packet> = Line::new(&self.data, self.gap, self.one_way, self.loss, self.seed);
-        let mut back: Line<(Ack, Vec<Block>)> = Line::new(&self.acks, Time::ZERO, self.one_way, self.loss, !self.seed);
+        let mut forward: TestLine<Packet> = TestLine::new(&self.data, self.gap, self.one_way, self.loss, self.seed);
+        let mut back: TestLine<(Ack, Vec<Block>)> = TestLine::new(&self.acks, Time::ZERO, self.one_way, self.loss, !self.seed);
         let mut now = Time::from_micros(self.seed % 10_000);
         let mut trace = 0_u64;
         let (mut una, mut expected) = (0, 0);

@@ -10,14 +10,14 @@ fn nanoseconds(clock: ClockId) -> u64 {
 
 /// Time since the start of a run, by the monotonic clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub struct MonotonicClock {
     started: u64,
 }
 
-impl Clock {
+impl MonotonicClock {
     /// A run that starts now.
-    pub fn start() -> Clock {
-        Clock { started: nanoseconds(ClockId::CLOCK_MONOTONIC) }
+    pub fn start() -> MonotonicClock {
+        MonotonicClock { started: nanoseconds(ClockId::CLOCK_MONOTONIC) }
     }
 
     /// The time since the start.

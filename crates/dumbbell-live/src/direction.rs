@@ -3,56 +3,56 @@
 //! Frames come in with the time at which they arrived, and [`Direction::advance`] lets everything happen that was due since: as in the
 //! simulator, an event happens at its own time, however late the caller is. So a late thread delays single frames, but not the link.
 
-use crate::frame::{payload, write_ecn, Headers, Tuple};
-use crate::frames::Frames;
-use crate::trace::{Kind, Trace};
+use crate::frame::{payload, write_ecn, ParsedFrame, Tuple};
+use crate::frames::FrameBuffers;
+use crate::trace::{TraceFile, TraceWriter};
 use dumbbell_core::aqm::{Aqm, FlowKey};
-use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{flag, Ecn, Packet};
 use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::units::Time;
 use dumbbell_measure::from_live::AckCounters;
-use dumbbell_packets::Told;
+use dumbbell_packets::QueueDecision;
 use dumbbell_sim::bottleneck::Bottleneck;
 use foldhash::{HashMap, HashMapExt};
 use std::collections::VecDeque;
 
 /// Hears which frames the queue dropped; [`Packet::seq`] is the number of the frame. Counts acknowledgements.
 #[derive(Default)]
-pub struct Dropped {
-    frames: Vec<(u32, DropReason, Place, Time)>,
+pub struct FrameLog {
+    frames: Vec<(u32, DropReason, DropSite, Time)>,
     /// Marks of frames that are queued, if anybody wants to know them.
     marks: Option<Vec<(u32, Mark, MarkReason)>>,
     /// Those that a flow's other end sends, as announced.
     pub acks: AckCounters,
 }
 
-impl Log for Dropped {
+impl Log for FrameLog {
     #[inline]
-    fn sent(&mut self, packet: &Packet, at: At) {
-        self.acks.sent(packet, at);
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
+        self.acks.on_dequeue(packet, at);
     }
 
     #[inline]
-    fn departed(&mut self, packet: &Packet, now: Time) {
-        self.acks.departed(packet, now);
+    fn on_departure(&mut self, packet: &Packet, now: Time) {
+        self.acks.on_departure(packet, now);
     }
 
     #[inline]
-    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, _at: At) {
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, _at: At) {
         if let Some(marks) = self.marks.as_mut().filter(|_| before != Ecn::Ce) {
             marks.push((packet.seq as u32, mark, reason));
         }
     }
 
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
         self.frames.push((packet.seq as u32, reason, place, at.now));
-        self.acks.dropped(packet, reason, place, at);
+        self.acks.on_drop(packet, reason, place, at);
     }
 }
 
-/// A queue discipline and its link, which reports to [`Dropped`].
-pub type Queue<A> = Bottleneck<A, Dropped>;
+/// A queue discipline and its link, which reports to [`FrameLog`].
+pub type FrameQueue<A> = Bottleneck<A, FrameLog>;
 
 /// What a direction does with the frames of a flow.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,14 +77,14 @@ pub struct Departure {
 }
 
 /// All flows of one delay; their frames leave in the order in which they came.
-struct Line {
+struct DelayQueue {
     delay: Time,
     waiting: VecDeque<Departure>,
 }
 
 /// What a direction has counted, frames. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct DirectionCounts {
     /// Arrived.
     pub arrived: u64,
     /// Of these, carried no IP: they are not queued.
@@ -99,7 +99,7 @@ pub struct Counts {
 
 /// A flow that was seen or announced.
 #[derive(Clone, Copy, Debug)]
-struct Flow {
+struct SeenFlow {
     tuple: Tuple,
     line: u32,
     back: bool,
@@ -117,8 +117,8 @@ const LOOKS: usize = 64;
 
 /// One direction.
 pub struct Direction<A: Aqm> {
-    queue: Option<Queue<A>>,
-    flows: Vec<Flow>,
+    queue: Option<FrameQueue<A>>,
+    flows: Vec<SeenFlow>,
     slots: HashMap<Tuple, u32>,
     /// So many flows were announced; their slots are never given away.
     announced: usize,
@@ -126,17 +126,17 @@ pub struct Direction<A: Aqm> {
     /// Of flows that nobody announced, and what class each is of.
     others: Treatment,
     class_of: fn(&Tuple) -> u16,
-    lines: Vec<Line>,
-    frames: Frames,
+    lines: Vec<DelayQueue>,
+    frames: FrameBuffers,
     now: Time,
-    counts: Counts,
-    trace: Option<Box<Trace>>,
+    counts: DirectionCounts,
+    trace: Option<Box<TraceWriter>>,
 }
 
 impl<A: Aqm> Direction<A> {
     /// A direction through `queue`, if there is one, for at most `most_frames` frames at a time. `others` is how flows are treated that
     /// nobody announced; their keys come from their headers.
-    pub fn new(queue: Option<Queue<A>>, others: Treatment, most_frames: usize) -> Direction<A> {
+    pub fn new(queue: Option<FrameQueue<A>>, others: Treatment, most_frames: usize) -> Direction<A> {
         Direction {
             queue,
             flows: Vec::new(),
@@ -146,15 +146,15 @@ impl<A: Aqm> Direction<A> {
             others,
             class_of: |_| 0,
             lines: Vec::new(),
-            frames: Frames::new(most_frames),
+            frames: FrameBuffers::new(most_frames),
             now: Time::ZERO,
-            counts: Counts::default(),
+            counts: DirectionCounts::default(),
             trace: None,
         }
     }
 
     /// Its frames are written.
-    pub fn traced(mut self, trace: Trace) -> Direction<A> {
+    pub fn with_trace(mut self, trace: TraceWriter) -> Direction<A> {
         if let Some(queue) = &mut self.queue {
             queue.log.listener.marks = Some(Vec::new());
         }
@@ -163,7 +163,7 @@ impl<A: Aqm> Direction<A> {
     }
 
     /// Takes what writes its frames, if anything does.
-    pub fn take_trace(&mut self) -> Option<Box<Trace>> {
+    pub fn take_trace(&mut self) -> Option<Box<TraceWriter>> {
         self.trace.take()
     }
 
@@ -175,12 +175,12 @@ impl<A: Aqm> Direction<A> {
     /// A frame that departed is sent at `now`.
     pub fn sends(&mut self, frame: u32, now: Time) {
         if let Some(trace) = &mut self.trace {
-            trace.see(Kind::Sent, now, self.frames.get(frame));
+            trace.write_frame(TraceFile::Sent, now, self.frames.get(frame));
         }
     }
 
     /// Flows that nobody announces are of the class that `class_of` gives.
-    pub fn classed(self, class_of: fn(&Tuple) -> u16) -> Direction<A> {
+    pub fn with_classes(self, class_of: fn(&Tuple) -> u16) -> Direction<A> {
         Direction { class_of, ..self }
     }
 
@@ -193,8 +193,14 @@ impl<A: Aqm> Direction<A> {
 
     fn take_slot(&mut self, slot: u32, tuple: Tuple, treatment: &Treatment) {
         let line = self.line(treatment.delay);
-        let flow =
-            Flow { tuple, line, back: treatment.back, lifetime: [self.now; 2], arrived: 0, received: ReceiverStats::default() };
+        let flow = SeenFlow {
+            tuple,
+            line,
+            back: treatment.back,
+            lifetime: [self.now; 2],
+            arrived: 0,
+            received: ReceiverStats::default(),
+        };
         match self.flows.get_mut(slot as usize) {
             Some(place) => *place = flow,
             None => self.flows.push(flow),
@@ -208,13 +214,13 @@ impl<A: Aqm> Direction<A> {
     fn line(&mut self, delay: Time) -> u32 {
         let known = self.lines.iter().position(|line| line.delay == delay);
         known.unwrap_or_else(|| {
-            self.lines.push(Line { delay, waiting: VecDeque::new() });
+            self.lines.push(DelayQueue { delay, waiting: VecDeque::new() });
             self.lines.len() - 1
         }) as u32
     }
 
     /// The slot of the flow with these headers, which may begin with them; `None` if there are too many flows.
-    fn slot(&mut self, headers: &Headers) -> Option<u32> {
+    fn slot(&mut self, headers: &ParsedFrame) -> Option<u32> {
         if let Some(&slot) = self.slots.get(&headers.tuple) {
             return Some(slot);
         }
@@ -231,7 +237,7 @@ impl<A: Aqm> Direction<A> {
         for _ in 0..LOOKS.min(others) {
             self.hand = (self.hand + 1) % others;
             let slot = (self.announced + self.hand) as u32;
-            let queued = self.queue.as_ref().map_or(0, |queue| queue.log.counters.flows.of(slot).queued());
+            let queued = self.queue.as_ref().map_or(0, |queue| queue.log.counters.flows.flow_counters(slot).count_queued());
             if queued == 0 {
                 self.slots.remove(&self.flows[slot as usize].tuple);
                 if let Some(queue) = &mut self.queue {
@@ -251,9 +257,9 @@ impl<A: Aqm> Direction<A> {
         self.now = at;
         self.counts.arrived += 1;
         if let Some(trace) = &mut self.trace {
-            trace.see(Kind::Arrived, at, frame);
+            trace.write_frame(TraceFile::Arrived, at, frame);
         }
-        let headers = Headers::read(frame);
+        let headers = ParsedFrame::read(frame);
         let slot = match &headers {
             Some(headers) => self.slot(headers),
             None => None,
@@ -267,7 +273,7 @@ impl<A: Aqm> Direction<A> {
             return;
         };
         match (slot, headers, &mut self.queue) {
-            (Some(flow), Some(Headers { ecn, .. }), queue) => {
+            (Some(flow), Some(ParsedFrame { ecn, .. }), queue) => {
                 let of_flow = &mut self.flows[flow as usize];
                 of_flow.arrived += 1;
                 of_flow.lifetime[1] = at;
@@ -295,12 +301,12 @@ impl<A: Aqm> Direction<A> {
 
     fn forget_dropped(&mut self) {
         let Some(queue) = &mut self.queue else { return };
-        let Dropped { frames, marks, .. } = &mut queue.log.listener;
+        let FrameLog { frames, marks, .. } = &mut queue.log.listener;
         self.counts.dropped += frames.len() as u64;
         for (frame, reason, place, at) in frames.drain(..) {
             if let (Some(trace), Some(marks)) = (&mut self.trace, marks.as_mut()) {
                 marks.retain(|&(marked, ..)| marked != frame);
-                trace.tell(at, self.frames.get(frame), Told::Dropped(reason, place));
+                trace.write_decision(at, self.frames.get(frame), QueueDecision::Dropped(reason, place));
             }
             self.frames.release(frame);
         }
@@ -334,9 +340,9 @@ impl<A: Aqm> Direction<A> {
             let marks = queue.log.listener.marks.get_or_insert_default();
             while let Some(place) = marks.iter().position(|&(marked, ..)| marked == frame) {
                 let (_, mark, reason) = marks.remove(place);
-                trace.tell(now, bytes, Told::Marked(mark, reason));
+                trace.write_decision(now, bytes, QueueDecision::Marked(mark, reason));
             }
-            trace.see(Kind::Left, now, bytes);
+            trace.write_frame(TraceFile::Left, now, bytes);
         }
         self.enter_line(packet.flow, frame, now);
     }
@@ -358,9 +364,9 @@ impl<A: Aqm> Direction<A> {
         self.lines.iter().filter_map(|line| line.waiting.front()).fold(queue, |first, head| first.min(head.due))
     }
 
-    /// The next frame that is to leave until `now`, the earliest first. Its bytes are there until [`Direction::gone`].
+    /// The next frame that is to leave until `now`, the earliest first. Its bytes are there until [`Direction::release_frame`].
     pub fn depart(&mut self, now: Time) -> Option<Departure> {
-        let due = |line: &&mut Line| line.waiting.front().is_some_and(|head| head.due <= now);
+        let due = |line: &&mut DelayQueue| line.waiting.front().is_some_and(|head| head.due <= now);
         let first = self.lines.iter_mut().filter(due).min_by_key(|line| line.waiting.front().map(|head| head.due))?;
         self.counts.left += 1;
         first.waiting.pop_front()
@@ -372,32 +378,32 @@ impl<A: Aqm> Direction<A> {
     }
 
     /// A frame that departed has been sent.
-    pub fn gone(&mut self, frame: u32) {
+    pub fn release_frame(&mut self, frame: u32) {
         self.frames.release(frame);
     }
 
     /// The queue, if there is one.
-    pub fn queue(&self) -> Option<&Queue<A>> {
+    pub fn queue(&self) -> Option<&FrameQueue<A>> {
         self.queue.as_ref()
     }
 
     /// The same, to be changed: its rate, its counters.
-    pub fn queue_mut(&mut self) -> Option<&mut Queue<A>> {
+    pub fn queue_mut(&mut self) -> Option<&mut FrameQueue<A>> {
         self.queue.as_mut()
     }
 
     /// What has been counted.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> DirectionCounts {
         self.counts
     }
 
     /// Frames of the flow in `slot` that arrived.
-    pub fn arrived(&self, slot: u32) -> u64 {
+    pub fn count_arrived(&self, slot: u32) -> u64 {
         self.flows.get(slot as usize).map_or(0, |flow| flow.arrived)
     }
 
     /// What left the queue of the flow in `slot`.
-    pub fn received(&self, slot: u32) -> ReceiverStats {
+    pub fn receiver_stats(&self, slot: u32) -> ReceiverStats {
         self.flows.get(slot as usize).map_or_else(ReceiverStats::default, |flow| flow.received)
     }
 
@@ -407,22 +413,22 @@ impl<A: Aqm> Direction<A> {
     }
 
     /// Flows in slots that were announced.
-    pub fn announced(&self) -> usize {
+    pub fn count_announced(&self) -> usize {
         self.announced
     }
 
     /// Every frame that arrived was refused, dropped, left or is still held, and each that is held has a buffer. Frames that departed
-    /// must be [gone](Direction::gone).
+    /// must be [gone](Direction::release_frame).
     ///
     /// # Errors
     /// The sum that does not come out.
     pub fn check_conservation(&self) -> Result<(), String> {
-        let Counts { arrived, refused, dropped, left, .. } = self.counts;
+        let DirectionCounts { arrived, refused, dropped, left, .. } = self.counts;
         let in_lines: usize = self.lines.iter().map(|line| line.waiting.len()).sum();
-        let held = in_lines as u64 + self.queue.as_ref().map_or(0, Queue::held);
+        let held = in_lines as u64 + self.queue.as_ref().map_or(0, FrameQueue::count_packets);
         let sums = [
             ("frames arrived = refused + dropped + left + held", arrived, refused + dropped + left + held),
-            ("frames with a buffer = held", self.frames.kept() as u64, held),
+            ("frames with a buffer = held", self.frames.count_used() as u64, held),
         ];
         match sums.iter().find(|(_, one, other)| one != other) {
             Some((what, one, other)) => Err(format!("{what}: {one} is not {other}")),
@@ -433,9 +439,9 @@ impl<A: Aqm> Direction<A> {
     fn check_flows(&self) -> Result<(), String> {
         let Some(queue) = &self.queue else { return Ok(()) };
         for (slot, flow) in (0..).zip(&self.flows) {
-            let counters = queue.log.counters.flows.of(slot);
-            if flow.arrived != counters.arrived || counters.gone() > counters.arrived {
-                let [there, gone] = [counters.arrived, counters.gone()];
+            let counters = queue.log.counters.flows.flow_counters(slot);
+            if flow.arrived != counters.arrived || counters.count_finished() > counters.arrived {
+                let [there, gone] = [counters.arrived, counters.count_finished()];
                 return Err(format!("flow {slot}: of {} frames {there} were queued and {gone} are gone", flow.arrived));
             }
         }

@@ -1,12 +1,12 @@
 //! TCP flows of the kernel between the two ends: senders in one thread, receivers in another.
 
-use crate::clock::Clock;
+use crate::clock::MonotonicClock;
 use crate::frame::{Tuple, TCP};
 use crate::namespaces::{LEFT, LEFT_ECN, RIGHT, RIGHT_ECN};
 use crate::tcp_info::TcpInfo;
 use dumbbell_config::SAMPLE_INTERVAL;
 use dumbbell_core::units::Time;
-use dumbbell_measure::from_live::{Flow, Sample};
+use dumbbell_measure::from_live::{LiveFlow, TcpSample};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use socket2::{Domain, Protocol, Socket, Type};
 use std::io::{self, ErrorKind, Write};
@@ -32,7 +32,7 @@ const READ: usize = 1 << 20;
 
 /// A flow to be carried out.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct FlowPlan {
     /// The kernel's name of the congestion control.
     pub cc: String,
     /// When it connects.
@@ -51,7 +51,7 @@ pub struct Plan {
 
 /// All flows of a run.
 pub struct Plans {
-    plans: Vec<Plan>,
+    plans: Vec<FlowPlan>,
     /// Congestion controls; the receivers of each have a port of their own, since some answer in their own way (DCTCP).
     ccs: Vec<String>,
 }
@@ -75,7 +75,7 @@ fn choose(socket: &Socket, cc: &str) -> io::Result<()> {
 
 impl Plans {
     /// At most [`MOST_FLOWS`] of them.
-    pub fn new(plans: Vec<Plan>) -> Plans {
+    pub fn new(plans: Vec<FlowPlan>) -> Plans {
         let mut ccs: Vec<String> = Vec::new();
         plans.iter().for_each(|plan| {
             if !ccs.contains(&plan.cc) {
@@ -85,7 +85,7 @@ impl Plans {
         Plans { plans, ccs }
     }
 
-    fn receiver(&self, plan: &Plan) -> SocketAddrV4 {
+    fn receiver(&self, plan: &FlowPlan) -> SocketAddrV4 {
         let number = self.ccs.iter().position(|cc| *cc == plan.cc).unwrap_or(0);
         let [plain, ecn] = if plan.up { [LEFT, LEFT_ECN] } else { [RIGHT, RIGHT_ECN] };
         SocketAddrV4::new(if plan.ecn { ecn } else { plain }, RECEIVER_PORT + number as u16)
@@ -96,7 +96,7 @@ impl Plans {
     }
 
     /// Whether any flow sends up, or down.
-    pub fn any(&self, up: bool) -> bool {
+    pub fn has_direction(&self, up: bool) -> bool {
         self.plans.iter().any(|plan| plan.up == up)
     }
 
@@ -136,14 +136,14 @@ impl Plans {
     pub fn send(
         &self,
         up: bool,
-        clock: &Clock,
+        clock: &MonotonicClock,
         (duration, series): (Time, Option<Time>),
         stop: &AtomicBool,
-    ) -> io::Result<Vec<Flow>> {
+    ) -> io::Result<Vec<LiveFlow>> {
         let mut senders = Senders {
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
-            senders: self.plans.iter().map(|_| Sender::default()).collect(),
-            flows: vec![Flow::default(); self.plans.len()],
+            senders: self.plans.iter().map(|_| TrafficSender::default()).collect(),
+            flows: vec![LiveFlow::default(); self.plans.len()],
             plans: self,
             up,
         };
@@ -210,7 +210,7 @@ fn wait(epoll: &Epoll, events: &mut [EpollEvent], ms: u16) -> io::Result<usize> 
 }
 
 #[derive(Default)]
-struct Sender {
+struct TrafficSender {
     socket: Option<Socket>,
     written: u64,
     /// Nothing will be written any more.
@@ -219,15 +219,15 @@ struct Sender {
 
 struct Senders<'a> {
     epoll: Epoll,
-    senders: Vec<Sender>,
-    flows: Vec<Flow>,
+    senders: Vec<TrafficSender>,
+    flows: Vec<LiveFlow>,
     plans: &'a Plans,
     /// Which of the plans are ours.
     up: bool,
 }
 
 impl Senders<'_> {
-    fn run(&mut self, clock: &Clock, duration: Time, series: Option<Time>, stop: &AtomicBool) -> io::Result<()> {
+    fn run(&mut self, clock: &MonotonicClock, duration: Time, series: Option<Time>, stop: &AtomicBool) -> io::Result<()> {
         let payload = vec![0; WRITE];
         let mut events = [EpollEvent::empty(); 64];
         let (mut regular, mut point) = (SAMPLE_INTERVAL, series.unwrap_or(Time::NEVER));
@@ -293,8 +293,8 @@ impl Senders<'_> {
             }
             if let (Some(size), true, Some(socket)) = (plan.size, sender.is_silent, &sender.socket) {
                 if self.flows[number].finished.is_none() {
-                    let info = TcpInfo::of(socket.as_fd())?;
-                    if info.acknowledged() >= size {
+                    let info = TcpInfo::read(socket.as_fd())?;
+                    if info.acked_payload() >= size {
                         self.flows[number].finished = Some(now);
                         self.flows[number].samples.push(info.sample(now, false));
                         sender.socket = None;
@@ -350,11 +350,13 @@ impl Senders<'_> {
 
     fn sample(&mut self, time: Time, is_regular: bool) {
         for (sender, flow) in self.senders.iter().zip(&mut self.flows) {
-            let said = sender.socket.as_ref().and_then(|socket| TcpInfo::of(socket.as_fd()).ok());
+            let said = sender.socket.as_ref().and_then(|socket| TcpInfo::read(socket.as_fd()).ok());
             match (said, flow.samples.last()) {
                 (Some(info), _) => flow.samples.push(info.sample(time, is_regular)),
                 // over: it stays as it was, but is not looked at by ss any more
-                (None, Some(&last)) if flow.finished.is_none() => flow.samples.push(Sample { time, is_regular: false, ..last }),
+                (None, Some(&last)) if flow.finished.is_none() => {
+                    flow.samples.push(TcpSample { time, is_regular: false, ..last })
+                }
                 _ => {}
             }
         }

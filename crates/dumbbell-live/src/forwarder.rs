@@ -1,10 +1,10 @@
 //! The thread between two ports: takes frames in, lets both directions work, and sends what is due.
 
-use crate::clock::{Clock, Stamps};
+use crate::clock::{MonotonicClock, Stamps};
 use crate::direction::{Departure, Direction};
 use crate::lateness::Lateness;
-use crate::port::{Port, BATCH};
-use crate::priority::Turns;
+use crate::port::{FramePort, BATCH};
+use crate::priority::SpinGuard;
 use dumbbell_core::aqm::Aqm;
 use dumbbell_core::units::Time;
 use nix::poll::{ppoll, PollFd, PollFlags};
@@ -24,7 +24,7 @@ const LONGEST_IDLE: Time = Time::from_micros(20);
 const SPIN: [Time; 2] = [Time::from_micros(20), Time::from_micros(100)];
 
 /// Looks at a run while it goes on, or steers it: series, changes of rate, a live view.
-pub trait Watch<A: Aqm> {
+pub trait RunWatcher<A: Aqm> {
     /// When it wants to look next; [`Time::NEVER`] for no more.
     fn next(&self) -> Time;
 
@@ -33,7 +33,7 @@ pub trait Watch<A: Aqm> {
 }
 
 /// Watches nothing.
-impl<A: Aqm> Watch<A> for () {
+impl<A: Aqm> RunWatcher<A> for () {
     fn next(&self) -> Time {
         Time::NEVER
     }
@@ -52,7 +52,7 @@ impl Patience {
         self.0 = Time(self.0 .0 - 1).max(SPIN[0]);
     }
 
-    fn overslept(&mut self, by: Time) {
+    fn add_oversleep(&mut self, by: Time) {
         // a late awakening counts at once, and is forgotten over some hundreds of timely ones
         let faded = self.0 .0 - self.0 .0 / 256;
         self.0 = Time(faded.max(by.0 + by.0 / 4)).clamp(SPIN[0], SPIN[1]);
@@ -76,7 +76,7 @@ pub struct Effort {
 }
 
 /// Two ports and what lies between them: frames of port 0 go through direction 0 to port 1, those of port 1 through direction 1 to port 0.
-pub struct Forwarder<A: Aqm, P: Port> {
+pub struct Forwarder<A: Aqm, P: FramePort> {
     /// Both interfaces.
     pub ports: [P; 2],
     /// What lies between them.
@@ -88,7 +88,7 @@ pub struct Forwarder<A: Aqm, P: Port> {
     patience: Patience,
 }
 
-impl<A: Aqm, P: Port> Forwarder<A, P> {
+impl<A: Aqm, P: FramePort> Forwarder<A, P> {
     /// Nothing has been forwarded yet.
     pub fn new(ports: [P; 2], directions: [Direction<A>; 2]) -> Forwarder<A, P> {
         let lateness = Default::default();
@@ -99,8 +99,8 @@ impl<A: Aqm, P: Port> Forwarder<A, P> {
     ///
     /// # Errors
     /// An interface is gone.
-    pub fn run(&mut self, clock: &Clock, stops: &[&AtomicBool], watch: &mut impl Watch<A>) -> io::Result<()> {
-        let mut turns = Turns::new(clock);
+    pub fn run(&mut self, clock: &MonotonicClock, stops: &[&AtomicBool], watch: &mut impl RunWatcher<A>) -> io::Result<()> {
+        let mut turns = SpinGuard::new(clock);
         // when the last round began, if it had nothing to do and did not sleep
         let mut spun_since = None;
         while !stops.iter().any(|stop| stop.load(Ordering::Relaxed)) {
@@ -118,7 +118,7 @@ impl<A: Aqm, P: Port> Forwarder<A, P> {
     }
 
     /// Takes in what has arrived and sends what is due, in a round that began at `began`. Returns whether there was anything.
-    fn round(&mut self, clock: &Clock, began: Stamps, watch: &mut impl Watch<A>) -> io::Result<bool> {
+    fn round(&mut self, clock: &MonotonicClock, began: Stamps, watch: &mut impl RunWatcher<A>) -> io::Result<bool> {
         let (mut busy, mut behind) = (false, [false; 2]);
         for ((port, direction), is_behind) in self.ports.iter_mut().zip(&mut self.directions).zip(&mut behind) {
             let taken = port.receive(TAKEN_AT_ONCE, &mut |frame, wall| direction.arrive(frame, began.time(wall)))?;
@@ -146,7 +146,7 @@ impl<A: Aqm, P: Port> Forwarder<A, P> {
     }
 
     /// Sends what is due in direction `from` until `until`. Returns whether there was anything.
-    fn send_due(&mut self, from: usize, until: Time, clock: &Clock) -> io::Result<bool> {
+    fn send_due(&mut self, from: usize, until: Time, clock: &MonotonicClock) -> io::Result<bool> {
         let (direction, port) = (&mut self.directions[from], &mut self.ports[1 - from]);
         let mut any = false;
         loop {
@@ -181,12 +181,12 @@ impl<A: Aqm, P: Port> Forwarder<A, P> {
             }
             self.effort.refused_sends += u64::from(tries);
             self.effort.unsent += (count - sent) as u64;
-            batch[..count].iter().for_each(|one| direction.gone(one.frame));
+            batch[..count].iter().for_each(|one| direction.release_frame(one.frame));
         }
     }
 
     /// Sleeps until a frame arrives or shortly before something is due. Returns whether it slept.
-    fn wait(&mut self, clock: &Clock, watched: Time) -> io::Result<bool> {
+    fn wait(&mut self, clock: &MonotonicClock, watched: Time) -> io::Result<bool> {
         let next = self.directions.iter().map(Direction::next_wakeup).fold(watched, Time::min);
         let now = clock.now();
         let awake = next.saturating_sub(self.patience.0);
@@ -205,7 +205,7 @@ impl<A: Aqm, P: Port> Forwarder<A, P> {
             };
         self.effort.sleeps += 1;
         if woken == 0 {
-            self.patience.overslept(clock.now().saturating_sub(target));
+            self.patience.add_oversleep(clock.now().saturating_sub(target));
         }
         Ok(true)
     }
@@ -224,7 +224,7 @@ mod tests {
     /// Frames that have arrived at an interface, and when; nothing that is sent goes anywhere.
     struct Arrived(VecDeque<u64>, File);
 
-    impl Port for Arrived {
+    impl FramePort for Arrived {
         fn receive(&mut self, most: usize, take: &mut dyn FnMut(&[u8], u64)) -> io::Result<usize> {
             let taken = self.0.len().min(most);
             self.0.drain(..taken).for_each(|wall| take(&ipv4(40_000, 0, 66), wall));
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn after_a_stall_every_frame_counts_from_its_own_arrival() {
-        let clock = Clock::start();
+        let clock = MonotonicClock::start();
         std::thread::sleep(std::time::Duration::from_millis(30));
         // the first frame came 20 ms ago, and the others 10 us after each other
         let began = clock.stamps();
@@ -266,13 +266,13 @@ mod tests {
     #[test]
     fn patience_grows_at_once_and_shrinks_slowly() {
         let mut patience = Patience(SPIN[0]);
-        patience.overslept(Time::from_micros(64));
+        patience.add_oversleep(Time::from_micros(64));
         assert_eq!(patience.0, Time::from_micros(80));
-        patience.overslept(Time::ZERO);
+        patience.add_oversleep(Time::ZERO);
         assert_eq!(patience.0, Time(80_000 - 312));
-        (0..1000).for_each(|_| patience.overslept(Time::ZERO));
+        (0..1000).for_each(|_| patience.add_oversleep(Time::ZERO));
         assert_eq!(patience.0, SPIN[0]);
-        patience.overslept(Time::from_secs(1));
+        patience.add_oversleep(Time::from_secs(1));
         assert_eq!(patience.0, SPIN[1]);
         // it must not spin for ever after one bad moment
         (0..80_000).for_each(|_| patience.stayed_awake());

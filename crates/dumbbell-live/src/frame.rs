@@ -31,7 +31,7 @@ pub struct Tuple {
 
 impl Tuple {
     /// The flow in the opposite direction.
-    pub fn reversed(&self) -> Tuple {
+    pub fn reverse(&self) -> Tuple {
         Tuple { src: self.dst, dst: self.src, src_port: self.dst_port, dst_port: self.src_port, protocol: self.protocol }
     }
 
@@ -45,7 +45,7 @@ impl Tuple {
 
 /// What is read of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Headers {
+pub struct ParsedFrame {
     /// Its flow.
     pub tuple: Tuple,
     /// Its ECN field.
@@ -75,9 +75,9 @@ fn ports(frame: &[u8], protocol: u8, at: usize) -> (u16, u16) {
     }
 }
 
-impl Headers {
+impl ParsedFrame {
     /// The headers of an Ethernet frame that carries IP; `None` for all others, and for those that are cut off.
-    pub fn read(frame: &[u8]) -> Option<Headers> {
+    pub fn read(frame: &[u8]) -> Option<ParsedFrame> {
         let ip = frame.get(ETHERNET..)?;
         match word(frame, 12)? {
             IPV4 => {
@@ -92,7 +92,7 @@ impl Headers {
                 let fragment = u16::from_be_bytes([ip[6], ip[7]]) & 0x3fff != 0;
                 let (src_port, dst_port) = if fragment { (0, 0) } else { ports(ip, ip[9], header) };
                 let tuple = Tuple { src: mapped(12), dst: mapped(16), src_port, dst_port, protocol: ip[9] };
-                Some(Headers { tuple, ecn: ecn(ip[1]), dscp: ip[1] >> 2 })
+                Some(ParsedFrame { tuple, ecn: ecn(ip[1]), dscp: ip[1] >> 2 })
             }
             IPV6 => {
                 // RFC 8200 section 3
@@ -103,7 +103,7 @@ impl Headers {
                 let class = ip[0] << 4 | ip[1] >> 4;
                 let (src_port, dst_port) = ports(ip, ip[6], 40);
                 let tuple = Tuple { src: address(8), dst: address(24), src_port, dst_port, protocol: ip[6] };
-                Some(Headers { tuple, ecn: ecn(class), dscp: class >> 2 })
+                Some(ParsedFrame { tuple, ecn: ecn(class), dscp: class >> 2 })
             }
             _ => None,
         }
@@ -131,7 +131,7 @@ pub fn payload(frame: &[u8]) -> u32 {
     length.saturating_sub(header) as u32
 }
 
-/// Writes the ECN field of a frame that [`Headers::read`] has read, and brings the checksum of an IPv4 header up to date.
+/// Writes the ECN field of a frame that [`ParsedFrame::read`] has read, and brings the checksum of an IPv4 header up to date.
 pub fn write_ecn(frame: &mut [u8], ecn: Ecn) {
     let is_ipv4 = word(frame, 12) == Some(IPV4);
     let Some(ip) = frame.get_mut(ETHERNET..) else { return };
@@ -142,14 +142,14 @@ pub fn write_ecn(frame: &mut [u8], ecn: Ecn) {
             return;
         }
         ip[1] = new as u8;
-        ip[10..12].copy_from_slice(&updated(checksum, old, new).to_be_bytes());
+        ip[10..12].copy_from_slice(&update_checksum(checksum, old, new).to_be_bytes());
     } else if let Some(byte) = ip.get_mut(1) {
         *byte = *byte & !0b0011_0000 | (ecn as u8) << 4;
     }
 }
 
 /// The Internet checksum of a header in which the word `old` became `new`: HC' = ~(~HC + ~m + m'), RFC 1624 equation 3.
-pub fn updated(checksum: u16, old: u16, new: u16) -> u16 {
+pub fn update_checksum(checksum: u16, old: u16, new: u16) -> u16 {
     let sum = u32::from(!checksum) + u32::from(!old) + u32::from(new);
     let folded = (sum & 0xffff) + (sum >> 16);
     !((folded & 0xffff) + (folded >> 16)) as u16
@@ -210,25 +210,25 @@ pub(crate) mod tests {
     #[test]
     fn the_example_of_rfc_1624_section_4() {
         // HC = 0xDD2F, m = 0x5555, m' = 0x3285: HC' = 0x0000, where equation 2 of RFC 1141 gives 0xFFFF
-        assert_eq!(updated(0xdd2f, 0x5555, 0x3285), 0x0000);
+        assert_eq!(update_checksum(0xdd2f, 0x5555, 0x3285), 0x0000);
     }
 
     #[test]
     fn ipv4_is_read() {
-        let headers = Headers::read(&ipv4(40_000, 46 << 2 | 0b01, 66)).expect("IPv4");
+        let headers = ParsedFrame::read(&ipv4(40_000, 46 << 2 | 0b01, 66)).expect("IPv4");
         let (src, dst) = (0xffff_0a00_0001, 0xffff_0a00_0002);
         let tuple = Tuple { src, dst, src_port: 40_000, dst_port: 5001, protocol: TCP };
-        assert_eq!(headers, Headers { tuple, ecn: Ecn::Ect1, dscp: 46 });
-        assert_eq!(tuple.reversed().reversed(), tuple);
-        assert_ne!(tuple.key(0), tuple.reversed().key(0));
+        assert_eq!(headers, ParsedFrame { tuple, ecn: Ecn::Ect1, dscp: 46 });
+        assert_eq!(tuple.reverse().reverse(), tuple);
+        assert_ne!(tuple.key(0), tuple.reverse().key(0));
     }
 
     #[test]
     fn ipv6_is_read_and_marked_without_a_checksum() {
         let mut frame = ipv6(10 << 2 | 0b10);
-        let headers = Headers::read(&frame).expect("IPv6");
+        let headers = ParsedFrame::read(&frame).expect("IPv6");
         let tuple = Tuple { src: 1, dst: 2, src_port: 1234, dst_port: 5678, protocol: UDP };
-        assert_eq!(headers, Headers { tuple, ecn: Ecn::Ect0, dscp: 10 });
+        assert_eq!(headers, ParsedFrame { tuple, ecn: Ecn::Ect0, dscp: 10 });
         write_ecn(&mut frame, Ecn::Ce);
         assert_eq!(frame, ipv6(10 << 2 | 0b11));
     }
@@ -260,7 +260,7 @@ pub(crate) mod tests {
         for flags in [0x2000_u16, 0x00b9, 0x20b9] {
             let mut frame = ipv4(40_000, 0, 66);
             frame[20..22].copy_from_slice(&flags.to_be_bytes());
-            let tuple = Headers::read(&frame).expect("IPv4").tuple;
+            let tuple = ParsedFrame::read(&frame).expect("IPv4").tuple;
             assert_eq!((tuple.src_port, tuple.dst_port), (0, 0), "{flags:#x}");
         }
     }
@@ -278,11 +278,11 @@ pub(crate) mod tests {
             if let (Some(place), true) = (frame.get_mut(12..14), kind < 2) {
                 place.copy_from_slice(&[IPV4, IPV6][kind as usize].to_be_bytes());
             }
-            let headers = Headers::read(&frame);
+            let headers = ParsedFrame::read(&frame);
             prop_assert!(payload(&frame) <= 65_535);
             write_ecn(&mut frame, Ecn::Ce);
             if headers.is_some() {
-                prop_assert_eq!(Headers::read(&frame).map(|found| found.ecn), Some(Ecn::Ce));
+                prop_assert_eq!(ParsedFrame::read(&frame).map(|found| found.ecn), Some(Ecn::Ce));
             }
         }
     }

@@ -8,17 +8,17 @@ const CHUNK: usize = 256;
 
 /// Buffers of frames, by number. They are allocated as they are needed, up to a limit, and never given back: memory follows the longest
 /// queue that there was.
-pub struct Frames {
+pub struct FrameBuffers {
     chunks: Vec<Box<[[u8; FRAME_ROOM]]>>,
     lengths: Vec<u16>,
     free: Vec<u32>,
     most: usize,
 }
 
-impl Frames {
+impl FrameBuffers {
     /// At most about `most` frames.
-    pub fn new(most: usize) -> Frames {
-        Frames { chunks: Vec::new(), lengths: Vec::new(), free: Vec::new(), most }
+    pub fn new(most: usize) -> FrameBuffers {
+        FrameBuffers { chunks: Vec::new(), lengths: Vec::new(), free: Vec::new(), most }
     }
 
     /// Keeps a copy of `frame` and returns its number; `None` if it is too long or there is no room.
@@ -63,7 +63,7 @@ impl Frames {
     }
 
     /// Frames that are kept.
-    pub fn kept(&self) -> usize {
+    pub fn count_used(&self) -> usize {
         self.lengths.len() - self.free.len()
     }
 }
@@ -74,13 +74,13 @@ mod tests {
 
     #[test]
     fn buffers_are_used_again_and_limited() {
-        let mut frames = Frames::new(CHUNK);
+        let mut frames = FrameBuffers::new(CHUNK);
         let numbers: Vec<u32> = (0..CHUNK).map(|i| frames.keep(&[i as u8; 60]).expect("room")).collect();
-        assert_eq!((frames.keep(&[1]), frames.kept()), (None, CHUNK));
+        assert_eq!((frames.keep(&[1]), frames.count_used()), (None, CHUNK));
         assert!(numbers.iter().enumerate().all(|(i, &number)| frames.get(number) == [i as u8; 60]));
         frames.release(numbers[3]);
         let again = frames.keep(&[9; FRAME_ROOM]).expect("room");
-        assert_eq!((again, frames.get(again).len(), frames.kept()), (numbers[3], FRAME_ROOM, CHUNK));
+        assert_eq!((again, frames.get(again).len(), frames.count_used()), (numbers[3], FRAME_ROOM, CHUNK));
         frames.release(again);
         assert_eq!(frames.keep(&[0; FRAME_ROOM + 1]), None);
     }

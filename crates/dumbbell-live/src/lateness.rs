@@ -33,7 +33,7 @@ impl Lateness {
 
 /// P99 lateness up to which a run is valid: a tenth of the smallest time that matters in it. These are the base RTTs, the target of the
 /// queue discipline if it has one, and ten packet times; zero means that there is none.
-pub fn allowed(base_rtts: impl IntoIterator<Item = Time>, target: Option<Time>, rate: Rate) -> Time {
+pub fn allowed_lateness(base_rtts: impl IntoIterator<Item = Time>, target: Option<Time>, rate: Rate) -> Time {
     let packets = rate.serialise(10 * u64::from(MTU_FRAME));
     let smallest = base_rtts.into_iter().chain(target).filter(|&time| time > Time::ZERO).fold(packets, Time::min);
     Time(smallest.0 / 10)
@@ -47,7 +47,7 @@ mod tests {
     fn the_smallest_time_counts() {
         let of = |rtts: &[u64], target: Option<u64>, mbit| {
             let rtts = rtts.iter().map(|&rtt| Time::from_millis(rtt));
-            allowed(rtts, target.map(Time::from_millis), Rate::from_mbit(mbit)).as_micros()
+            allowed_lateness(rtts, target.map(Time::from_millis), Rate::from_mbit(mbit)).as_micros()
         };
         // ten packets: 12.112 ms at 10 Mbit/s, 0.6056 ms at 200 Mbit/s
         assert_eq!((of(&[20, 80], Some(5), 10), of(&[20], None, 10), of(&[20], Some(5), 200)), (500, 1211, 60));

@@ -41,11 +41,11 @@ pub trait Doing<T> {
     ///
     /// # Errors
     /// The same, with `what`.
-    fn doing(self, what: &'static str) -> Result<T, SetupError>;
+    fn context(self, what: &'static str) -> Result<T, SetupError>;
 }
 
 impl<T, E: Into<io::Error>> Doing<T> for Result<T, E> {
-    fn doing(self, what: &'static str) -> Result<T, SetupError> {
+    fn context(self, what: &'static str) -> Result<T, SetupError> {
         self.map_err(|error| SetupError::Failed { what, source: error.into() })
     }
 }
@@ -87,7 +87,7 @@ impl Namespace {
     ///
     /// # Errors
     /// Those of `work`, and that the namespace cannot be entered.
-    pub fn within<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    pub fn run_inside<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| {
                 self.enter()?;
@@ -144,7 +144,7 @@ pub const DNS: Ipv4Addr = Ipv4Addr::new(10, 200, 1, 2);
 const PREFIX: u8 = 24;
 
 /// Two ends that see each other only through what moves frames between the two interfaces in the middle.
-pub struct Wire {
+pub struct HostPair {
     /// Where [`LEFT`] is.
     pub left: Namespace,
     /// Where [`RIGHT`] and [`RIGHT_ECN`] are.
@@ -153,20 +153,20 @@ pub struct Wire {
     pub middle: Namespace,
 }
 
-impl Wire {
+impl HostPair {
     /// Makes everything.
     ///
     /// # Errors
     /// What could not be made.
-    pub fn new() -> Result<Wire, SetupError> {
-        let made = || Namespace::new().doing("a network namespace");
-        let wire = Wire { left: made()?, middle: made()?, right: made()? };
+    pub fn new() -> Result<HostPair, SetupError> {
+        let made = || Namespace::new().context("a network namespace");
+        let wire = HostPair { left: made()?, middle: made()?, right: made()? };
         for (place, end) in (0..).zip([&wire.left, &wire.right]) {
-            wire.middle.within(|| cable(INTERFACE + place, end)).doing("a pair of veth interfaces")?;
-            wire.middle.within(|| prepare(INTERFACE + place)).doing("an interface of the bottleneck")?;
+            wire.middle.run_inside(|| cable(INTERFACE + place, end)).context("a pair of veth interfaces")?;
+            wire.middle.run_inside(|| prepare(INTERFACE + place)).context("an interface of the bottleneck")?;
         }
-        wire.left.within(|| end(0, &[LEFT], &[RIGHT, RIGHT_ECN])).doing("the left end's interface")?;
-        wire.right.within(|| end(1, &[RIGHT, RIGHT_ECN], &[LEFT])).doing("the right end's interface")?;
+        wire.left.run_inside(|| end(0, &[LEFT], &[RIGHT, RIGHT_ECN])).context("the left end's interface")?;
+        wire.right.run_inside(|| end(1, &[RIGHT, RIGHT_ECN], &[LEFT])).context("the right end's interface")?;
         Ok(wire)
     }
 
@@ -175,8 +175,8 @@ impl Wire {
     /// # Errors
     /// What could not be made.
     pub fn both_ways(&self) -> Result<(), SetupError> {
-        self.left.within(|| own(LEFT_ECN)).doing("the left end's second address")?;
-        self.right.within(|| other(0, LEFT_ECN)).doing("the right end's way to it")
+        self.left.run_inside(|| own(LEFT_ECN)).context("the left end's second address")?;
+        self.right.run_inside(|| other(0, LEFT_ECN)).context("the right end's way to it")
     }
 
     /// Makes all addresses those of the right end, and lets the left end reach them there; with `ecn` its connections ask for ECN.
@@ -199,7 +199,7 @@ impl Wire {
             let header = RouteHeader { scope: RouteScope::Host, kind: RouteType::Local, ..RouteHeader::default() };
             route(header, vec![RouteAttribute::Oif(1)])
         };
-        self.right.within(everything).doing("the right end's routes")?;
+        self.right.run_inside(everything).context("the right end's routes")?;
         let to_the_right = || {
             let header = RouteHeader { scope: RouteScope::Universe, kind: RouteType::Unicast, ..RouteHeader::default() };
             let mut attributes = vec![RouteAttribute::Oif(INTERFACE), RouteAttribute::Gateway(RouteAddress::Inet(RIGHT))];
@@ -209,12 +209,12 @@ impl Wire {
             }
             route(header, attributes)
         };
-        self.left.within(to_the_right).doing("the left end's routes")?;
+        self.left.run_inside(to_the_right).context("the left end's routes")?;
         for end in [&self.left, &self.right] {
             // conveniences, which a container may refuse: ports below 1024 and ping(8) without root (ip-sysctl.rst)
             let group = nix::unistd::getegid();
-            let _ = end.within(|| std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0"));
-            let _ = end.within(|| std::fs::write("/proc/sys/net/ipv4/ping_group_range", format!("{group} {group}")));
+            let _ = end.run_inside(|| std::fs::write("/proc/sys/net/ipv4/ip_unprivileged_port_start", "0"));
+            let _ = end.run_inside(|| std::fs::write("/proc/sys/net/ipv4/ping_group_range", format!("{group} {group}")));
         }
         Ok(())
     }
@@ -252,10 +252,10 @@ fn cable(index: u32, end: &Namespace) -> io::Result<()> {
 /// Switches off what interface `index` would do to frames, and IPv6, and then switches the interface on.
 fn prepare(index: u32) -> io::Result<()> {
     offloads_off(index)?;
-    up(index)
+    set_up(index)
 }
 
-fn up(index: u32) -> io::Result<()> {
+fn set_up(index: u32) -> io::Result<()> {
     let mut netlink = Netlink::open()?;
     let mut link = LinkMessage::default();
     link.header.index = index;
@@ -271,7 +271,7 @@ fn up(index: u32) -> io::Result<()> {
 /// The interface of an end: its addresses, and where the others are, so that no ARP is needed.
 fn end(place: u32, own: &[Ipv4Addr], others: &[Ipv4Addr]) -> io::Result<()> {
     prepare(INTERFACE)?;
-    up(1)?;
+    set_up(1)?;
     own.iter().try_for_each(|&one| self::own(one))?;
     others.iter().try_for_each(|&one| other(1 - place, one))
 }
@@ -374,5 +374,5 @@ pub fn bridge() -> io::Result<()> {
         member.attributes = vec![LinkAttribute::Controller(BRIDGE)];
         netlink.change(RouteNetlinkMessage::SetLink(member))?;
     }
-    up(BRIDGE)
+    set_up(BRIDGE)
 }

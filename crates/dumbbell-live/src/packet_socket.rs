@@ -5,7 +5,7 @@
 //! shared with whoever receives them, so that when a place is free depends on the reader.
 #![allow(unsafe_code)] // the ring is memory that is shared with the kernel, and structures of the kernel's are arguments
 
-use crate::port::{Port, BATCH};
+use crate::port::{FramePort, BATCH};
 use nix::sys::mman::{mmap, munmap, MapFlags, ProtFlags};
 use std::ffi::c_void;
 use std::io;
@@ -121,7 +121,7 @@ impl PacketSocket {
     }
 }
 
-impl Port for PacketSocket {
+impl FramePort for PacketSocket {
     fn receive(&mut self, most: usize, take: &mut dyn FnMut(&[u8], u64)) -> io::Result<usize> {
         for taken in 0..most {
             let header = self.header();

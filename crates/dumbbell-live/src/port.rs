@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::BorrowedFd;
 
 /// One interface: all its frames are read, and frames are written to it.
-pub trait Port {
+pub trait FramePort {
     /// Takes up to `most` frames that have arrived, in order, without waiting: bytes, and when they arrived, ns since 1970. Returns how many.
     ///
     /// # Errors
@@ -27,5 +27,5 @@ pub trait Port {
     fn overrun(&mut self) -> io::Result<u64>;
 }
 
-/// Most frames of one [`Port::send`].
+/// Most frames of one [`FramePort::send`].
 pub const BATCH: usize = 32;

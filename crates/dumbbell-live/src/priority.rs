@@ -1,7 +1,7 @@
 //! How much the system is asked to prefer the threads of a run, and on which cores.
 #![allow(unsafe_code)] // three calls without a safe interface
 
-use crate::clock::Clock;
+use crate::clock::MonotonicClock;
 use dumbbell_core::units::Time;
 use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
 use nix::unistd::Pid;
@@ -92,7 +92,7 @@ impl Awake {
     }
 }
 
-/// How long a turn of [`Turns`] is: the period in which the kernel counts real-time threads (sched(7), sched_rt_period_us).
+/// How long a turn of [`SpinGuard`] is: the period in which the kernel counts real-time threads (sched(7), sched_rt_period_us).
 const TURN: Time = Time::from_millis(1000);
 /// When in its turn the thread steps back.
 const STEP_BACK: Time = Time::from_millis(920);
@@ -103,32 +103,32 @@ const MOST: Duration = Duration::from_millis(800);
 /// that second: 50 ms, in which every frame is late (sched(7), sched_rt_runtime_us). So a thread that does not sleep steps back to the
 /// ordinary policy for 80 ms of each second: on an idle core that costs nothing, and on others some milliseconds at a time.
 #[derive(Debug)]
-pub struct Turns {
+pub struct SpinGuard {
     priority: libc::c_int,
-    turn: Turn,
+    turn: SpinTurn,
 }
 
-impl Turns {
+impl SpinGuard {
     /// For the calling thread, from now on. It does nothing for a thread without a real-time priority.
-    pub fn new(clock: &Clock) -> Turns {
+    pub fn new(clock: &MonotonicClock) -> SpinGuard {
         // SAFETY: it takes a number (sched_getscheduler(2): 0 is the caller).
         let policy = unsafe { libc::sched_getscheduler(0) };
         let mut parameters = libc::sched_param { sched_priority: 0 };
         // SAFETY: the pointer is to `parameters`, which outlives the call (sched_getparam(2): 0 is the caller).
         unsafe { libc::sched_getparam(0, &mut parameters) };
-        let mut turn = Turn::default();
-        turn.begin(clock.now(), computed());
+        let mut turn = SpinTurn::default();
+        turn.begin(clock.now(), cpu_time());
         if policy < 0 || policy & !libc::SCHED_RESET_ON_FORK != libc::SCHED_FIFO {
             turn.next = Time::NEVER;
         }
-        Turns { priority: parameters.sched_priority, turn }
+        SpinGuard { priority: parameters.sched_priority, turn }
     }
 
     /// To be called often, with the time that it is.
     #[inline]
     pub fn look(&mut self, now: Time) {
         if now >= self.turn.next {
-            let priority = if self.turn.look(now, computed()) { 0 } else { self.priority };
+            let priority = if self.turn.look(now, cpu_time()) { 0 } else { self.priority };
             set_real_time(priority);
         }
     }
@@ -136,7 +136,7 @@ impl Turns {
 
 /// One turn: real time at first, and no more after [`STEP_BACK`] if the thread has not slept.
 #[derive(Debug, Default)]
-struct Turn {
+struct SpinTurn {
     began: Time,
     /// CPU time of the thread at that moment.
     computed: Duration,
@@ -144,9 +144,9 @@ struct Turn {
     next: Time,
 }
 
-impl Turn {
+impl SpinTurn {
     fn begin(&mut self, now: Time, computed: Duration) {
-        *self = Turn { began: now, computed, next: now + STEP_BACK };
+        *self = SpinTurn { began: now, computed, next: now + STEP_BACK };
     }
 
     /// It is time to decide, and the thread has computed for so long in all. Returns whether it steps back.
@@ -162,13 +162,13 @@ impl Turn {
 }
 
 /// CPU time of the calling thread.
-fn computed() -> Duration {
+fn cpu_time() -> Duration {
     nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
 
 /// How long the calling thread has waited for a core on average each time that it had something to do, while others had it
 /// (/proc/PID/schedstat of proc(5): ns on the core, ns waiting for it, times on it); `None` where the kernel does not count that.
-pub fn waited() -> Option<Time> {
+pub fn mean_core_wait() -> Option<Time> {
     mean_wait(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
@@ -184,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_does_not_sleep_steps_back_once_a_turn() {
-        let mut turn = Turn::default();
+        let mut turn = SpinTurn::default();
         turn.begin(Time::from_millis(100), Duration::from_millis(10));
         assert_eq!(turn.next, Time::from_millis(1020));
         // 910 ms of CPU time: back until the turn is over, then a new one

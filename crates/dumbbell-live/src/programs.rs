@@ -16,7 +16,7 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 /// Files in place of the host's, for one program: path and content.
-pub type Files = Vec<(String, String)>;
+pub type HostFiles = Vec<(String, String)>;
 
 /// What became of a program.
 #[derive(Debug)]
@@ -31,7 +31,7 @@ pub enum News {
 
 /// Runs `command` in `place`, with `files` in place of the host's if that can be done, and says to `news` what becomes of it. Returns when it
 /// is over: the calling thread stays in the namespaces of the program, and the program ends with that thread.
-pub fn run(place: &Namespace, files: &Files, command: &mut Command, news: &Sender<News>) {
+pub fn run(place: &Namespace, files: &HostFiles, command: &mut Command, news: &Sender<News>) {
     let mut begin = || {
         place.enter()?;
         if let Err(error) = put(files) {
@@ -71,7 +71,7 @@ pub fn server(line: &std::ffi::OsStr) -> io::Result<Command> {
 }
 
 /// Puts `files` over those of the host, in a mount namespace of the calling thread.
-fn put(files: &Files) -> io::Result<()> {
+fn put(files: &HostFiles) -> io::Result<()> {
     const NONE: Option<&str> = None;
     // some place in which the files are made; in this namespace it is so only until they are in their own places
     const WORKSHOP: &str = "/tmp";
@@ -97,11 +97,11 @@ pub fn listen_at(place: &Namespace, count: usize) -> bool {
         let bound = |name| lines(name).lines().skip(1).count();
         Ok(listening("tcp") + listening("tcp6") + bound("udp") + bound("udp6"))
     };
-    place.within(sockets).is_ok_and(|found| found >= count)
+    place.run_inside(sockets).is_ok_and(|found| found >= count)
 }
 
 /// From now on this process is the parent of whatever its descendants leave behind, so that [`end_descendants`] finds it.
-pub fn adopt() {
+pub fn become_subreaper() {
     // SAFETY: prctl(2) with numbers alone.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1_u64, 0, 0, 0) };
 }

@@ -7,7 +7,7 @@
 
 use crate::frame::{TCP, UDP};
 use crate::namespaces::{DNS, HOST, LEFT, RIGHT, RIGHT_ECN};
-use crate::port::Port;
+use crate::port::FramePort;
 use crate::priority;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::collections::{HashMap, HashSet};
@@ -196,7 +196,7 @@ pub struct Gate<P> {
     known: HashSet<(u8, SocketAddrV4)>,
 }
 
-impl<P: Port> Gate<P> {
+impl<P: FramePort> Gate<P> {
     /// The thread that sends through it must be in the far namespace.
     pub fn new(port: P, outside: Option<Outside>) -> Gate<P> {
         Gate { port, outside, known: HashSet::new() }
@@ -204,7 +204,7 @@ impl<P: Port> Gate<P> {
 
     fn open(&mut self, frame: &[u8]) {
         let Some(Outside(outside)) = &self.outside else { return };
-        let Some((protocol, to)) = opens(frame) else { return };
+        let Some((protocol, to)) = opening_flow(frame) else { return };
         if self.known.len() >= MOST_DOORS || !self.known.insert((protocol, to)) {
             return;
         }
@@ -213,7 +213,7 @@ impl<P: Port> Gate<P> {
     }
 }
 
-impl<P: Port> Port for Gate<P> {
+impl<P: FramePort> FramePort for Gate<P> {
     fn receive(&mut self, most: usize, take: &mut dyn FnMut(&[u8], u64)) -> io::Result<usize> {
         self.port.receive(most, take)
     }
@@ -235,7 +235,7 @@ impl<P: Port> Port for Gate<P> {
 }
 
 /// Protocol and destination of a frame that may open a connection out of the far end: a SYN, or any datagram.
-fn opens(frame: &[u8]) -> Option<(u8, SocketAddrV4)> {
+fn opening_flow(frame: &[u8]) -> Option<(u8, SocketAddrV4)> {
     let ip = frame.get(14..)?;
     let is_first = u16::from_be_bytes([*ip.get(6)?, *ip.get(7)?]) & 0x1fff == 0;
     if frame[12..14] != [0x08, 0x00] || ip.len() < 20 || !is_first {
@@ -266,18 +266,18 @@ mod tests {
     fn a_syn_or_a_datagram_to_the_outside_opens() {
         let out = Ipv4Addr::new(192, 0, 2, 1);
         let to = SocketAddrV4::new(out, 5001);
-        assert_eq!(opens(&frame(out, TCP, 0x02)), Some((TCP, to)));
+        assert_eq!(opening_flow(&frame(out, TCP, 0x02)), Some((TCP, to)));
         // ECN-setup SYN; SYN-ACK; ACK; the far end itself; neither TCP nor UDP; many receivers
-        assert_eq!(opens(&frame(out, TCP, 0xc2)), Some((TCP, to)));
-        assert_eq!(opens(&frame(out, UDP, 0)), Some((UDP, to)));
+        assert_eq!(opening_flow(&frame(out, TCP, 0xc2)), Some((TCP, to)));
+        assert_eq!(opening_flow(&frame(out, UDP, 0)), Some((UDP, to)));
         let none = [(out, TCP, 0x12), (out, TCP, 0x10), (RIGHT, TCP, 2), (out, 1, 2), (Ipv4Addr::new(224, 0, 0, 251), UDP, 0)];
-        assert!(none.into_iter().all(|(address, protocol, flags)| opens(&frame(address, protocol, flags)).is_none()));
+        assert!(none.into_iter().all(|(address, protocol, flags)| opening_flow(&frame(address, protocol, flags)).is_none()));
         let mut fragment = frame(out, UDP, 0);
         fragment[21] = 9;
-        assert_eq!(opens(&fragment), None);
+        assert_eq!(opening_flow(&fragment), None);
         // cut off anywhere
         let whole = frame(out, TCP, 2);
-        assert!((0..48).all(|length| opens(&whole[..length]).is_none()));
+        assert!((0..48).all(|length| opening_flow(&whole[..length]).is_none()));
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! A run of an experiment on the real clock: kernel TCP between two namespaces, through the bottleneck of the simulator.
 
-use crate::clock::Clock;
-use crate::direction::{needs_values, Direction, Dropped, Treatment};
-use crate::flows::{Plan, Plans, Receivers, MOST_FLOWS};
-use crate::forwarder::{Effort, Forwarder, Watch};
-use crate::lateness::{allowed, Lateness};
-use crate::namespaces::{Doing, SetupError, Wire};
+use crate::clock::MonotonicClock;
+use crate::direction::{needs_values, Direction, FrameLog, Treatment};
+use crate::flows::{FlowPlan, Plans, Receivers, MOST_FLOWS};
+use crate::forwarder::{Effort, Forwarder, RunWatcher};
+use crate::lateness::{allowed_lateness, Lateness};
+use crate::namespaces::{Doing, HostPair, SetupError};
 use crate::packet_socket::PacketSocket;
-use crate::port::Port;
+use crate::port::FramePort;
 use crate::priority;
-use crate::trace::Trace;
+use crate::trace::TraceWriter;
 use dumbbell_config::{cc_name, Classes, EcnEcho, FlowConfig, Route, RunConfig, REVERSE};
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::param::ParamError;
@@ -17,7 +17,7 @@ use dumbbell_core::units::Time;
 use dumbbell_core::with_aqm;
 use dumbbell_measure::capacity;
 use dumbbell_measure::columns::Timing;
-use dumbbell_measure::from_live::{Counted, Flow, Hop, Recorder};
+use dumbbell_measure::from_live::{FlowCounts, LiveFlow, LiveHop, LiveRecorder};
 use dumbbell_measure::together::LOOK;
 use dumbbell_sim::bottleneck::{Bottleneck, Listeners};
 use dumbbell_sim::Outcome;
@@ -177,7 +177,7 @@ fn readable_hops(config: &RunConfig) -> Result<(), ParamError> {
 /// Steers a run: when counting begins and ends, points of the series, looks at what flows get together, changes of rate.
 struct Director {
     config: Arc<RunConfig>,
-    recorder: Recorder,
+    recorder: LiveRecorder,
     /// What is to come, the next at the end.
     agenda: Vec<(Time, Act)>,
     over: Arc<AtomicBool>,
@@ -208,37 +208,40 @@ impl Director {
         }
         agenda.extend((1..=duration.0 / LOOK.0).map(|look| (Time(look * LOOK.0), Act::Look)));
         agenda.sort_unstable_by(|one, other| other.cmp(one));
-        let recorder = Recorder::new(Arc::clone(config));
+        let recorder = LiveRecorder::new(Arc::clone(config));
         Director { config: Arc::clone(config), recorder, agenda, over: Arc::clone(over), progress: Arc::clone(progress) }
     }
 }
 
 /// What was counted of each flow: of its data in the direction in which they go, and of its acknowledgements in the other one.
-fn counted<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Vec<Counted> {
+fn flow_counts<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Vec<FlowCounts> {
     let of = |slot: u32| {
         let up = usize::from(config.flows[slot as usize].route.up);
         let (data, acks) = (&directions[up], &directions[1 - up]);
-        let mut received = data.received(slot);
-        received.acks = acks.arrived(slot);
+        let mut received = data.receiver_stats(slot);
+        received.acks = acks.count_arrived(slot);
         received.data = received.arrived;
-        Counted { counters: data.queue().map_or_else(Default::default, |queue| queue.log.counters.flows.of(slot)), received }
+        FlowCounts {
+            counters: data.queue().map_or_else(Default::default, |queue| queue.log.counters.flows.flow_counters(slot)),
+            received,
+        }
     };
     (0..config.flows.len() as u32).map(of).collect()
 }
 
 /// What there is at each hop at `now`; `at_end` with the counters of the queue discipline itself.
-fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], now: Time, at_end: bool) -> Vec<Hop<'_>> {
+fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], now: Time, at_end: bool) -> Vec<LiveHop<'_>> {
     let queues = directions.iter_mut().filter_map(Direction::queue_mut);
     let found = queues.map(|queue| {
         queue.settle(now);
         let Bottleneck { log: Listeners { counters, listener }, aqm, .. } = queue;
         let of_discipline = if at_end { Aqm::counters(aqm) } else { Vec::new() };
-        Hop { packets: aqm.packets() as u64, bytes: aqm.bytes(), counters, acks: &listener.acks, of_discipline }
+        LiveHop { packets: aqm.packets() as u64, bytes: aqm.bytes(), counters, acks: &listener.acks, of_discipline }
     });
     found.collect()
 }
 
-impl<A: Aqm> Watch<A> for Director {
+impl<A: Aqm> RunWatcher<A> for Director {
     fn next(&self) -> Time {
         self.agenda.last().map_or(Time::NEVER, |&(at, _)| at)
     }
@@ -246,7 +249,8 @@ impl<A: Aqm> Watch<A> for Director {
     fn look(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]) {
         let Some((_, act)) = self.agenda.pop() else { return };
         self.progress.store(now.0, Ordering::Relaxed);
-        let flows = if matches!(act, Act::Look | Act::Begin | Act::End) { counted(directions, &self.config) } else { Vec::new() };
+        let flows =
+            if matches!(act, Act::Look | Act::Begin | Act::End) { flow_counts(directions, &self.config) } else { Vec::new() };
         match act {
             Act::Rate(number) => {
                 let change = self.config.rate_changes[number];
@@ -270,7 +274,7 @@ impl<A: Aqm> Watch<A> for Director {
 }
 
 /// Runs one experiment in real time. `config` is canonical JSON; `cancel` stops it early; `progress` holds the nanoseconds so far. The process
-/// must be allowed to make network namespaces: [`gain_permission`](crate::namespaces::gain_permission). `trace` is a folder for the headers of all frames: see [`Trace`].
+/// must be allowed to make network namespaces: [`gain_permission`](crate::namespaces::gain_permission). `trace` is a folder for the headers of all frames: see [`TraceWriter`].
 ///
 /// # Errors
 /// A configuration that cannot be used, no network to work in, a broken invariant, or cancellation.
@@ -292,7 +296,7 @@ pub fn run(
 
 /// The flows of a run, as the kernel is to carry them out.
 fn plans(config: &RunConfig) -> Plans {
-    let plan = |(number, flow): (usize, &FlowConfig)| Plan {
+    let plan = |(number, flow): (usize, &FlowConfig)| FlowPlan {
         cc: kernel_name(cc_name(&flow.cc)).to_owned(),
         start: flow.start.draw(config.run.seed, "start", number),
         stop: flow.params.stop,
@@ -311,7 +315,7 @@ fn directions<A: Aqm>(config: &RunConfig, plans: &Plans, classes: &Classes, aqms
     let mut links = links.into_iter();
     let mut directions = aqms.map(|aqm| {
         let built = aqm.zip(links.next().flatten());
-        let queue = built.map(|(own, link)| Bottleneck::new(own, classes.list.len(), link, Dropped::default()));
+        let queue = built.map(|(own, link)| Bottleneck::new(own, classes.list.len(), link, FrameLog::default()));
         Direction::new(queue, Treatment::default(), MOST_FRAMES)
     });
     for ((number, tuple), flow) in (0..).zip(plans.tuples()).zip(&config.flows) {
@@ -326,7 +330,7 @@ fn directions<A: Aqm>(config: &RunConfig, plans: &Plans, classes: &Classes, aqms
         let of_data = Treatment { key: data, class, delay: behind(up), back: false };
         let of_acks = Treatment { key: back, class, delay: behind(!up), back: true };
         directions[usize::from(up)].announce(tuple, &of_data);
-        directions[usize::from(!up)].announce(tuple.reversed(), &of_acks);
+        directions[usize::from(!up)].announce(tuple.reverse(), &of_acks);
     }
     directions
 }
@@ -342,30 +346,30 @@ fn carry_out<A: Aqm + Send>(
     let mut directions = directions(config, &plans, director.recorder.classes(), aqms);
     if let Some(folder) = trace {
         let [down, up] = directions;
-        let open = |number| Trace::new(folder, number).doing("files of a trace");
-        directions = [down.traced(open(0)?), up.traced(open(1)?)];
+        let open = |number| TraceWriter::new(folder, number).context("files of a trace");
+        directions = [down.with_trace(open(0)?), up.with_trace(open(1)?)];
     }
     let _awake = priority::Awake::keep();
-    let wire = Wire::new()?;
+    let wire = HostPair::new()?;
     let mut ports = Vec::new();
     for index in wire.interfaces() {
-        ports.push(wire.middle.within(|| PacketSocket::open(index)).doing("a packet socket")?);
+        ports.push(wire.middle.run_inside(|| PacketSocket::open(index)).context("a packet socket")?);
     }
     let (Some(right), Some(left)) = (ports.pop(), ports.pop()) else {
         return Err(LiveError::Invariant("two ports".to_owned()));
     };
     // those who send down are on the left, their receivers on the right, and the other way round
-    let ways: Vec<bool> = [false, true].into_iter().filter(|&up| plans.any(up)).collect();
-    if plans.any(true) {
+    let ways: Vec<bool> = [false, true].into_iter().filter(|&up| plans.has_direction(up)).collect();
+    if plans.has_direction(true) {
         wire.both_ways()?;
     }
     let end = |is_left: bool| if is_left { &wire.left } else { &wire.right };
     let mut receivers = Vec::new();
     for &up in &ways {
-        receivers.push(end(up).within(|| plans.listen()).doing("sockets that receive")?);
+        receivers.push(end(up).run_inside(|| plans.listen()).context("sockets that receive")?);
     }
     let mut forwarder = Forwarder::new([left, right], directions);
-    let clock = Clock::start();
+    let clock = MonotonicClock::start();
     let (duration, series) = (config.run.duration, config.series_interval());
     // ends all threads: when the run is over, one of them has failed, or the caller wants it
     let stop = AtomicBool::new(false);
@@ -380,7 +384,7 @@ fn carry_out<A: Aqm + Send>(
         let receive = |ours: Receivers| {
             scope.spawn(move || {
                 priority::raise(priority::ENDS);
-                ending(ours.run(stop)).map(|()| priority::waited())
+                ending(ours.run(stop)).map(|()| priority::mean_core_wait())
             })
         };
         let receiving: Vec<_> = receivers.into_iter().map(receive).collect();
@@ -389,7 +393,7 @@ fn carry_out<A: Aqm + Send>(
                 priority::raise(priority::ENDS);
                 let mut flows = Vec::new();
                 let done = end(!up).enter().and_then(|()| plans.send(up, clock, (duration, series), stop));
-                ending(done.map(|found| flows = found)).map(|()| (flows, priority::waited()))
+                ending(done.map(|found| flows = found)).map(|()| (flows, priority::mean_core_wait()))
             })
         };
         let sending: Vec<_> = ways.iter().map(send).collect();
@@ -415,30 +419,30 @@ fn carry_out<A: Aqm + Send>(
         return Err(LiveError::Cancelled);
     }
     let panicked = || io::Error::other("a thread that ended early");
-    forwarded.unwrap_or_else(|_| Err(panicked())).doing("to forward frames")?;
+    forwarded.unwrap_or_else(|_| Err(panicked())).context("to forward frames")?;
     let mut waited = None;
     for one in received {
-        waited = waited.max(one.unwrap_or_else(|_| Err(panicked())).doing("to receive")?);
+        waited = waited.max(one.unwrap_or_else(|_| Err(panicked())).context("to receive")?);
     }
-    let mut flows = vec![Flow::default(); config.flows.len()];
+    let mut flows = vec![LiveFlow::default(); config.flows.len()];
     for (one, &up) in sent.into_iter().zip(&ways) {
-        let (of_ours, delayed) = one.unwrap_or_else(|_| Err(panicked())).doing("to send")?;
+        let (of_ours, delayed) = one.unwrap_or_else(|_| Err(panicked())).context("to send")?;
         let ours = flows.iter_mut().zip(of_ours).zip(&config.flows).filter(|(_, flow)| flow.route.up == up);
         ours.for_each(|((place, flow), _)| *place = flow);
         waited = waited.max(delayed);
     }
     for one in forwarder.directions.iter_mut().filter_map(Direction::take_trace) {
-        one.finish().doing("to write a trace")?;
+        one.finish().context("to write a trace")?;
     }
     finish(config, director.recorder, &mut forwarder, &flows, waited)
 }
 
 /// Checks what must hold, and makes the tables. `waited` is the mean time that senders or receivers waited for a core.
-fn finish<A: Aqm, P: Port>(
+fn finish<A: Aqm, P: FramePort>(
     config: &RunConfig,
-    recorder: Recorder,
+    recorder: LiveRecorder,
     forwarder: &mut Forwarder<A, P>,
-    flows: &[Flow],
+    flows: &[LiveFlow],
     waited: Option<Time>,
 ) -> Result<Outcome, LiveError> {
     for direction in &forwarder.directions {
@@ -447,21 +451,22 @@ fn finish<A: Aqm, P: Port>(
     // settled last when the run was over
     for (number, queue) in forwarder.directions.iter().filter_map(Direction::queue).enumerate() {
         let counted = &queue.log.counters.queue;
-        capacity::check(config, number, config.run.duration, counted, queue.given()).map_err(LiveError::Invariant)?;
+        capacity::check(config, number, config.run.duration, counted, queue.link_use()).map_err(LiveError::Invariant)?;
     }
     let events: u64 = forwarder.directions.iter().map(|direction| direction.counts().arrived).sum();
     let mut outcome = recorder.finish(flows, events);
     let rtts = || config.flows.iter().map(|flow| flow.params.base_rtt);
     let target = |aqm: &Map<String, Value>| aqm.get("target").and_then(Value::as_u64).map(Time);
-    let first = allowed(rtts(), target(&config.aqm), config.bottleneck.rate);
-    let allowed = config.hops.iter().map(|hop| allowed(rtts(), target(&hop.aqm), hop.params.rate)).fold(first, Time::min);
+    let first = allowed_lateness(rtts(), target(&config.aqm), config.bottleneck.rate);
+    let allowed =
+        config.hops.iter().map(|hop| allowed_lateness(rtts(), target(&hop.aqm), hop.params.rate)).fold(first, Time::min);
     judge(&mut outcome, forwarder, allowed, waited)?;
     Ok(outcome)
 }
 
 /// Adds to a summary how late frames were, how many were lost outside the queue, and whether the run is valid:
 /// a P99 of `allowed` is. `waited` is the mean time that the ends waited for a core, if that is known.
-pub(crate) fn judge<A: Aqm, P: Port>(
+pub(crate) fn judge<A: Aqm, P: FramePort>(
     outcome: &mut Outcome,
     forwarder: &mut Forwarder<A, P>,
     allowed: Time,
@@ -469,15 +474,15 @@ pub(crate) fn judge<A: Aqm, P: Port>(
 ) -> Result<(), LiveError> {
     let mut lost = forwarder.effort.unsent;
     for port in &mut forwarder.ports {
-        lost += port.overrun().doing("to ask a packet socket what it lost")?;
+        lost += port.overrun().context("to ask a packet socket what it lost")?;
     }
     lost += forwarder.directions.iter().map(|direction| direction.counts().refused).sum::<u64>();
-    let (late, forwarder) = (worse(&forwarder.lateness), described(&forwarder.effort));
+    let (late, forwarder) = (worse(&forwarder.lateness), describe_effort(&forwarder.effort));
     outcome.add_timing(&Timing { late, allowed, waited, lost, forwarder });
     Ok(())
 }
 
-fn described(effort: &Effort) -> Value {
+fn describe_effort(effort: &Effort) -> Value {
     json!({"rounds": effort.rounds, "sleeps": effort.sleeps, "refused_sends": effort.refused_sends})
 }
 

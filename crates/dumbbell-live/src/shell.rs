@@ -1,14 +1,14 @@
 //! Programs behind a bottleneck: a command in the left namespace, servers and the way out in the right one, a queue in each direction.
 
-use crate::clock::Clock;
-use crate::direction::{needs_values, Direction, Dropped, Treatment};
-use crate::forwarder::{Forwarder, Watch};
+use crate::clock::MonotonicClock;
+use crate::direction::{needs_values, Direction, FrameLog, Treatment};
+use crate::forwarder::{Forwarder, RunWatcher};
 use crate::frame::{Tuple, TCP, UDP};
-use crate::lateness::{allowed, Lateness};
-use crate::namespaces::{Doing, Namespace, Wire};
+use crate::lateness::{allowed_lateness, Lateness};
+use crate::namespaces::{Doing, HostPair, Namespace};
 use crate::packet_socket::PacketSocket;
 use crate::priority;
-use crate::programs::{self, end_descendants, Files, News};
+use crate::programs::{self, end_descendants, HostFiles, News};
 use crate::relay::{Gate, Outside};
 use crate::run::{judge, LiveError, MOST_FRAMES};
 use dumbbell_config::RunConfig;
@@ -18,8 +18,8 @@ use dumbbell_core::record::QueueCounters;
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::with_aqm;
 use dumbbell_measure::capacity;
-use dumbbell_measure::from_frames::{self, Recorder};
-use dumbbell_measure::from_live::Counted;
+use dumbbell_measure::from_frames::{self, FrameRecorder};
+use dumbbell_measure::from_live::FlowCounts;
 use dumbbell_sim::bottleneck::Bottleneck;
 use dumbbell_sim::Outcome;
 use nix::sys::signal::{kill, Signal};
@@ -56,7 +56,7 @@ pub struct Job {
     /// Commands of the far end, lines for the shell.
     pub servers: Vec<OsString>,
     /// What the command finds in place of files of the host.
-    pub files: Files,
+    pub files: HostFiles,
     /// Whether there is a way out, to the host and its network.
     pub way_out: bool,
     /// What [`DNS`](crate::namespaces::DNS) stands for.
@@ -118,7 +118,7 @@ pub struct Ended {
 pub struct Shell {
     job: Job,
     configs: [RunConfig; 2],
-    wire: Wire,
+    wire: HostPair,
     outside: Option<Outside>,
     live: Mutex<Value>,
     /// The command shall end with this signal.
@@ -139,9 +139,9 @@ impl Shell {
         let Ok(configs) = <[RunConfig; 2]>::try_from(configs) else {
             return Err(LiveError::Invariant("two directions".to_owned()));
         };
-        let wire = Wire::new()?;
+        let wire = HostPair::new()?;
         wire.lead_everywhere(configs[0].hosts.ecn)?;
-        programs::adopt();
+        programs::become_subreaper();
         let outside = job.way_out.then(|| Outside::start(job.resolver));
         Ok(Shell { job, configs, wire, outside, live: Mutex::default(), ending: AtomicI32::new(0) })
     }
@@ -166,7 +166,7 @@ impl Shell {
         let of_down = dumbbell_sim::queue_discipline(down)?;
         let result = self.start_servers().and_then(|servers| {
             let (status, measured) = if discriminant(&of_up) == discriminant(&of_down) {
-                with_aqm!(of_up, aqm => match alike(of_down, &aqm) {
+                with_aqm!(of_up, aqm => match downcast_aqm(of_down, &aqm) {
                     Some(other) => self.carry_out([aqm, other], command),
                     None => Err(LiveError::Invariant("two queue disciplines of one kind".to_owned())),
                 })?
@@ -183,14 +183,14 @@ impl Shell {
     fn carry_out<A: Aqm + Send>(&self, aqms: [A; 2], command: &[OsString]) -> Result<(i32, [Outcome; 2]), LiveError> {
         let mut ports = Vec::new();
         for (index, outside) in self.wire.interfaces().into_iter().zip([None, self.outside.clone()]) {
-            let port = self.wire.middle.within(|| PacketSocket::open(index)).doing("a packet socket")?;
+            let port = self.wire.middle.run_inside(|| PacketSocket::open(index)).context("a packet socket")?;
             ports.push(Gate::new(port, outside));
         }
         let mut directions = Vec::new();
         for (config, aqm) in self.configs.iter().zip(aqms) {
-            let queue = Bottleneck::new(aqm, from_frames::KINDS.len(), &config.bottleneck, Dropped::default());
+            let queue = Bottleneck::new(aqm, from_frames::KINDS.len(), &config.bottleneck, FrameLog::default());
             let others = Treatment { delay: Time(base_rtt(config).0 / 2), ..Treatment::default() };
-            directions.push(Direction::new(Some(queue), others, MOST_FRAMES).classed(kind_of));
+            directions.push(Direction::new(Some(queue), others, MOST_FRAMES).with_classes(kind_of));
         }
         let (Ok(ports), Ok(directions)) = (<[_; 2]>::try_from(ports), <[_; 2]>::try_from(directions)) else {
             return Err(LiveError::Invariant("two ports and two directions".to_owned()));
@@ -198,7 +198,7 @@ impl Shell {
         let mut forwarder = Forwarder::new(ports, directions);
         let mut observing = Observing::new(&self.configs, &self.live);
         let _awake = priority::Awake::keep();
-        let clock = Clock::start();
+        let clock = MonotonicClock::start();
         let stop = AtomicBool::new(false);
         let (status, forwarded) = thread::scope(|scope| {
             let (forwarder, observing, clock, stop) = (&mut forwarder, &mut observing, &clock, &stop);
@@ -215,7 +215,7 @@ impl Shell {
         });
         let duration = clock.now();
         let panicked = || Err(std::io::Error::other("a thread that ended early"));
-        forwarded.unwrap_or_else(|_| panicked()).doing("to forward frames")?;
+        forwarded.unwrap_or_else(|_| panicked()).context("to forward frames")?;
         let status = status?;
         let measured = self.finish(&mut forwarder, observing, duration)?;
         Ok((status_of(status), measured))
@@ -225,7 +225,7 @@ impl Shell {
     fn start_servers(&self) -> Result<Vec<Receiver<News>>, LiveError> {
         let mut servers = Vec::new();
         for line in &self.job.servers {
-            let program = programs::server(line).doing("standard error for a server")?;
+            let program = programs::server(line).context("standard error for a server")?;
             servers.push(self.start(program, false));
         }
         let began = Instant::now();
@@ -318,7 +318,7 @@ impl Shell {
             let (direction, config) = (&forwarder.directions[number], &self.configs[number]);
             direction.check_conservation().map_err(LiveError::Invariant)?;
             let Some(queue) = direction.queue() else { continue };
-            capacity::check(config, 0, duration, &queue.log.counters.queue, queue.given()).map_err(LiveError::Invariant)?;
+            capacity::check(config, 0, duration, &queue.log.counters.queue, queue.link_use()).map_err(LiveError::Invariant)?;
             let mut outcome = recorder.finish(
                 duration,
                 flows(direction),
@@ -327,7 +327,7 @@ impl Shell {
                 direction.counts().arrived,
             );
             let target = config.aqm.get("target").and_then(Value::as_u64).map(Time);
-            let most = allowed([base_rtt(config)], target, config.bottleneck.rate);
+            let most = allowed_lateness([base_rtt(config)], target, config.bottleneck.rate);
             judge(&mut outcome, forwarder, most, None)?;
             outcomes.push(outcome);
         }
@@ -336,7 +336,7 @@ impl Shell {
 }
 
 /// `any`, if it is of the type of `like`.
-fn alike<A: Aqm + 'static>(any: AnyAqm, _like: &A) -> Option<A> {
+fn downcast_aqm<A: Aqm + 'static>(any: AnyAqm, _like: &A) -> Option<A> {
     let boxed: Box<dyn Any> = with_aqm!(any, aqm => Box::new(aqm));
     boxed.downcast::<A>().ok().map(|aqm| *aqm)
 }
@@ -364,7 +364,7 @@ fn kind_of(tuple: &Tuple) -> u16 {
 }
 
 /// Address and port, or protocol where there are no ports.
-fn shown(address: u128, port: u16, protocol: u8) -> String {
+fn format_address(address: u128, port: u16, protocol: u8) -> String {
     let address = match std::net::Ipv6Addr::from(address) {
         mapped if mapped.to_ipv4_mapped().is_some() => mapped.to_ipv4_mapped().map_or(IpAddr::V6(mapped), IpAddr::V4),
         other => IpAddr::V6(other),
@@ -375,25 +375,28 @@ fn shown(address: u128, port: u16, protocol: u8) -> String {
     }
 }
 
-fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<from_frames::Flow> {
+fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<from_frames::FrameFlow> {
     let Some(queue) = direction.queue() else { return Vec::new() };
     (0..)
         .zip(direction.flows())
-        .map(|(slot, (tuple, [start, end]))| from_frames::Flow {
+        .map(|(slot, (tuple, [start, end]))| from_frames::FrameFlow {
             slot,
             kind: kind_of(&tuple),
-            source: shown(tuple.src, tuple.src_port, tuple.protocol),
-            destination: shown(tuple.dst, tuple.dst_port, tuple.protocol),
+            source: format_address(tuple.src, tuple.src_port, tuple.protocol),
+            destination: format_address(tuple.dst, tuple.dst_port, tuple.protocol),
             start,
             end,
-            counted: Counted { counters: queue.log.counters.flows.of(slot), received: direction.received(slot) },
+            counted: FlowCounts {
+                counters: queue.log.counters.flows.flow_counters(slot),
+                received: direction.receiver_stats(slot),
+            },
         })
         .collect()
 }
 
 /// Takes down both directions: points of their series, changes of rate, and what [`Shell::look`] shows.
 struct Observing<'a> {
-    recorders: [Recorder; 2],
+    recorders: [FrameRecorder; 2],
     /// Of each direction: the interval of its series.
     intervals: [Option<Time>; 2],
     points: [Time; 2],
@@ -406,7 +409,7 @@ struct Observing<'a> {
 
 impl<'a> Observing<'a> {
     fn new(configs: &'a [RunConfig; 2], live: &'a Mutex<Value>) -> Observing<'a> {
-        let of = |config: &RunConfig, is_up| Recorder::new(config, base_rtt(config), is_up);
+        let of = |config: &RunConfig, is_up| FrameRecorder::new(config, base_rtt(config), is_up);
         let interval = |config: &RunConfig| config.record.series.then_some(config.record.interval);
         let changes = |config: &RunConfig| config.rate_changes.iter().rev().map(|change| (change.at, change.rate)).collect();
         let [up, down] = configs;
@@ -443,7 +446,7 @@ impl<'a> Observing<'a> {
     }
 }
 
-impl<A: Aqm> Watch<A> for Observing<'_> {
+impl<A: Aqm> RunWatcher<A> for Observing<'_> {
     fn next(&self) -> Time {
         let of = |number: usize| self.points[number].min(self.next_change(number));
         self.look.min(of(0)).min(of(1))
@@ -463,7 +466,7 @@ impl<A: Aqm> Watch<A> for Observing<'_> {
                 queue.settle(now);
                 let counters = queue.log.counters.queue;
                 let queued = [queue.aqm.packets() as u64, queue.aqm.bytes()];
-                let payload = (0..direction.flows().count() as u32).map(|slot| (slot, direction.received(slot).bytes));
+                let payload = (0..direction.flows().count() as u32).map(|slot| (slot, direction.receiver_stats(slot).bytes));
                 self.recorders[number].point(now, counters, queued, payload);
                 self.points[number] += interval;
             }

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // one getsockopt, for which there is no safe interface
 
 use dumbbell_core::units::Time;
-use dumbbell_measure::from_live::Sample;
+use dumbbell_measure::from_live::TcpSample;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -24,7 +24,7 @@ impl TcpInfo {
     ///
     /// # Errors
     /// It is not a TCP socket.
-    pub fn of(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
+    pub fn read(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         let mut bytes = [0_u8; ROOM];
         let mut length = ROOM as libc::socklen_t;
         // SAFETY: the pointers are to `bytes` and to their number, so that the kernel writes no further.
@@ -52,14 +52,14 @@ impl TcpInfo {
     }
 
     /// Payload that was acknowledged, bytes: tcpi_bytes_acked, which counts the SYN as one.
-    pub fn acknowledged(&self) -> u64 {
+    pub fn acked_payload(&self) -> u64 {
         self.long(120).saturating_sub(1)
     }
 
     /// What the results keep of it, at `time`.
-    pub fn sample(&self, time: Time, is_regular: bool) -> Sample {
+    pub fn sample(&self, time: Time, is_regular: bool) -> TcpSample {
         let [unacked, sacked, lost, retrans] = [24, 28, 32, 36].map(|at| self.word(at));
-        Sample {
+        TcpSample {
             time,
             is_regular,
             srtt_us: self.word(68),
@@ -68,7 +68,7 @@ impl TcpInfo {
             ssthresh: self.word(76),
             // tcp_packets_in_flight
             in_flight: (unacked + retrans).saturating_sub(sacked + lost),
-            payload: self.acknowledged(),
+            payload: self.acked_payload(),
             sent: u64::from(self.word(156)),
             retransmissions: u64::from(self.word(100)),
             timeouts: (self.length >= TIMEOUTS + 2).then(|| u64::from(self.half(TIMEOUTS))),

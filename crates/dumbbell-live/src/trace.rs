@@ -1,7 +1,7 @@
 //! Headers of the frames of a direction, written to files while a run goes on; `dumbbell_packets` makes packets of them.
 
 use dumbbell_core::units::Time;
-use dumbbell_packets::{Record, Told, RECORD};
+use dumbbell_packets::{CaptureRecord, QueueDecision, RECORD};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ const BATCHES: usize = 512;
 
 /// The files of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum TraceFile {
     /// What arrives from its senders' side.
     Arrived,
     /// What leaves its link.
@@ -26,23 +26,23 @@ pub enum Kind {
     Told,
 }
 
-impl Kind {
-    const ALL: [Kind; 4] = [Kind::Arrived, Kind::Left, Kind::Sent, Kind::Told];
+impl TraceFile {
+    const ALL: [TraceFile; 4] = [TraceFile::Arrived, TraceFile::Left, TraceFile::Sent, TraceFile::Told];
 
     /// The name of its file.
     pub fn name(self, direction: usize) -> String {
         let word = match self {
-            Kind::Arrived => "arrived",
-            Kind::Left => "left",
-            Kind::Sent => "sent",
-            Kind::Told => "told",
+            TraceFile::Arrived => "arrived",
+            TraceFile::Left => "left",
+            TraceFile::Sent => "sent",
+            TraceFile::Told => "told",
         };
         format!("{word}.{direction}")
     }
 }
 
 /// Writes records; a thread of its own waits for the disk.
-pub struct Trace {
+pub struct TraceWriter {
     /// Of each file what was not handed over.
     batches: [Vec<u8>; 4],
     full: Option<SyncSender<(usize, Vec<u8>)>>,
@@ -52,14 +52,14 @@ pub struct Trace {
     lost: u64,
 }
 
-impl Trace {
+impl TraceWriter {
     /// Into files in `folder`, those of direction `number`.
     ///
     /// # Errors
     /// A file that cannot be written.
-    pub fn new(folder: &Path, number: usize) -> io::Result<Trace> {
+    pub fn new(folder: &Path, number: usize) -> io::Result<TraceWriter> {
         let mut files = Vec::new();
-        for kind in Kind::ALL {
+        for kind in TraceFile::ALL {
             files.push(File::create(folder.join(kind.name(number)))?);
         }
         let (full, to_write) = sync_channel::<(usize, Vec<u8>)>(BATCHES);
@@ -74,20 +74,20 @@ impl Trace {
             Ok(())
         });
         let batches = [(); 4].map(|()| Vec::with_capacity(BATCH));
-        Ok(Trace { batches, full: Some(full), empty, writer: Some(writer), lost: 0 })
+        Ok(TraceWriter { batches, full: Some(full), empty, writer: Some(writer), lost: 0 })
     }
 
     /// A frame is seen; those that arrive leave their host.
-    pub fn see(&mut self, kind: Kind, time: Time, frame: &[u8]) {
-        self.put(kind, &Record::new(time.0, frame, kind == Kind::Arrived, None));
+    pub fn write_frame(&mut self, kind: TraceFile, time: Time, frame: &[u8]) {
+        self.put(kind, &CaptureRecord::new(time.0, frame, kind == TraceFile::Arrived, None));
     }
 
     /// The queue has marked or dropped a frame.
-    pub fn tell(&mut self, time: Time, frame: &[u8], told: Told) {
-        self.put(Kind::Told, &Record::new(time.0, frame, true, Some(told)));
+    pub fn write_decision(&mut self, time: Time, frame: &[u8], told: QueueDecision) {
+        self.put(TraceFile::Told, &CaptureRecord::new(time.0, frame, true, Some(told)));
     }
 
-    fn put(&mut self, kind: Kind, record: &Record) {
+    fn put(&mut self, kind: TraceFile, record: &CaptureRecord) {
         let batch = &mut self.batches[kind as usize];
         batch.extend_from_slice(&record.to_bytes());
         if batch.len() < BATCH {

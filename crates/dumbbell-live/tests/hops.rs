@@ -13,7 +13,7 @@ fn run(with: &[(&str, Value)]) -> Value {
 }
 
 /// The key that `--engine live` refuses; `None` if it refuses none, or only the congestion control, which this machine may lack.
-fn refused(with: &[(&str, Value)]) -> Option<String> {
+fn refused_key(with: &[(&str, Value)]) -> Option<String> {
     dumbbell_live::run::check(&run(with)).err().map(|error| error.key).filter(|key| key != "flows[0].cc")
 }
 
@@ -23,8 +23,8 @@ fn both_directions_are_taken_and_other_hops_refused_by_name() {
     let cake = json!({"aqm": {"name": "cake", "ack_filter": "on"}});
     let reverse = || ("/reverse", codel.clone());
     let up = ("/flows/0/direction", json!("up"));
-    assert_eq!(refused(&[reverse()]), None);
-    assert_eq!(refused(&[reverse(), up]), None);
+    assert_eq!(refused_key(&[reverse()]), None);
+    assert_eq!(refused_key(&[reverse(), up]), None);
     let cases = [
         (vec![("/hop", json!([{"name": "second", "aqm": {"name": "codel"}}]))], "hop"),
         (vec![("/bottleneck/delay", json!(1_000_000))], "bottleneck.delay"),
@@ -36,7 +36,7 @@ fn both_directions_are_taken_and_other_hops_refused_by_name() {
         (vec![reverse(), ("/reverse/path", json!([{"name": "loss"}]))], "reverse.path"),
     ];
     for (with, key) in cases {
-        assert_eq!(refused(&with).as_deref(), Some(key), "{with:?}");
+        assert_eq!(refused_key(&with).as_deref(), Some(key), "{with:?}");
     }
 }
 

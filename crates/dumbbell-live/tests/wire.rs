@@ -4,10 +4,10 @@
 use dumbbell_config::BottleneckParams;
 use dumbbell_core::aqm::{self, codel, AnyAqm, Aqm, QueueContext};
 use dumbbell_core::units::{Rate, Time};
-use dumbbell_live::clock::Clock;
-use dumbbell_live::direction::{Direction, Dropped, Treatment};
+use dumbbell_live::clock::MonotonicClock;
+use dumbbell_live::direction::{Direction, FrameLog, Treatment};
 use dumbbell_live::forwarder::Forwarder;
-use dumbbell_live::namespaces::{Namespace, Wire, RIGHT, RIGHT_ECN};
+use dumbbell_live::namespaces::{HostPair, Namespace, RIGHT, RIGHT_ECN};
 use dumbbell_live::packet_socket::PacketSocket;
 use dumbbell_sim::bottleneck::Bottleneck;
 use serde_json::json;
@@ -27,15 +27,15 @@ fn is_allowed() -> bool {
     }
 }
 
-fn bottleneck(mbit: u64) -> Bottleneck<codel::State, Dropped> {
+fn bottleneck(mbit: u64) -> Bottleneck<codel::State, FrameLog> {
     let context = QueueContext::new(Rate::from_mbit(mbit), 1);
     let codel = aqm::build(json!({"name": "codel", "ecn": true}).as_object().expect("a table"), &context).expect("codel");
     let AnyAqm::Codel(codel) = codel else { unreachable!() };
-    Bottleneck::new(codel, 1, &BottleneckParams { rate: context.rate, ..BottleneckParams::default() }, Dropped::default())
+    Bottleneck::new(codel, 1, &BottleneckParams { rate: context.rate, ..BottleneckParams::default() }, FrameLog::default())
 }
 
 /// Payload that arrives in `time`, bytes.
-fn download(wire: &Wire, to: Ipv4Addr, time: Duration) -> usize {
+fn download(wire: &HostPair, to: Ipv4Addr, time: Duration) -> usize {
     let stop = Instant::now() + time;
     let (ready, heard) = std::sync::mpsc::channel();
     std::thread::scope(|scope| {
@@ -68,15 +68,15 @@ fn a_bottleneck_carries_its_rate_and_marks_those_that_ask_for_it() {
     }
     let (mbit, seconds) = (20, 2);
     for to in [RIGHT, RIGHT_ECN] {
-        let wire = Wire::new().expect("a wire");
-        let ports = wire.interfaces().map(|index| wire.middle.within(|| PacketSocket::open(index)).expect("a packet socket"));
+        let wire = HostPair::new().expect("a wire");
+        let ports = wire.interfaces().map(|index| wire.middle.run_inside(|| PacketSocket::open(index)).expect("a packet socket"));
         let back = Treatment { delay: Time::from_millis(10), ..Treatment::default() };
         let directions = [Direction::new(Some(bottleneck(mbit)), Treatment::default(), 4096), Direction::new(None, back, 4096)];
         let mut forwarder = Forwarder::new(ports, directions);
         let stop = AtomicBool::new(false);
         let received = std::thread::scope(|scope| {
             let (forwarder, stop) = (&mut forwarder, &stop);
-            let thread = scope.spawn(move || forwarder.run(&Clock::start(), &[stop], &mut ()));
+            let thread = scope.spawn(move || forwarder.run(&MonotonicClock::start(), &[stop], &mut ()));
             let received = download(&wire, to, Duration::from_secs(seconds));
             stop.store(true, Ordering::Relaxed);
             thread.join().expect("a forwarder").expect("no error");

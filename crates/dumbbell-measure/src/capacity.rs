@@ -41,7 +41,7 @@ pub struct Given {
 pub fn check(config: &RunConfig, hop: usize, until: Time, counted: &QueueCounters, given: Given) -> Result<(), String> {
     let could = config.capacity_bits_of(hop, Time::ZERO, until) / 8.0 - counted.lost_bytes as f64;
     let changes = config.rate_changes.iter().filter(|change| usize::from(change.hop) == hop).count();
-    let frame = u64::from(config.hop_params(hop).layer().of(LONGEST));
+    let frame = u64::from(config.hop_params(hop).layer().wire_bytes(LONGEST));
     let packet = if config.hosts.offload == Offload::Gso { frame.max(2 * LONGEST_BURST) } else { frame };
     let ahead = (1 + changes) as f64 * (packet + given.ahead) as f64;
     let carried = counted.carried_bytes.max(given.bytes as i64) as f64;

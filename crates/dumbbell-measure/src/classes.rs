@@ -4,7 +4,7 @@ use crate::columns::{ClassRow, Classes};
 use crate::measure::{ms, rtt_percentiles_ms, FlowResult};
 use crate::table::Table;
 use crate::together::Common;
-use crate::transit::{Delays, Fate};
+use crate::transit::{Delays, UdpFate};
 use dumbbell_config::{Class, ClassKind};
 use dumbbell_core::histogram::{CompactHistogram, Histogram};
 use dumbbell_core::units::Time;
@@ -25,7 +25,7 @@ pub struct Totals {
     rtt_samples: CompactHistogram<u64>,
     delays: Delays,
     /// Packets of UDP.
-    pub fate: Fate,
+    pub fate: UdpFate,
     /// Time in queue of all packets.
     pub waited_ms: f64,
     /// Packets that left the link.

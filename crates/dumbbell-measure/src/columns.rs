@@ -13,8 +13,8 @@ mod trace;
 pub use self::classes::{ClassRow, Classes};
 pub use self::flows::{Ends, EndsRow, FlowRow, Flows, Rtts};
 pub use self::hops::{HopRow, HopSeries, HopSeriesRow, Hops};
-pub use self::runs::{Delays, Punctuality, Run, Runs, SeenFlows, Timing, Unlisted, Waits};
-pub use self::series::{Bin, QueueSeries, QueueSeriesRow, QueueStates, QueueStatesRow, Rtt, Series, SeriesRow, Sojourn};
+pub use self::runs::{Delays, Punctuality, RunRow, Runs, SeenFlows, Timing, Unlisted, Waits};
+pub use self::series::{QueueSeries, QueueSeriesRow, QueueStates, QueueStatesRow, Rtt, Series, SeriesRow, Sojourn, SojournBin};
 pub use self::short_flows::{ShortFlows, ShortFlowsRow, Slowdowns};
 pub use self::trace::{Trace, TraceRow};
 
@@ -24,7 +24,7 @@ use serde_json::{json, Map, Value};
 
 /// Who measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Engine {
+pub enum EngineKind {
     /// The simulator.
     Sim,
     /// Linux in virtual machines, from captures.
@@ -35,28 +35,28 @@ pub enum Engine {
     Shell,
 }
 
-impl Engine {
+impl EngineKind {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
-            Engine::Sim => "sim",
-            Engine::Linux => "linux",
-            Engine::Live => "live",
-            Engine::Shell => "shell",
+            EngineKind::Sim => "sim",
+            EngineKind::Linux => "linux",
+            EngineKind::Live => "live",
+            EngineKind::Shell => "shell",
         }
     }
 }
 
 /// Every engine.
-pub const ALL: &[Engine] = &[Engine::Sim, Engine::Linux, Engine::Live, Engine::Shell];
+pub const ALL: &[EngineKind] = &[EngineKind::Sim, EngineKind::Linux, EngineKind::Live, EngineKind::Shell];
 /// Those that ask senders; a middlebox cannot.
-pub const SENDERS: &[Engine] = &[Engine::Sim, Engine::Linux, Engine::Live];
+pub const SENDERS: &[EngineKind] = &[EngineKind::Sim, EngineKind::Linux, EngineKind::Live];
 /// Those that know when each packet of UDP was sent.
-pub const TIMED: &[Engine] = &[Engine::Sim, Engine::Linux];
+pub const TIMED: &[EngineKind] = &[EngineKind::Sim, EngineKind::Linux];
 /// The simulator alone.
-pub const SIM: &[Engine] = &[Engine::Sim];
+pub const SIM: &[EngineKind] = &[EngineKind::Sim];
 /// Those in real time.
-pub const REAL: &[Engine] = &[Engine::Live, Engine::Shell];
+pub const REAL: &[EngineKind] = &[EngineKind::Live, EngineKind::Shell];
 
 /// Sentences of several columns.
 const IN_QUEUE: &str = "The time in queue is that from entering it until leaving it for the link.";
@@ -107,7 +107,7 @@ pub struct ColumnSpec {
     /// Whether values are read from a histogram.
     pub is_binned: bool,
     /// Whose results have it.
-    pub engines: &'static [Engine],
+    pub engines: &'static [EngineKind],
     /// Whether the digest of a run covers it.
     ///
     /// A run that behaves as ever keeps its digest, so that results of any two engines can be compared by it. Measures that came later are
@@ -154,7 +154,7 @@ impl ColumnSpec {
 }
 
 /// A kind of values of a table: one column, or several that belong together.
-pub trait Kind {
+pub trait ColumnKind {
     /// What a row has of it.
     type Cell<'a>;
 
@@ -165,18 +165,18 @@ pub trait Kind {
 }
 
 /// Kinds that tables have.
-pub trait Cells: Kind {
+pub trait Cells: ColumnKind {
     /// Adds the columns of a kind, declared as `name`.
     fn add<'a>(name: &'static str, cells: impl Iterator<Item = Self::Cell<'a>>, to: &mut Vec<(String, Column)>);
 }
 
 /// Kinds that a run's summary has.
-pub trait Figures: Kind {
+pub trait Figures: ColumnKind {
     /// Adds the figures of a kind, declared as `name`.
-    fn tell(name: &'static str, cell: Self::Cell<'_>, to: &mut Map<String, Value>);
+    fn add_figure(name: &'static str, cell: Self::Cell<'_>, to: &mut Map<String, Value>);
 }
 
-impl Kind for u64 {
+impl ColumnKind for u64 {
     type Cell<'a> = u64;
 
     fn specs(declared: ColumnSpec) -> Vec<ColumnSpec> {
@@ -190,7 +190,7 @@ impl Cells for u64 {
     }
 }
 
-impl Kind for f64 {
+impl ColumnKind for f64 {
     type Cell<'a> = f64;
 }
 
@@ -200,7 +200,7 @@ impl Cells for f64 {
     }
 }
 
-impl Kind for str {
+impl ColumnKind for str {
     type Cell<'a> = &'a str;
 
     fn specs(declared: ColumnSpec) -> Vec<ColumnSpec> {
@@ -217,7 +217,7 @@ impl Cells for str {
 /// Real numbers that are read from a histogram.
 pub struct Binned;
 
-impl Kind for Binned {
+impl ColumnKind for Binned {
     type Cell<'a> = f64;
 
     fn specs(declared: ColumnSpec) -> Vec<ColumnSpec> {
@@ -232,16 +232,16 @@ impl Cells for Binned {
 }
 
 impl Figures for Binned {
-    fn tell(name: &'static str, cell: f64, to: &mut Map<String, Value>) {
-        f64::tell(name, cell, to);
+    fn add_figure(name: &'static str, cell: f64, to: &mut Map<String, Value>) {
+        f64::add_figure(name, cell, to);
     }
 }
 
-impl Kind for Option<f64> {
+impl ColumnKind for Option<f64> {
     type Cell<'a> = Option<f64>;
 }
 
-impl Kind for Value {
+impl ColumnKind for Value {
     type Cell<'a> = Value;
 
     fn specs(declared: ColumnSpec) -> Vec<ColumnSpec> {
@@ -252,7 +252,7 @@ impl Kind for Value {
 macro_rules! figures {
     ($($kind:ty),*) => {$(
         impl Figures for $kind {
-            fn tell(name: &'static str, cell: $kind, to: &mut Map<String, Value>) {
+            fn add_figure(name: &'static str, cell: $kind, to: &mut Map<String, Value>) {
                 to.insert(name.to_owned(), json!(cell));
             }
         }
@@ -295,13 +295,13 @@ macro_rules! columns {
     (figures $set:ident $row:ty { $($name:ident $kind:ty, $value:expr;)* }) => {
         impl $set {
             /// Adds the figures.
-            pub fn tell(row: &$row, all: &mut serde_json::Map<String, serde_json::Value>) {
-                $( <$kind as crate::columns::Figures>::tell(stringify!($name), crate::columns::one(row, $value), all); )*
+            pub fn add_figure(row: &$row, all: &mut serde_json::Map<String, serde_json::Value>) {
+                $( <$kind as crate::columns::Figures>::add_figure(stringify!($name), crate::columns::one(row, $value), all); )*
             }
         }
     };
     (part $set:ident $row:ty { $($name:ident $kind:ty, $value:expr;)* }) => {
-        impl crate::columns::Kind for $set {
+        impl crate::columns::ColumnKind for $set {
             type Cell<'a> = &'a $row;
 
             fn specs(declared: crate::columns::ColumnSpec) -> Vec<crate::columns::ColumnSpec> {
@@ -321,8 +321,8 @@ macro_rules! columns {
         }
 
         impl crate::columns::Figures for $set {
-            fn tell(_: &'static str, cell: &$row, to: &mut serde_json::Map<String, serde_json::Value>) {
-                $( <$kind as crate::columns::Figures>::tell(stringify!($name), crate::columns::one(cell, $value), to); )*
+            fn add_figure(_: &'static str, cell: &$row, to: &mut serde_json::Map<String, serde_json::Value>) {
+                $( <$kind as crate::columns::Figures>::add_figure(stringify!($name), crate::columns::one(cell, $value), to); )*
             }
         }
     };
@@ -337,7 +337,7 @@ macro_rules! columns {
             /// Every column, described, in order.
             pub fn specs() -> Vec<crate::columns::ColumnSpec> {
                 let mut all = Vec::new();
-                $( all.extend(<$kind as crate::columns::Kind>::specs(crate::columns::ColumnSpec {
+                $( all.extend(<$kind as crate::columns::ColumnKind>::specs(crate::columns::ColumnSpec {
                     name: stringify!($name),
                     unit: columns!(@or "" $(, $unit)?),
                     label: columns!(@or stringify!($name) $(, $label)?),

@@ -7,18 +7,18 @@
 mod events;
 mod records;
 
-use self::events::{events, Event};
+use self::events::{events, QueueEvent};
 pub use self::records::{sampled, PACKET_BYTES, SAMPLE_BYTES};
-use self::records::{Frame, Sample, UNKNOWN};
+use self::records::{CapturedFrame, CapturedSample, UNKNOWN};
 use crate::capacity::{self, Given};
 use crate::classes::Totals;
-use crate::columns::Engine;
-use crate::hop_log::{AckCounters, Counted, HopLog};
-use crate::measure::Counted as OnWay;
-use crate::measure::{Answered, Backlog, FlowResult, Measures, Seen, SeenTcp};
+use crate::columns::EngineKind;
+use crate::hop_log::{AckCounters, HopCounts, HopLog};
+use crate::measure::FlowCounts as OnWay;
+use crate::measure::{AnswerCounts, Backlog, FlowResult, Measures, SeenTcp, SeriesView};
 use crate::outcome::outcome;
 use crate::short_flows::ShortFlow;
-use crate::together::{Arrived, LOOK};
+use crate::together::{FlowProgress, LOOK};
 use crate::transit::{patience, Transit};
 use crate::Outcome;
 use dumbbell_config::schedule::Schedule;
@@ -26,7 +26,7 @@ use dumbbell_config::{Classes, Route, RunConfig, BOTTLENECK, SAMPLE_INTERVAL};
 use dumbbell_core::histogram::{CompactHistogram, Histogram};
 use dumbbell_core::link::{htb, Link, LinkContext};
 use dumbbell_core::link_layer::LinkLayer;
-use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{flag, Packet, UDP_HEADERS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::{Counters, FlowCounters, FlowLog};
@@ -76,7 +76,7 @@ pub struct Capture<'a> {
 
 /// What is due between the packets, in the order of one instant as in the simulator's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Due {
+enum CaptureEvent {
     Started(u32),
     /// Counting begins of a flow, or is over.
     Flow {
@@ -130,13 +130,13 @@ impl SeenLink<'_> {
 
     fn take(&mut self, len: u16, now: Time) {
         self.go_to(now);
-        let bytes = u64::from(self.layer.of(len));
+        let bytes = u64::from(self.layer.wire_bytes(len));
         self.bucket.take(bytes, now);
         self.taken += bytes;
     }
 
     /// Bytes that it has carried.
-    fn carried(&mut self, now: Time) -> i64 {
+    fn carried_bytes(&mut self, now: Time) -> i64 {
         self.go_to(now);
         self.settled = self.taken;
         self.taken as i64 - self.bucket.unsent(now).min(self.most_debt) as i64
@@ -144,7 +144,7 @@ impl SeenLink<'_> {
 }
 
 /// A hop while its events are counted.
-struct Hop<'a> {
+struct CaptureHop<'a> {
     name: &'a str,
     counters: Counters,
     acks: AckCounters,
@@ -156,41 +156,41 @@ struct Hop<'a> {
     discipline: &'a BTreeMap<String, u64>,
     link: SeenLink<'a>,
     /// What it had counted when counting began, and at the last point of the time series.
-    begun: Counted,
-    before: Counted,
+    begun: HopCounts,
+    before: HopCounts,
 }
 
-impl Hop<'_> {
-    fn counted(&self) -> Counted {
-        Counted::now(&self.counters.queue, &self.acks)
+impl CaptureHop<'_> {
+    fn count_now(&self) -> HopCounts {
+        HopCounts::now(&self.counters.queue, &self.acks)
     }
 
-    fn count(&mut self, time: Time, event: Event, frame: &Frame) {
+    fn count(&mut self, time: Time, event: QueueEvent, frame: &CapturedFrame) {
         let flags = if frame.back { flag::BACK } else { 0 };
         let packet = Packet { flow: frame.flow, len: frame.len, ecn: frame.ecn, flags, ..Packet::EMPTY };
         let bytes = u64::from(frame.len);
         let log = &mut (&mut self.counters, &mut self.acks);
-        if matches!(event, Event::Dropped | Event::Sent(_)) {
+        if matches!(event, QueueEvent::Dropped | QueueEvent::Sent(_)) {
             self.held = Backlog { packets: self.held.packets - 1, bytes: self.held.bytes - bytes };
         }
         match event {
-            Event::Arrived => {
-                log.arrived(&packet, time);
+            QueueEvent::Arrived => {
+                log.on_arrival(&packet, time);
                 self.held = Backlog { packets: self.held.packets + 1, bytes: self.held.bytes + bytes };
             }
-            Event::Dropped => {
+            QueueEvent::Dropped => {
                 let full = self.held.packets >= self.limit;
                 let reason = if full { DropReason::Overflow } else { DropReason::Aqm };
-                log.dropped(&packet, reason, Place::Queue, At::time(time));
+                log.on_drop(&packet, reason, DropSite::Queue, At::time(time));
             }
-            Event::Marked(before) => log.marked(&packet, before, Mark::Ce, MarkReason::Aqm, At::time(time)),
-            Event::Sent(since) => {
-                log.sent(&Packet { enqueue_time: since, ..packet }, At::time(time));
+            QueueEvent::Marked(before) => log.on_mark(&packet, before, Mark::Ce, MarkReason::Aqm, At::time(time)),
+            QueueEvent::Sent(since) => {
+                log.on_dequeue(&Packet { enqueue_time: since, ..packet }, At::time(time));
                 self.link.take(frame.len, time);
             }
-            Event::Departed { .. } => {
-                log.departed(&packet, time);
-                self.counters.queue.link_layer_bytes += i64::from(self.link.layer.of(frame.len)) - bytes as i64;
+            QueueEvent::Departed { .. } => {
+                log.on_departure(&packet, time);
+                self.counters.queue.link_layer_bytes += i64::from(self.link.layer.wire_bytes(frame.len)) - bytes as i64;
             }
         }
     }
@@ -198,7 +198,7 @@ impl Hop<'_> {
     /// Brings what the link has carried up to `now`.
     fn settle(&mut self, now: Time) {
         let queue = &mut self.counters.queue;
-        queue.carried_bytes = queue.carried_bytes.max(self.link.carried(now));
+        queue.carried_bytes = queue.carried_bytes.max(self.link.carried_bytes(now));
     }
 }
 
@@ -207,10 +207,10 @@ struct Replay<'a> {
     config: &'a RunConfig,
     classes: &'a Classes,
     schedule: &'a Schedule,
-    samples: Vec<Vec<Sample>>,
+    samples: Vec<Vec<CapturedSample>>,
     /// Of each flow the answers up to the last point, and how many samples these are in.
-    answered: Vec<(usize, Answered)>,
-    hops: Vec<Hop<'a>>,
+    answered: Vec<(usize, AnswerCounts)>,
+    hops: Vec<CaptureHop<'a>>,
     received: Vec<ReceiverStats>,
     /// Of each source of UDP.
     transits: Vec<Transit>,
@@ -223,12 +223,12 @@ struct Replay<'a> {
 }
 
 impl Replay<'_> {
-    fn listed(&self) -> usize {
+    fn count_listed(&self) -> usize {
         self.config.flows.len() + self.config.udp.len()
     }
 
     /// Class, base RTT and route of flow `number`.
-    fn of(&self, number: usize) -> (u16, Time, &Route) {
+    fn flow_path(&self, number: usize) -> (u16, Time, &Route) {
         let flows = self.config.flows.len();
         if let Some(flow) = self.config.flows.get(number) {
             return (self.classes.of_flow[number], flow.params.base_rtt, &flow.route);
@@ -236,14 +236,14 @@ impl Replay<'_> {
         if let Some(udp) = self.config.udp.get(number - flows) {
             return (self.classes.of_udp[number - flows], udp.line().0, &udp.route);
         }
-        let process = self.schedule.web[number - self.listed()].process;
+        let process = self.schedule.web[number - self.count_listed()].process;
         let web = &self.config.web[process];
         (self.classes.of_web[process], web.params.base_rtt, &web.route)
     }
 
     /// How far the clock of the sender of flow `number` is ahead of the queues'.
-    fn ahead(&self, number: usize) -> Time {
-        match self.of(number) {
+    fn clock_lead(&self, number: usize) -> Time {
+        match self.flow_path(number) {
             (_, _, Route { up: true, .. }) => Time::ZERO,
             (_, base_rtt, _) => Time(base_rtt.0 / 2),
         }
@@ -251,46 +251,46 @@ impl Replay<'_> {
 
     /// What was counted of the data of flow `number` along their route.
     fn of_flow(&self, number: usize) -> FlowCounters {
-        let (_, _, route) = self.of(number);
-        let of = |&hop: &u16| self.hops[usize::from(hop)].counters.flows.of(number as u32);
+        let (_, _, route) = self.flow_path(number);
+        let of = |&hop: &u16| self.hops[usize::from(hop)].counters.flows.flow_counters(number as u32);
         route.data.iter().map(of).reduce(|all, next| all.then(&next)).unwrap_or_default()
     }
 
     /// What was counted of the listed flows on their way.
     fn on_way(&self) -> Vec<OnWay> {
-        (0..self.listed()).map(|number| OnWay { counters: self.of_flow(number), received: self.received[number] }).collect()
+        (0..self.count_listed()).map(|number| OnWay { counters: self.of_flow(number), received: self.received[number] }).collect()
     }
 
-    fn count(&mut self, time: Time, event: Event, hop: u16, frame: &Frame) {
+    fn count(&mut self, time: Time, event: QueueEvent, hop: u16, frame: &CapturedFrame) {
         self.hops[usize::from(hop)].count(time, event, frame);
         if frame.back {
             return;
         }
         let number = frame.flow as usize;
-        let (_, base_rtt, route) = self.of(number);
+        let (_, base_rtt, route) = self.flow_path(number);
         let (first, last) = (route.data.first() == Some(&hop), route.data.last() == Some(&hop));
         let udp = number.checked_sub(self.config.flows.len()).filter(|&udp| udp < self.transits.len());
         let name = (frame.flow, frame.seq, frame.id);
-        if let (Event::Arrived, true, Some(udp)) = (event, first, udp) {
+        if let (QueueEvent::Arrived, true, Some(udp)) = (event, first, udp) {
             if self.config.udp[udp].params.echo {
                 self.asked[udp].push(time);
             }
         }
         match event {
-            Event::Arrived if first && !last && udp.is_some() => {
+            QueueEvent::Arrived if first && !last && udp.is_some() => {
                 self.born.insert(name, time);
             }
-            Event::Dropped if udp.is_some() => {
+            QueueEvent::Dropped if udp.is_some() => {
                 self.born.remove(&name);
             }
-            Event::Departed { since, delay } if last => {
+            QueueEvent::Departed { since, delay } if last => {
                 let received = &mut self.received[number];
                 received.count(&Packet { flow: frame.flow, len: frame.len, ecn: frame.ecn, ..Packet::EMPTY });
                 if let Some(transit) = udp.and_then(|udp| self.transits.get_mut(udp)) {
                     received.bytes += u64::from(frame.len.saturating_sub(UDP_HEADERS));
                     let earlier = self.born.remove(&name).map_or(Time::ZERO, |born| since.saturating_sub(born));
                     let behind = self.hops[usize::from(hop)].delay + Time(base_rtt.0 / 2);
-                    transit.arrived(earlier + delay + behind);
+                    transit.record_delay(earlier + delay + behind);
                 }
             }
             _ => {}
@@ -298,12 +298,12 @@ impl Replay<'_> {
     }
 
     /// The last sample of a flow that was taken by `time`.
-    fn last(&self, number: usize, time: Time) -> Option<&Sample> {
+    fn last(&self, number: usize, time: Time) -> Option<&CapturedSample> {
         let of_flow = &self.samples[number];
         of_flow[..of_flow.partition_point(|one| one.time <= time)].last()
     }
 
-    fn flagged(&self, number: usize, flag: u32) -> Option<&Sample> {
+    fn first_flagged(&self, number: usize, flag: u32) -> Option<&CapturedSample> {
         self.samples[number].iter().find(|one| one.flags & flag != 0)
     }
 
@@ -316,16 +316,16 @@ impl Replay<'_> {
     }
 
     /// What has arrived of the listed flows by `now`.
-    fn arrived(&self, now: Time) -> Vec<Arrived> {
+    fn flow_progress(&self, now: Time) -> Vec<FlowProgress> {
         let of = |number: usize| {
-            let finished = self.flagged(number, sampled::COMPLETE).map(|one| one.time + self.ahead(number));
+            let finished = self.first_flagged(number, sampled::COMPLETE).map(|one| one.time + self.clock_lead(number));
             let frames = self.received[number].frame_bytes;
-            Arrived { payload: self.payload(number, now), frames, finished: finished.filter(|&at| at <= now) }
+            FlowProgress { payload: self.payload(number, now), frames, finished: finished.filter(|&at| at <= now) }
         };
-        (0..self.listed()).map(of).collect()
+        (0..self.count_listed()).map(of).collect()
     }
 
-    fn seen(&mut self, number: usize, time: Time) -> Seen {
+    fn series_view(&mut self, number: usize, time: Time) -> SeriesView {
         let last = self.last(number, time);
         let of_tcp = || {
             last.map_or_else(SeenTcp::default, |one| SeenTcp {
@@ -345,21 +345,21 @@ impl Replay<'_> {
                 answered.add(one.rtt_us);
             }
         }
-        Seen { payload, tcp, answered: *answered }
+        SeriesView { payload, tcp, answered: *answered }
     }
 
     /// What was counted of flow `number` when its sender gave `sample`; on the queue's clock that is `now`.
-    fn result(&self, number: usize, sample: Option<&Sample>, now: Time) -> FlowResult {
-        let ahead = self.ahead(number);
-        let start = self.flagged(number, sampled::START).map_or(now, |one| one.time + ahead);
+    fn result(&self, number: usize, sample: Option<&CapturedSample>, now: Time) -> FlowResult {
+        let ahead = self.clock_lead(number);
+        let start = self.first_flagged(number, sampled::START).map_or(now, |one| one.time + ahead);
         let counters = self.of_flow(number);
         let received = self.received[number];
         let common = FlowResult { start, end: now, min_rtt_us: u32::MAX, counters, receiver: received, ..FlowResult::default() };
         if let Some(transit) = number.checked_sub(self.config.flows.len()).and_then(|udp| self.transits.get(udp)) {
             let transit = Some(Box::new(transit.clone()));
-            let end = self.flagged(number, sampled::END).map_or(now, |one| (one.time + ahead).min(now));
+            let end = self.first_flagged(number, sampled::END).map_or(now, |one| (one.time + ahead).min(now));
             let sender = SenderStats { sent: counters.arrived, ..SenderStats::default() };
-            return FlowResult { end, payload: received.bytes, sender, transit, ..self.answered(number, common, now) };
+            return FlowResult { end, payload: received.bytes, sender, transit, ..self.add_answer_rtts(number, common, now) };
         }
         let Some(sample) = sample else { return common };
         let mut samples = crate::measure::Samples::default();
@@ -389,14 +389,14 @@ impl Replay<'_> {
     }
 
     /// The same with the RTTs of answers by `now`, if UDP is answered.
-    fn answered(&self, number: usize, common: FlowResult, now: Time) -> FlowResult {
+    fn add_answer_rtts(&self, number: usize, common: FlowResult, now: Time) -> FlowResult {
         if !self.config.udp[number - self.config.flows.len()].params.echo {
             return common;
         }
         let (from, mut found) = (self.config.measured_from(), common);
         let mut rtts = CompactHistogram::default();
         let (mut last_answered, mut most) = (Time::ZERO, None);
-        let ahead = self.ahead(number);
+        let ahead = self.clock_lead(number);
         for one in self.samples[number].iter().filter(|one| one.flags & sampled::ANSWER != 0) {
             found.min_rtt_us = found.min_rtt_us.min(one.rtt_us);
             let rtt = Time(one.bytes_acked);
@@ -416,20 +416,20 @@ impl Replay<'_> {
         FlowResult { rtt_samples: Some(rtts), due: Some(due), ..found }
     }
 
-    fn happens(&mut self, due: Due, now: Time) {
-        let listed = self.listed();
+    fn handle_event(&mut self, due: CaptureEvent, now: Time) {
+        let listed = self.count_listed();
         match due {
-            Due::Started(_) => {
-                let arrived = self.arrived(now);
-                self.measures.together.started(now, arrived.into_iter());
+            CaptureEvent::Started(_) => {
+                let arrived = self.flow_progress(now);
+                self.measures.together.start_flow(now, arrived.into_iter());
             }
-            Due::Look => {
+            CaptureEvent::Look => {
                 if self.measures.together.next() == now {
-                    let arrived = self.arrived(now);
+                    let arrived = self.flow_progress(now);
                     self.measures.together.look(now, arrived.into_iter());
                 }
             }
-            Due::Flow { flow, over: false } => {
+            CaptureEvent::Flow { flow, over: false } => {
                 let before = self.result(flow as usize, self.last(flow as usize, self.config.measured_from()), now);
                 self.measures.begin_flow(flow, listed, before, now);
                 if let Some(transit) =
@@ -438,42 +438,42 @@ impl Replay<'_> {
                     transit.forget();
                 }
             }
-            Due::Flow { flow, over: true } => {
+            CaptureEvent::Flow { flow, over: true } => {
                 let number = flow as usize;
-                let result = self.result(number, self.flagged(number, sampled::END), now);
+                let result = self.result(number, self.first_flagged(number, sampled::END), now);
                 if number < listed {
                     self.measures.finish_flow(flow, listed, result);
                 } else {
                     self.finish_short_flow(number, &result);
                 }
             }
-            Due::Point => {
+            CaptureEvent::Point => {
                 self.hops.iter_mut().for_each(|hop| hop.settle(now));
-                let seen: Vec<Seen> = (0..listed).map(|number| self.seen(number, now)).collect();
-                let Hop { counters, held, .. } = &self.hops[0];
+                let seen: Vec<SeriesView> = (0..listed).map(|number| self.series_view(number, now)).collect();
+                let CaptureHop { counters, held, .. } = &self.hops[0];
                 self.measures.point(now, seen.into_iter(), counters.queue, *held);
                 for hop in &mut self.hops {
-                    let counted = hop.counted();
-                    self.hop_log.point(now, hop.name, hop.held, counted.after(&hop.before));
+                    let counted = hop.count_now();
+                    self.hop_log.point(now, hop.name, hop.held, counted.subtract(&hop.before));
                     hop.before = counted;
                 }
             }
-            Due::QueueOver => {
+            CaptureEvent::QueueOver => {
                 self.hops.iter_mut().for_each(|hop| hop.settle(now));
                 let flows = self.on_way();
-                let Hop { counters, discipline, .. } = &self.hops[0];
+                let CaptureHop { counters, discipline, .. } = &self.hops[0];
                 self.measures.finish_queue(counters, (*discipline).clone(), flows);
                 if !self.config.is_one_hop() {
                     self.measures.hops = Some(self.finish_hops());
                 }
             }
-            Due::QueueBegins => {
+            CaptureEvent::QueueBegins => {
                 self.hops.iter_mut().for_each(|hop| hop.settle(now));
                 let flows = self.on_way();
                 self.measures.begin_queue(&mut self.hops[0].counters, flows);
                 for hop in &mut self.hops {
                     hop.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
-                    hop.begun = hop.counted();
+                    hop.begun = hop.count_now();
                 }
             }
         }
@@ -483,19 +483,19 @@ impl Replay<'_> {
         let mut log = std::mem::take(&mut self.hop_log);
         for (number, hop) in self.hops.iter().enumerate() {
             let sojourn = &hop.counters.flows.sojourn;
-            log.hop((number, hop.name), hop.counted().after(&hop.begun), sojourn, hop.discipline.clone(), self.config);
+            log.hop((number, hop.name), hop.count_now().subtract(&hop.begun), sojourn, hop.discipline.clone(), self.config);
         }
         log.longest(&self.classes.list, |hop| &self.hops[usize::from(hop)].counters.flows.sojourn);
         log
     }
 
     fn finish_short_flow(&mut self, number: usize, result: &FlowResult) {
-        let ((class, base_rtt, _), ahead) = (self.of(number), self.ahead(number));
+        let ((class, base_rtt, _), ahead) = (self.flow_path(number), self.clock_lead(number));
         let start = result.start - ahead;
-        if start < self.config.measured_from() || self.flagged(number, sampled::START).is_none() {
+        if start < self.config.measured_from() || self.first_flagged(number, sampled::START).is_none() {
             return;
         }
-        let size = self.schedule.web[number - self.listed()].size;
+        let size = self.schedule.web[number - self.count_listed()].size;
         let completion = result.completion;
         self.measures.short_flows.add(ShortFlow { number: number as u32, class, size, start, completion, base_rtt });
         let totals: &mut Totals = &mut self.measures.short_totals[usize::from(class)];
@@ -503,29 +503,33 @@ impl Replay<'_> {
     }
 
     /// Everything that is due, in order.
-    fn agenda(&self) -> Vec<(Time, Due)> {
+    fn agenda(&self) -> Vec<(Time, CaptureEvent)> {
         let (from, duration) = (self.config.measured_from(), self.config.run.duration);
-        let mut agenda = vec![(duration, Due::QueueOver)];
+        let mut agenda = vec![(duration, CaptureEvent::QueueOver)];
         if from > Time::ZERO {
-            agenda.push((from, Due::QueueBegins));
+            agenda.push((from, CaptureEvent::QueueBegins));
         }
         for flow in 0..self.samples.len() as u32 {
-            let ahead = self.ahead(flow as usize);
-            if let (Some(start), true) = (self.flagged(flow as usize, sampled::START), (flow as usize) < self.config.flows.len())
+            let ahead = self.clock_lead(flow as usize);
+            if let (Some(start), true) =
+                (self.first_flagged(flow as usize, sampled::START), (flow as usize) < self.config.flows.len())
             {
-                agenda.push((start.time + ahead, Due::Started(flow)));
+                agenda.push((start.time + ahead, CaptureEvent::Started(flow)));
             }
-            if from > Time::ZERO && (flow as usize) < self.listed() {
-                agenda.push((from + ahead, Due::Flow { flow, over: false }));
+            if from > Time::ZERO && (flow as usize) < self.count_listed() {
+                agenda.push((from + ahead, CaptureEvent::Flow { flow, over: false }));
             }
-            agenda.push((duration + ahead, Due::Flow { flow, over: true }));
+            agenda.push((duration + ahead, CaptureEvent::Flow { flow, over: true }));
         }
         if let Some(interval) = self.config.series_interval() {
-            agenda.extend((1..=duration.0 / interval.0).map(|point| (Time(point * interval.0), Due::Point)));
+            agenda.extend((1..=duration.0 / interval.0).map(|point| (Time(point * interval.0), CaptureEvent::Point)));
         }
-        let starts = (0..self.config.flows.len()).map(|flow| Some(self.flagged(flow, sampled::START)?.time + self.ahead(flow)));
+        let starts =
+            (0..self.config.flows.len()).map(|flow| Some(self.first_flagged(flow, sampled::START)?.time + self.clock_lead(flow)));
         if let Some(last) = starts.max().flatten() {
-            agenda.extend((1..=duration.saturating_sub(last).0 / LOOK.0).map(|look| (Time(last.0 + look * LOOK.0), Due::Look)));
+            agenda.extend(
+                (1..=duration.saturating_sub(last).0 / LOOK.0).map(|look| (Time(last.0 + look * LOOK.0), CaptureEvent::Look)),
+            );
         }
         agenda.sort_unstable();
         agenda
@@ -549,9 +553,9 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
     }
     let (classes, schedule) = (config.classes(), Schedule::new(&config));
     let senders = config.flows.len() + config.udp.len() + schedule.web.len();
-    let mut samples: Vec<Vec<Sample>> = vec![Vec::new(); senders];
+    let mut samples: Vec<Vec<CapturedSample>> = vec![Vec::new(); senders];
     for record in captured.samples.chunks_exact(SAMPLE_BYTES) {
-        let sample = Sample::read(record);
+        let sample = CapturedSample::read(record);
         let of_flow = samples.get_mut(sample.flow as usize);
         of_flow.ok_or_else(|| CaptureError::Capture(format!("a sample of flow {}, of {senders}", sample.flow)))?.push(sample);
     }
@@ -564,7 +568,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         all.sort_by_key(|&(time, ..)| time);
     }
     let names = std::iter::once((BOTTLENECK, config.delay)).chain(config.hops.iter().map(|hop| (&hop.name[..], hop.delay)));
-    let hops = names.zip(&captured.hops).enumerate().map(|(number, ((name, delay), captured))| Hop {
+    let hops = names.zip(&captured.hops).enumerate().map(|(number, ((name, delay), captured))| CaptureHop {
         name,
         counters: Counters { flows: FlowLog::new(classes.list.len()), ..Counters::default() },
         acks: AckCounters::default(),
@@ -573,8 +577,8 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         delay,
         discipline: &captured.counters,
         link: SeenLink::new(&config, number),
-        begun: Counted::default(),
-        before: Counted::default(),
+        begun: HopCounts::default(),
+        before: HopCounts::default(),
     });
     let measures = Measures::new(&config, classes.list.len());
     let timed_out = samples.iter().flatten().all(|one| one.timeouts != UNKNOWN);
@@ -582,7 +586,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         config: &config,
         classes: &classes,
         schedule: &schedule,
-        answered: vec![(0, Answered::default()); samples.len()],
+        answered: vec![(0, AnswerCounts::default()); samples.len()],
         samples,
         hops: hops.collect(),
         received: vec![ReceiverStats::default(); senders],
@@ -593,7 +597,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         hop_log: HopLog::default(),
     };
     for number in 0..senders {
-        let (class, _, _) = replay.of(number);
+        let (class, _, _) = replay.flow_path(number);
         replay.hops.iter_mut().for_each(|hop| hop.counters.flows.flow_starts(number as u32, class));
     }
     let mut packets = all.iter().peekable();
@@ -601,7 +605,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         while let Some((time, event, hop, frame)) = packets.next_if(|(time, ..)| *time <= at) {
             replay.count(*time, *event, *hop, frame);
         }
-        replay.happens(due, at);
+        replay.handle_event(due, at);
     }
     for (number, hop) in replay.hops.iter().enumerate() {
         // the kernel counts times of packets in whole nanoseconds, so that each may leave one too early (psched_l2t_ns, sch_generic.h)
@@ -610,7 +614,7 @@ pub fn measure(config: &Value, captured: &Capture) -> Result<Outcome, CaptureErr
         capacity::check(&config, number, config.run.duration, &hop.counters.queue, given).map_err(CaptureError::Capture)?;
     }
     let mut found = outcome(replay.measures, &config, &classes, all.len() as u64);
-    found.keep_columns_of(Engine::Linux);
+    found.keep_columns_of(EngineKind::Linux);
     if !timed_out {
         found.tables.flows.remove("timeouts");
     }

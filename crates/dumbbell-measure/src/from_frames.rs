@@ -2,12 +2,12 @@
 //!
 //! A middlebox knows frames, payload, marks, drops and times in queue. What only a sender knows has no column.
 
-use crate::columns::{Ends, EndsRow, Engine, SeenFlows, SeriesRow, Unlisted};
-use crate::from_live::Counted;
+use crate::columns::{Ends, EndsRow, EngineKind, SeenFlows, SeriesRow, Unlisted};
+use crate::from_live::FlowCounts;
 use crate::measure::{Backlog, FlowResult, Measures};
 use crate::outcome::outcome;
 use crate::Outcome;
-use dumbbell_config::{Class, ClassKind, Classes, FlowConfig, FlowParams, Route, RunConfig, Start};
+use dumbbell_config::{Class, ClassKind, Classes, FlowConfig, FlowParams, Route, RunConfig, StartRange};
 use dumbbell_core::record::{Counters, QueueCounters};
 use dumbbell_core::units::Time;
 use serde_json::{json, Map, Value};
@@ -22,7 +22,7 @@ const MOST_ROWS: usize = 1_000_000;
 
 /// A flow in one direction.
 #[derive(Clone, Debug)]
-pub struct Flow {
+pub struct FrameFlow {
     /// Its number while the run lasted.
     pub slot: u32,
     /// Index in [`KINDS`].
@@ -36,11 +36,11 @@ pub struct Flow {
     /// When its last frame arrived there.
     pub end: Time,
     /// What was counted of it.
-    pub counted: Counted,
+    pub counted: FlowCounts,
 }
 
 /// Takes down what one direction of a bottleneck counts while programs send.
-pub struct Recorder {
+pub struct FrameRecorder {
     config: RunConfig,
     base_rtt: Time,
     route: Arc<Route>,
@@ -49,10 +49,10 @@ pub struct Recorder {
     before: HashMap<u32, u64>,
 }
 
-impl Recorder {
+impl FrameRecorder {
     /// For a run over the bottleneck of `config` on a path of `base_rtt`, with frames that go `up` or down; the traffic in `config` does not
     /// matter.
-    pub fn new(config: &RunConfig, base_rtt: Time, up: bool) -> Recorder {
+    pub fn new(config: &RunConfig, base_rtt: Time, up: bool) -> FrameRecorder {
         let mut config = config.clone();
         config.flows.clear();
         config.web.clear();
@@ -61,7 +61,7 @@ impl Recorder {
         config.record.trace = None;
         let measures = Measures::new(&config, KINDS.len());
         let route = Arc::new(Route { up, ..Route::default() });
-        Recorder { config, base_rtt, route, measures, before: HashMap::new() }
+        FrameRecorder { config, base_rtt, route, measures, before: HashMap::new() }
     }
 
     /// A point of the time series at `time`: what is queued then, and slot and payload so far, bytes, of each flow.
@@ -104,7 +104,7 @@ impl Recorder {
     pub fn finish(
         mut self,
         duration: Time,
-        mut flows: Vec<Flow>,
+        mut flows: Vec<FrameFlow>,
         counters: &Counters,
         of_discipline: Vec<(String, u64)>,
         events: u64,
@@ -137,9 +137,9 @@ impl Recorder {
             .zip(0_u16..)
             .map(|(class, number)| (class.cc.clone(), json!(classes.of_flow.iter().filter(|&&of| of == number).count())))
             .collect();
-        found.keep_columns_of(Engine::Shell);
+        found.keep_columns_of(EngineKind::Shell);
         if let Some(figures) = found.summary.as_object_mut() {
-            SeenFlows::tell(&Unlisted { flows: Value::Object(seen) }, figures);
+            SeenFlows::add_figure(&Unlisted { flows: Value::Object(seen) }, figures);
         }
         let ends = flows.iter().map(|flow| EndsRow { source: &flow.source, destination: &flow.destination });
         found.tables.flows.columns.extend(Ends::columns(&ends.collect::<Vec<_>>()));
@@ -147,7 +147,7 @@ impl Recorder {
     }
 
     /// Makes the configuration list what was seen; returns its classes.
-    fn configure(&mut self, duration: Time, flows: &[Flow]) -> Classes {
+    fn configure(&mut self, duration: Time, flows: &[FrameFlow]) -> Classes {
         let mut classes = Classes::default();
         self.config.run.duration = duration;
         for (kind, name) in (0_u16..).zip(KINDS) {
@@ -157,7 +157,7 @@ impl Recorder {
             }
             let cc = Arc::new(Map::from_iter([("name".to_owned(), json!(name))]));
             let params = FlowParams { base_rtt: self.base_rtt, ..FlowParams::default() };
-            let start = Start { min: Time::ZERO, max: Time::ZERO };
+            let start = StartRange { min: Time::ZERO, max: Time::ZERO };
             let one = FlowConfig { cc, start, stages: Arc::default(), route: Arc::clone(&self.route), params };
             self.config.flows.extend(std::iter::repeat_n(one, of_kind));
             classes.of_flow.extend(std::iter::repeat_n(classes.list.len() as u16, of_kind));
@@ -172,7 +172,7 @@ impl Recorder {
     }
 
     /// Gives the rows of the series the numbers of their flows.
-    fn number_series(&mut self, flows: &[Flow]) {
+    fn number_series(&mut self, flows: &[FrameFlow]) {
         let numbers: HashMap<u32, u64> = flows.iter().zip(0..).map(|(flow, number)| (flow.slot, number)).collect();
         for row in &mut self.measures.flow_series {
             row.flow = u32::try_from(row.flow).ok().and_then(|slot| numbers.get(&slot)).copied().unwrap_or(0);
@@ -187,18 +187,18 @@ mod tests {
     use dumbbell_core::record::FlowCounters;
     use dumbbell_core::tcp::stats::ReceiverStats;
 
-    fn flow(slot: u32, kind: u16, seconds: [u64; 2], packets: u64) -> Flow {
+    fn flow(slot: u32, kind: u16, seconds: [u64; 2], packets: u64) -> FrameFlow {
         let counters = FlowCounters { arrived: packets, departed: packets, ..FlowCounters::default() };
         let received = ReceiverStats { frame_bytes: packets * 1514, bytes: packets * 1448, ..ReceiverStats::default() };
         let [start, end] = seconds.map(Time::from_secs);
-        Flow {
+        FrameFlow {
             slot,
             kind,
             source: format!("a:{slot}"),
             destination: "b:80".into(),
             start,
             end,
-            counted: Counted { counters, received },
+            counted: FlowCounts { counters, received },
         }
     }
 
@@ -207,7 +207,7 @@ mod tests {
         let config = json!({"duration": 1, "bottleneck": {"rate": 10_000_000, "aqm": {"name": "codel"}},
             "flows": [{"cc": {"name": "cubic"}, "start": {"min": 0, "max": 0}, "count": 1}]});
         let config = RunConfig::from_json(&config).expect("a configuration");
-        let mut recorder = Recorder::new(&config, Time::from_millis(20), false);
+        let mut recorder = FrameRecorder::new(&config, Time::from_millis(20), false);
         let of = |packets| QueueCounters { packets, bytes: packets * 1514, ..QueueCounters::default() };
         recorder.point(Time::from_secs(1), of(100), [3, 4542], [(0, 0), (1, 1_000_000)].into_iter());
         recorder.point(Time::from_secs(2), of(300), [0, 0], [(0, 250_000), (1, 1_000_000)].into_iter());

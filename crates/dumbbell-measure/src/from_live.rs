@@ -4,13 +4,13 @@
 //! What the simulator knows and a sender's TCP_INFO does not is left out of the tables ([`columns`](crate::columns) says what), or has no
 //! value: samples of the RTT estimator. Such a run has no UDP, and so no column of its one-way delay.
 
-use crate::columns::Engine;
+use crate::columns::EngineKind;
 pub use crate::hop_log::AckCounters;
-use crate::hop_log::{Counted as AtHop, HopLog};
-pub use crate::measure::Counted;
-use crate::measure::{Backlog, FlowResult, Measures, Samples, Seen, SeenTcp};
+use crate::hop_log::{HopCounts as AtHop, HopLog};
+pub use crate::measure::FlowCounts;
+use crate::measure::{Backlog, FlowResult, Measures, Samples, SeenTcp, SeriesView};
 use crate::outcome::outcome;
-use crate::together::Arrived;
+use crate::together::FlowProgress;
 use crate::Outcome;
 use dumbbell_config::{Classes, FlowConfig, RunConfig, BOTTLENECK};
 use dumbbell_core::histogram::Histogram;
@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 /// What a TCP sender said of itself (TCP_INFO, linux/tcp.h).
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Sample {
+pub struct TcpSample {
     /// When, since the start of the run.
     pub time: Time,
     /// Whether it is one of those every 200 ms, whose mean counts.
@@ -48,29 +48,29 @@ pub struct Sample {
 
 /// A flow of `[[flows]]`, as its sender saw it.
 #[derive(Clone, Debug, Default)]
-pub struct Flow {
+pub struct LiveFlow {
     /// When it connected; none if it never did.
     pub start: Option<Time>,
     /// When all of its payload had been acknowledged.
     pub finished: Option<Time>,
     /// In order of time.
-    pub samples: Vec<Sample>,
+    pub samples: Vec<TcpSample>,
 }
 
-impl Flow {
+impl LiveFlow {
     /// The last sample until `time`.
-    fn at(&self, time: Time) -> Option<&Sample> {
+    fn sample_at(&self, time: Time) -> Option<&TcpSample> {
         let later = self.samples.partition_point(|sample| sample.time <= time);
         self.samples[..later].last()
     }
 
     fn payload(&self, time: Time) -> u64 {
-        self.at(time).map_or(0, |sample| sample.payload)
+        self.sample_at(time).map_or(0, |sample| sample.payload)
     }
 }
 
 /// A hop at some time of a run.
-pub struct Hop<'a> {
+pub struct LiveHop<'a> {
     /// What its queue counts.
     pub counters: &'a mut Counters,
     /// The same of acknowledgements.
@@ -83,8 +83,8 @@ pub struct Hop<'a> {
     pub of_discipline: Vec<(String, u64)>,
 }
 
-impl Hop<'_> {
-    fn counted(&self) -> AtHop {
+impl LiveHop<'_> {
+    fn count_now(&self) -> AtHop {
         AtHop::now(&self.counters.queue, self.acks)
     }
 }
@@ -101,7 +101,7 @@ fn name_of(config: &RunConfig, hop: usize) -> &str {
 }
 
 /// Takes down what hops count while a run goes on.
-pub struct Recorder {
+pub struct LiveRecorder {
     config: Arc<RunConfig>,
     classes: Classes,
     measures: Measures,
@@ -110,20 +110,31 @@ pub struct Recorder {
     /// What each hop had counted when counting began, and at the last point of the time series.
     hops_begun: Vec<AtHop>,
     hops_before: Vec<AtHop>,
-    begun: Vec<Counted>,
-    ended: Vec<Counted>,
+    begun: Vec<FlowCounts>,
+    ended: Vec<FlowCounts>,
     /// Frames of each flow that had reached the receiver, at looks every [`LOOK`](crate::together::LOOK).
     looks: Vec<(Time, Vec<u64>)>,
 }
 
-impl Recorder {
+impl LiveRecorder {
     /// Of a run of `config`.
-    pub fn new(config: Arc<RunConfig>) -> Recorder {
+    pub fn new(config: Arc<RunConfig>) -> LiveRecorder {
         let classes = config.classes();
         let measures = Measures::new(&config, classes.list.len());
         let hops = vec![AtHop::default(); config.hops.len() + 1];
         let (points, hop_log, begun, ended, looks) = Default::default();
-        Recorder { config, classes, measures, points, hop_log, hops_begun: hops.clone(), hops_before: hops, begun, ended, looks }
+        LiveRecorder {
+            config,
+            classes,
+            measures,
+            points,
+            hop_log,
+            hops_begun: hops.clone(),
+            hops_before: hops,
+            begun,
+            ended,
+            looks,
+        }
     }
 
     /// The connection classes of the run.
@@ -132,32 +143,32 @@ impl Recorder {
     }
 
     /// Counting begins: what the `hops`, the bottleneck and then the others, hold until now does not count. `flows` are those of the listed flows.
-    pub fn begin(&mut self, hops: &mut [Hop], flows: Vec<Counted>) {
+    pub fn begin(&mut self, hops: &mut [LiveHop], flows: Vec<FlowCounts>) {
         if let Some(first) = hops.first_mut() {
             self.measures.begin_queue(first.counters, flows.clone());
         }
         for (hop, begun) in hops.iter_mut().zip(&mut self.hops_begun) {
             hop.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
-            *begun = hop.counted();
+            *begun = hop.count_now();
         }
         self.begun = flows;
     }
 
     /// A point of the time series at `time`, with what is queued then.
-    pub fn point(&mut self, time: Time, hops: &[Hop]) {
-        let backlog = |hop: &Hop| Backlog { packets: hop.packets, bytes: hop.bytes };
+    pub fn point(&mut self, time: Time, hops: &[LiveHop]) {
+        let backlog = |hop: &LiveHop| Backlog { packets: hop.packets, bytes: hop.bytes };
         if let Some(first) = hops.first() {
             self.points.push(Point { time, counters: first.counters.queue, backlog: backlog(first) });
         }
         for (number, hop) in hops.iter().enumerate() {
-            let counted = hop.counted();
+            let counted = hop.count_now();
             let before = std::mem::replace(&mut self.hops_before[number], counted);
-            self.hop_log.point(time, name_of(&self.config, number), backlog(hop), counted.after(&before));
+            self.hop_log.point(time, name_of(&self.config, number), backlog(hop), counted.subtract(&before));
         }
     }
 
     /// What has been counted of the flows at `time`, every [`LOOK`](crate::together::LOOK) from the start of the run.
-    pub fn look(&mut self, time: Time, flows: &[Counted]) {
+    pub fn look(&mut self, time: Time, flows: &[FlowCounts]) {
         self.looks.push((time, flows.iter().map(|flow| flow.received.frame_bytes).collect()));
     }
 
@@ -172,11 +183,11 @@ impl Recorder {
     }
 
     /// Follows what the flows get in the time that they have in common.
-    fn follow(&mut self, flows: &[Flow]) {
+    fn follow(&mut self, flows: &[LiveFlow]) {
         let mut starts: Vec<Time> = flows.iter().filter_map(|flow| flow.start).collect();
         starts.sort_unstable();
-        let arrived = |recorder: &Recorder, now: Time| -> Vec<Arrived> {
-            let of = |(number, flow): (usize, &Flow)| Arrived {
+        let arrived = |recorder: &LiveRecorder, now: Time| -> Vec<FlowProgress> {
+            let of = |(number, flow): (usize, &LiveFlow)| FlowProgress {
                 payload: flow.payload(now),
                 frames: recorder.frames(number, now),
                 finished: flow.finished.filter(|&at| at <= now),
@@ -185,7 +196,7 @@ impl Recorder {
         };
         for start in starts {
             let seen = arrived(self, start);
-            self.measures.together.started(start, seen.into_iter());
+            self.measures.together.start_flow(start, seen.into_iter());
         }
         while self.measures.together.next() <= self.config.run.duration {
             let now = self.measures.together.next();
@@ -195,7 +206,7 @@ impl Recorder {
     }
 
     /// The run is over.
-    pub fn end(&mut self, hops: &[Hop], flows: Vec<Counted>) {
+    pub fn end(&mut self, hops: &[LiveHop], flows: Vec<FlowCounts>) {
         self.ended.clone_from(&flows);
         let Some(first) = hops.first() else { return };
         self.measures.finish_queue(first.counters, first.of_discipline.clone(), flows);
@@ -205,7 +216,7 @@ impl Recorder {
         let mut log = std::mem::take(&mut self.hop_log);
         for (number, hop) in hops.iter().enumerate() {
             let of_discipline = hop.of_discipline.iter().cloned().collect();
-            let counted = hop.counted().after(&self.hops_begun[number]);
+            let counted = hop.count_now().subtract(&self.hops_begun[number]);
             log.hop((number, name_of(&self.config, number)), counted, &hop.counters.flows.sojourn, of_discipline, &self.config);
         }
         log.longest(&self.classes.list, |hop| &hops[usize::from(hop)].counters.flows.sojourn);
@@ -213,7 +224,7 @@ impl Recorder {
     }
 
     /// What was measured after `events` events, with what the senders of the listed `flows` said.
-    pub fn finish(mut self, flows: &[Flow], events: u64) -> Outcome {
+    pub fn finish(mut self, flows: &[LiveFlow], events: u64) -> Outcome {
         let (from, duration) = (self.config.measured_from(), self.config.run.duration);
         self.follow(flows);
         std::mem::take(&mut self.points).iter().for_each(|point| self.take(point, flows));
@@ -229,23 +240,23 @@ impl Recorder {
         }
         let mut found = outcome(self.measures, &self.config, &self.classes, events);
         let timed_out = flows.iter().flat_map(|flow| &flow.samples).all(|sample| sample.timeouts.is_some());
-        found.keep_columns_of(Engine::Live);
+        found.keep_columns_of(EngineKind::Live);
         if !timed_out {
             found.tables.flows.remove("timeouts");
         }
         found
     }
 
-    fn take(&mut self, point: &Point, flows: &[Flow]) {
+    fn take(&mut self, point: &Point, flows: &[LiveFlow]) {
         let seen = flows.iter().map(|flow| {
-            let tcp = flow.at(point.time).map_or_else(SeenTcp::default, |sample| SeenTcp {
+            let tcp = flow.sample_at(point.time).map_or_else(SeenTcp::default, |sample| SeenTcp {
                 srtt_us: sample.srtt_us,
                 cwnd: sample.cwnd,
                 ssthresh: sample.ssthresh,
                 in_flight: sample.in_flight,
                 retransmissions: sample.retransmissions,
             });
-            Seen { payload: flow.payload(point.time), tcp: Some(tcp), ..Seen::default() }
+            SeriesView { payload: flow.payload(point.time), tcp: Some(tcp), ..SeriesView::default() }
         });
         self.measures.point(point.time, seen, point.counters, point.backlog);
     }
@@ -253,8 +264,8 @@ impl Recorder {
 
 /// What a flow had come to at `now`, where the samples that count are those after `from`. Times of results are on the clock of the
 /// simulator's queue, which is `ahead` of the senders'.
-fn result(flow: &Flow, counted: Option<&Counted>, from: Time, now: Time, ahead: Time) -> FlowResult {
-    let Counted { counters, received } = counted.copied().unwrap_or_default();
+fn result(flow: &LiveFlow, counted: Option<&FlowCounts>, from: Time, now: Time, ahead: Time) -> FlowResult {
+    let FlowCounts { counters, received } = counted.copied().unwrap_or_default();
     let start = flow.start.unwrap_or(now).min(now);
     let common = FlowResult {
         start: start + ahead,
@@ -264,7 +275,7 @@ fn result(flow: &Flow, counted: Option<&Counted>, from: Time, now: Time, ahead: 
         receiver: received,
         ..FlowResult::default()
     };
-    let Some(last) = flow.at(now) else { return common };
+    let Some(last) = flow.sample_at(now) else { return common };
     let mut samples = Samples::default();
     for sample in flow.samples.iter().filter(|one| one.is_regular && one.time > from && one.time <= now) {
         samples.add(sample.srtt_us, sample.cwnd);
@@ -297,10 +308,10 @@ mod tests {
     use dumbbell_core::tcp::stats::ReceiverStats;
     use serde_json::json;
 
-    fn sample(ms: u64, payload: u64, srtt_us: u32, is_regular: bool) -> Sample {
+    fn sample(ms: u64, payload: u64, srtt_us: u32, is_regular: bool) -> TcpSample {
         let time = Time::from_millis(ms);
         let (sent, timeouts) = (payload / 1448, Some(2));
-        Sample { time, is_regular, payload, srtt_us, min_rtt_us: 20_000, cwnd: 10, sent, timeouts, ..Sample::default() }
+        TcpSample { time, is_regular, payload, srtt_us, min_rtt_us: 20_000, cwnd: 10, sent, timeouts, ..TcpSample::default() }
     }
 
     #[test]
@@ -309,23 +320,23 @@ mod tests {
             "bottleneck": {"rate": 10_000_000, "aqm": {"name": "codel"}},
             "flows": [{"cc": {"name": "cubic"}, "base_rtt": 20_000_000, "start": {"min": 0, "max": 0}, "count": 1}]});
         let config = Arc::new(RunConfig::from_json(&config).expect("a configuration"));
-        let mut recorder = Recorder::new(Arc::clone(&config));
+        let mut recorder = LiveRecorder::new(Arc::clone(&config));
         let of = |packets| QueueCounters { packets, bytes: packets * 1514, ..QueueCounters::default() };
         let acks = AckCounters::default();
         for (second, packets, queued) in [(1, 100, 3), (2, 300, 0)] {
             let counters = &mut Counters { queue: of(packets), ..Counters::default() };
             let of_discipline = Vec::new();
-            let hop = Hop { counters, acks: &acks, packets: queued, bytes: queued * 1514, of_discipline };
+            let hop = LiveHop { counters, acks: &acks, packets: queued, bytes: queued * 1514, of_discipline };
             recorder.point(Time::from_secs(second), &[hop]);
         }
-        let counted = Counted {
+        let counted = FlowCounts {
             counters: FlowCounters { arrived: 300, departed: 300, ..FlowCounters::default() },
             received: ReceiverStats { frame_bytes: 300 * 1514, ..ReceiverStats::default() },
         };
         let counters = &mut Counters { queue: of(300), ..Counters::default() };
         let of_discipline = vec![("new_flows".into(), 7)];
-        recorder.end(&[Hop { counters, acks: &acks, packets: 0, bytes: 0, of_discipline }], vec![counted]);
-        let flow = Flow {
+        recorder.end(&[LiveHop { counters, acks: &acks, packets: 0, bytes: 0, of_discipline }], vec![counted]);
+        let flow = LiveFlow {
             start: Some(Time::ZERO),
             finished: None,
             samples: vec![
@@ -361,18 +372,18 @@ mod tests {
         let config = json!({"duration": 1_000_000_000_u64,
             "bottleneck": {"rate": 10_000_000, "aqm": {"name": "codel"}},
             "flows": [{"cc": {"name": "cubic"}, "base_rtt": 20_000_000, "start": {"min": 0, "max": 0}, "count": 1}]});
-        let mut recorder = Recorder::new(Arc::new(RunConfig::from_json(&config).expect("a configuration")));
+        let mut recorder = LiveRecorder::new(Arc::new(RunConfig::from_json(&config).expect("a configuration")));
         let (counters, acks) = (&mut Counters::default(), &AckCounters::default());
-        recorder.end(&[Hop { counters, acks, packets: 0, bytes: 0, of_discipline: Vec::new() }], vec![Counted::default()]);
-        let samples = vec![Sample { timeouts: None, ..sample(200, 10_000, 30_000, true) }, sample(400, 20_000, 30_000, true)];
-        let found = recorder.finish(&[Flow { start: Some(Time::ZERO), finished: None, samples }], 0);
+        recorder.end(&[LiveHop { counters, acks, packets: 0, bytes: 0, of_discipline: Vec::new() }], vec![FlowCounts::default()]);
+        let samples = vec![TcpSample { timeouts: None, ..sample(200, 10_000, 30_000, true) }, sample(400, 20_000, 30_000, true)];
+        let found = recorder.finish(&[LiveFlow { start: Some(Time::ZERO), finished: None, samples }], 0);
         assert_eq!(found.tables.flows.int("timeouts"), None);
         assert!(found.tables.flows.int("retransmissions").is_some());
     }
 
     #[test]
     fn what_came_before_counting_began_does_not_count() {
-        let flow = Flow {
+        let flow = LiveFlow {
             start: Some(Time::ZERO),
             finished: Some(Time::from_millis(1500)),
             samples: vec![

@@ -5,7 +5,7 @@ use crate::measure::Backlog;
 use crate::table::Table;
 use dumbbell_config::{Class, RunConfig};
 use dumbbell_core::histogram::Histogram;
-use dumbbell_core::log::{At, DropReason, Log, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::units::Time;
@@ -28,7 +28,7 @@ dumbbell_core::counted_after!(AckCounters: sent, sojourn_ns, departed, dropped);
 
 impl Log for AckCounters {
     #[inline(always)]
-    fn sent(&mut self, packet: &Packet, at: At) {
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
         if packet.is_back() {
             self.sent += 1;
             self.sojourn_ns += (at.now - packet.enqueue_time).0;
@@ -36,38 +36,38 @@ impl Log for AckCounters {
     }
 
     #[inline(always)]
-    fn departed(&mut self, packet: &Packet, _now: Time) {
+    fn on_departure(&mut self, packet: &Packet, _now: Time) {
         if packet.is_back() {
             self.departed += 1;
         }
     }
 
     #[inline(always)]
-    fn crossed(&mut self, packet: &Packet, _now: Time, _leaves: Time) {
+    fn on_bypass(&mut self, packet: &Packet, _now: Time, _leaves: Time) {
         if packet.is_back() {
             self.sent += 1;
             self.departed += 1;
         }
     }
 
-    fn dropped(&mut self, packet: &Packet, _reason: DropReason, place: Place, _at: At) {
-        self.dropped += u64::from(packet.is_back() && matches!(place, Place::Arrival | Place::Queue));
+    fn on_drop(&mut self, packet: &Packet, _reason: DropReason, place: DropSite, _at: At) {
+        self.dropped += u64::from(packet.is_back() && matches!(place, DropSite::Arrival | DropSite::Queue));
     }
 }
 
 /// What a hop had counted at some time.
 #[derive(Clone, Copy, Default)]
-pub struct Counted {
+pub struct HopCounts {
     /// By the queue.
     pub queue: QueueCounters,
     /// Of acknowledgements.
     pub acks: AckCounters,
 }
 
-impl Counted {
+impl HopCounts {
     /// As it stands now.
-    pub fn now(queue: &QueueCounters, acks: &AckCounters) -> Counted {
-        Counted { queue: *queue, acks: *acks }
+    pub fn now(queue: &QueueCounters, acks: &AckCounters) -> HopCounts {
+        HopCounts { queue: *queue, acks: *acks }
     }
 
     /// Packets that the queue dropped.
@@ -76,8 +76,8 @@ impl Counted {
     }
 
     /// What was counted after `before`.
-    pub fn after(&self, before: &Counted) -> Counted {
-        Counted { queue: self.queue.after(&before.queue), acks: self.acks.after(&before.acks) }
+    pub fn subtract(&self, before: &HopCounts) -> HopCounts {
+        HopCounts { queue: self.queue.subtract(&before.queue), acks: self.acks.subtract(&before.acks) }
     }
 }
 
@@ -92,7 +92,7 @@ pub struct HopLog {
 
 impl HopLog {
     /// A point of the time series at `now`: what is in the queue of `hop`, and what was counted since the last point.
-    pub fn point(&mut self, now: Time, hop: &str, backlog: Backlog, since: Counted) {
+    pub fn point(&mut self, now: Time, hop: &str, backlog: Backlog, since: HopCounts) {
         let (capacity_mbit, seconds) = Default::default();
         self.points.push(HopSeriesRow { time: now, hop: hop.to_owned(), backlog, since, capacity_mbit, seconds });
     }
@@ -101,7 +101,7 @@ impl HopLog {
     pub fn hop(
         &mut self,
         (number, name): (usize, &str),
-        counted: Counted,
+        counted: HopCounts,
         of_classes: &[Histogram],
         of_discipline: BTreeMap<String, u64>,
         config: &RunConfig,
@@ -110,7 +110,7 @@ impl HopLog {
         of_classes.iter().for_each(|of_class| sojourn.merge(of_class));
         let bits =
             config.capacity_bits_of(number, config.measured_from(), config.run.duration) - counted.queue.lost_bytes as f64 * 8.0;
-        let seconds = config.measured().as_secs_f64();
+        let seconds = config.measured_time().as_secs_f64();
         self.rows.push(HopRow {
             name: name.to_owned(),
             counted,
@@ -131,7 +131,7 @@ impl HopLog {
     }
 
     /// What was counted at hop `number`, if hops were.
-    pub fn counted(&self, number: usize) -> Option<&QueueCounters> {
+    pub fn queue_counters(&self, number: usize) -> Option<&QueueCounters> {
         self.rows.get(number).map(|row| &row.counted.queue)
     }
 

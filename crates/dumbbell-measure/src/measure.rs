@@ -6,7 +6,7 @@ use crate::short_flows::ShortFlows;
 use crate::table::UNTOLD;
 use crate::together::Together;
 use crate::trace::Trace;
-use crate::transit::{Fate, Transit};
+use crate::transit::{Transit, UdpFate};
 use dumbbell_config::RunConfig;
 use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::histogram::{CompactHistogram, Count, Histogram};
@@ -69,7 +69,7 @@ pub struct OfStack {
 
 /// What was counted of a flow on its way: in the queue, and of what left it.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counted {
+pub struct FlowCounts {
     /// By the queue.
     pub counters: FlowCounters,
     /// Of the frames that left the link, and the acknowledgements.
@@ -113,22 +113,22 @@ pub struct FlowResult {
 
 impl FlowResult {
     /// Of a stack, a count that it may tell; NaN if it does not, or is none.
-    pub fn told(&self, count: impl Fn(&OfStack) -> Option<u64>) -> f64 {
+    pub fn stack_count(&self, count: impl Fn(&OfStack) -> Option<u64>) -> f64 {
         self.stack.as_deref().and_then(count).map_or(f64::NAN, |count| count as f64)
     }
 
     /// A count of the sender: of a stack what it tells, [`UNTOLD`] if it does not.
-    pub fn counted(&self, of_sender: u64, of_stack: impl Fn(&OfStack) -> Option<u64>) -> u64 {
+    pub fn sender_count(&self, of_sender: u64, of_stack: impl Fn(&OfStack) -> Option<u64>) -> u64 {
         self.stack.as_deref().map_or(of_sender, |stack| of_stack(stack).unwrap_or(UNTOLD))
     }
 
     /// Packets that its sender sent again, or, of a stack, took for lost.
     pub fn retransmissions(&self) -> u64 {
-        self.counted(self.sender.retransmissions, |of| of.lost)
+        self.sender_count(self.sender.retransmissions, |of| of.lost)
     }
 
     /// Why a stack closed it before its end, and when, from its start.
-    pub fn closed(&self) -> Option<(&str, Time)> {
+    pub fn close_reason(&self) -> Option<(&str, Time)> {
         self.stack.as_ref()?.closed.as_ref().map(|(why, at)| (why.as_str(), *at))
     }
 
@@ -138,14 +138,14 @@ impl FlowResult {
     }
 
     /// What was counted after `before`, when counting began.
-    fn after(self, before: &FlowResult) -> FlowResult {
+    fn subtract(self, before: &FlowResult) -> FlowResult {
         FlowResult {
             since: before.since,
             payload: self.payload - before.payload,
             due: self.due.map(|due| due - before.due.unwrap_or(0)),
-            sender: self.sender.after(&before.sender),
-            receiver: self.receiver.after(&before.receiver),
-            counters: self.counters.after(&before.counters),
+            sender: self.sender.subtract(&before.sender),
+            receiver: self.receiver.subtract(&before.receiver),
+            counters: self.counters.subtract(&before.counters),
             stack: self.stack.map(|of| {
                 let earlier = before.stack.as_deref().cloned().unwrap_or_default();
                 let since = |now: Option<u64>, then: Option<u64>| now.map(|now| now - then.unwrap_or(0));
@@ -191,15 +191,15 @@ impl FlowResult {
     }
 
     /// Packets of UDP that were lost; of others nothing is known.
-    pub fn fate(&self) -> Fate {
+    pub fn fate(&self) -> UdpFate {
         let (counters, answers) = (&self.counters, self.samples.count);
         match (self.due, &self.transit) {
-            (Some(due), _) => Fate { lost: due.saturating_sub(answers), known: due.max(answers) },
+            (Some(due), _) => UdpFate { lost: due.saturating_sub(answers), known: due.max(answers) },
             (None, Some(_)) => {
-                let lost = counters.lost();
-                Fate { lost, known: lost + counters.departed - counters.lost_behind }
+                let lost = counters.count_lost();
+                UdpFate { lost, known: lost + counters.departed - counters.lost_behind }
             }
-            (None, None) => Fate::default(),
+            (None, None) => UdpFate::default(),
         }
     }
 
@@ -257,25 +257,25 @@ impl StateSeries {
 
 /// What the time series sees of a listed endpoint.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Seen {
+pub struct SeriesView {
     /// Payload that has arrived: acknowledged for TCP, received for UDP; bytes.
     pub payload: u64,
     /// The rest, of TCP.
     pub tcp: Option<SeenTcp>,
     /// Answers that have come back, of UDP.
-    pub answered: Answered,
+    pub answered: AnswerCounts,
 }
 
 /// Answers since the start of a flow.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Answered {
+pub struct AnswerCounts {
     /// How many.
     pub count: u64,
     /// Their RTTs together.
     pub total_us: u64,
 }
 
-impl Answered {
+impl AnswerCounts {
     /// One more.
     pub fn add(&mut self, rtt_us: u32) {
         self.count += 1;
@@ -283,7 +283,7 @@ impl Answered {
     }
 
     /// The mean RTT of those after the ones `before`, ms; NaN of none.
-    fn mean_ms_since(&self, before: Answered) -> f64 {
+    fn mean_ms_since(&self, before: AnswerCounts) -> f64 {
         (self.total_us - before.total_us) as f64 / (self.count - before.count) as f64 / 1e3
     }
 }
@@ -317,7 +317,7 @@ pub struct Backlog {
 struct Before {
     payload: u64,
     retransmissions: u64,
-    answered: Answered,
+    answered: AnswerCounts,
 }
 
 /// Everything measured so far.
@@ -328,7 +328,7 @@ pub struct Measures {
     pub(crate) begun: Vec<FlowResult>,
     queue_begun: QueueCounters,
     /// Of listed endpoints: what was counted on their way when the measured time of the queue began, and when it was over.
-    on_way: [Vec<Counted>; 2],
+    on_way: [Vec<FlowCounts>; 2],
     /// The queue at the end of the run.
     pub queue: QueueResult,
     /// What was measured of each hop, if there are several.
@@ -390,11 +390,11 @@ impl Measures {
     }
 
     /// A point of the time series at `now`, over the listed endpoints in order.
-    pub fn point(&mut self, now: Time, listed: impl Iterator<Item = Seen>, counts: QueueCounters, backlog: Backlog) {
+    pub fn point(&mut self, now: Time, listed: impl Iterator<Item = SeriesView>, counts: QueueCounters, backlog: Backlog) {
         let seconds = self.interval.as_secs_f64();
         let time_s = now.as_secs_f64();
         let series = &mut self.flow_series;
-        for (number, Seen { payload, tcp, answered }) in listed.enumerate() {
+        for (number, SeriesView { payload, tcp, answered }) in listed.enumerate() {
             let retransmissions = tcp.map_or(0, |tcp| tcp.retransmissions);
             let before = &mut self.before[number];
             let SeenTcp { srtt_us, cwnd, ssthresh, in_flight, .. } = tcp.unwrap_or_default();
@@ -415,7 +415,7 @@ impl Measures {
             *before = Before { payload, retransmissions, answered };
         }
         let before = std::mem::replace(&mut self.queue_before, counts);
-        let queue = counts.after(&before);
+        let queue = counts.subtract(&before);
         let QueueCounters { sojourn_ns, sent, .. } = queue;
         self.queue_series.push(QueueSeriesRow {
             time_s,
@@ -438,7 +438,7 @@ impl Measures {
     }
 
     /// The measured time of the queue begins. `flows` are the listed endpoints.
-    pub fn begin_queue(&mut self, counters: &mut Counters, flows: Vec<Counted>) {
+    pub fn begin_queue(&mut self, counters: &mut Counters, flows: Vec<FlowCounts>) {
         self.on_way[0] = flows;
         self.queue_begun = counters.queue;
         counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
@@ -448,14 +448,19 @@ impl Measures {
     pub fn finish_flow(&mut self, number: u32, listed: usize, result: FlowResult) {
         self.results.resize(listed, FlowResult::default());
         self.results[number as usize] = match self.begun.get(number as usize) {
-            Some(before) => result.after(before),
+            Some(before) => result.subtract(before),
             None => result,
         };
     }
 
     /// The measured time of the queue is over. `of_discipline` are the counters that the queue discipline itself keeps, by name; `flows` are the
     /// listed endpoints.
-    pub fn finish_queue(&mut self, log: &Counters, of_discipline: impl IntoIterator<Item = (String, u64)>, flows: Vec<Counted>) {
+    pub fn finish_queue(
+        &mut self,
+        log: &Counters,
+        of_discipline: impl IntoIterator<Item = (String, u64)>,
+        flows: Vec<FlowCounts>,
+    ) {
         self.on_way[1] = flows;
         let internal = log.internal.iter().flat_map(|(name, of)| {
             let counts = [("packets", of.packets), ("ce_marks", of.ce_marks), ("sce_marks", of.sce_marks), ("drops", of.drops)];
@@ -463,7 +468,7 @@ impl Measures {
         });
         self.queue = QueueResult {
             sojourn: log.flows.sojourn.clone(),
-            all: log.queue.after(&self.queue_begun),
+            all: log.queue.subtract(&self.queue_begun),
             counters: of_discipline.into_iter().chain(internal).collect(),
         };
     }
@@ -474,8 +479,8 @@ impl Measures {
         let [begun, over] = std::mem::take(&mut self.on_way);
         for (number, (result, end)) in self.results.iter_mut().zip(over).enumerate() {
             let before = begun.get(number).copied().unwrap_or_default();
-            result.counters = end.counters.after(&before.counters);
-            let received = end.received.after(&before.received);
+            result.counters = end.counters.subtract(&before.counters);
+            let received = end.received.subtract(&before.received);
             (result.receiver.ce, result.receiver.ect1) = (received.ce, received.ect1);
         }
     }

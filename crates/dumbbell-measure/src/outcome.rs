@@ -1,7 +1,7 @@
 //! What a run measured: the tables of a run that is over, figures, and a digest of both.
 
 use crate::classes::{self, Totals};
-use crate::columns::{self, Bin, ColumnSpec, Engine, FlowRow, Punctuality, Run, Runs, SeenFlows, Timing};
+use crate::columns::{self, ColumnSpec, EngineKind, FlowRow, Punctuality, RunRow, Runs, SeenFlows, SojournBin, Timing};
 use crate::hop_log::HopLog;
 use crate::measure::{jain, ms, FlowResult, Measures};
 use crate::table::{Column, Table};
@@ -32,7 +32,7 @@ macro_rules! tables {
             const COUNT: usize = [$(stringify!($name)),*].len();
 
             /// Every table with its name in the store, in order.
-            pub fn named(&self) -> [(&'static str, &Table); Tables::COUNT] {
+            pub fn named_tables(&self) -> [(&'static str, &Table); Tables::COUNT] {
                 [$( (stringify!($name), &self.$name) ),*]
             }
 
@@ -85,7 +85,7 @@ tables! {
 impl Tables {
     /// Every table and column, described, and the bins of histograms that values are read from: their number in a doubling of the value, and
     /// the width of the narrowest, ms.
-    pub fn described() -> Value {
+    pub fn describe_tables() -> Value {
         let of_table = |(name, about, columns): &TableSpec| {
             json!([name, about, columns.iter().map(ColumnSpec::to_json).collect::<Vec<_>>()])
         };
@@ -117,7 +117,7 @@ impl Outcome {
         let later = beside(&specs[0].2);
         covered.retain(|name, _| !later.contains(&name.as_str()));
         digest.bytes(Value::Object(covered).to_string().as_bytes());
-        for ((of, table), (_, _, columns)) in tables.named().into_iter().zip(&specs[1..]) {
+        for ((of, table), (_, _, columns)) in tables.named_tables().into_iter().zip(&specs[1..]) {
             // what is recorded by wish says nothing else of the run
             if of == "queue_states" || (of.starts_with("hop") && table.height() == 0) {
                 continue;
@@ -131,7 +131,7 @@ impl Outcome {
     }
 
     /// Leaves out what `engine`, which carried the run out, does not measure.
-    pub fn keep_columns_of(&mut self, engine: Engine) {
+    pub fn keep_columns_of(&mut self, engine: EngineKind) {
         let specs = Tables::specs();
         let has =
             |columns: &[ColumnSpec], name: &str| columns.iter().all(|one| one.name != name || one.engines.contains(&engine));
@@ -146,7 +146,7 @@ impl Outcome {
     /// Adds how well a run in real time kept its schedule.
     pub fn add_timing(&mut self, timing: &Timing) {
         if let Some(figures) = self.summary.as_object_mut() {
-            Punctuality::tell(timing, figures);
+            Punctuality::add_figure(timing, figures);
         }
     }
 }
@@ -189,8 +189,8 @@ impl Digest {
 }
 
 /// Histograms, one for each class in order, as rows of class and bin that is not empty.
-fn bins_by_class<B: Iterator<Item = (Time, u64)>>(of_classes: impl Iterator<Item = B>) -> Vec<Bin> {
-    let of_class = |(class, bins): (u64, B)| bins.map(move |(from, count)| Bin { class, from, count });
+fn bins_by_class<B: Iterator<Item = (Time, u64)>>(of_classes: impl Iterator<Item = B>) -> Vec<SojournBin> {
+    let of_class = |(class, bins): (u64, B)| bins.map(move |(from, count)| SojournBin { class, from, count });
     (0..).zip(of_classes).flat_map(of_class).collect()
 }
 
@@ -206,13 +206,13 @@ fn summary(
     measures.queue.sojourn.iter().for_each(|of_class| sojourn.merge(of_class));
     let mut delays = transit::Delays::default();
     measures.results.iter().filter_map(|flow| flow.transit.as_ref()).for_each(|transit| delays.merge(&transit.delays));
-    let mut fate = transit::Fate::default();
+    let mut fate = transit::UdpFate::default();
     measures.results.iter().for_each(|flow| fate.merge(flow.fate()));
-    let run = Run {
+    let run = RunRow {
         queue: &measures.queue.all,
         of_discipline: &measures.queue.counters,
         sojourn,
-        seconds: config.measured().as_secs_f64(),
+        seconds: config.measured_time().as_secs_f64(),
         capacity: config.capacity_bits(config.measured_from(), config.run.duration) - measures.queue.all.lost_bytes as f64 * 8.0,
         goodput_mbit: measures.results.iter().map(FlowResult::goodput_mbit).sum::<f64>(),
         jain: common.map_or(f64::NAN, |common| jain(&common.payload[..config.flows.len()])),
@@ -221,14 +221,14 @@ fn summary(
         convergence_cumulative: measures.together.convergence_cumulative,
         // the sum of what one flow does not tell is not known
         retransmissions: measures.results.iter().fold(0, |sum: u64, flow| sum.saturating_add(flow.retransmissions())),
-        short_flows: [measures.short_flows.seen, measures.short_flows.kept()],
+        short_flows: [measures.short_flows.seen, measures.short_flows.count_kept()],
         events,
         fate,
         delays_ms: delays.figures_ms(),
         ratios,
     };
     let mut figures = Map::new();
-    Runs::tell(&run, &mut figures);
+    Runs::add_figure(&run, &mut figures);
     figures
 }
 
@@ -261,9 +261,9 @@ fn flows_table(results: &[FlowResult], config: &RunConfig, classes: &Classes, co
 
 /// What the link of each hop can carry, bit/s of frames: without what its link layer adds to those that it carried, and what others took.
 fn link_rates(config: &RunConfig, first: &QueueCounters, hops: &HopLog) -> Vec<f64> {
-    let seconds = config.measured().as_secs_f64();
+    let seconds = config.measured_time().as_secs_f64();
     let of_frames = |(number, rate): (usize, f64)| {
-        let counted = hops.counted(number).unwrap_or(first);
+        let counted = hops.queue_counters(number).unwrap_or(first);
         let share = if counted.link_layer_bytes == 0 { 1.0 } else { counted.bytes as f64 / counted.line_bytes() as f64 };
         (rate - counted.lost_bytes as f64 * 8.0 / seconds) * share
     };
@@ -282,8 +282,13 @@ pub fn outcome(mut measures: Measures, config: &RunConfig, classes: &Classes, ev
     let mut hop_log = measures.hops.take().unwrap_or_default();
     let of_classes = if hop_log.sojourn.is_empty() { &measures.queue.sojourn } else { &hop_log.sojourn };
     let sojourn = columns::Sojourn::table(&bins_by_class(of_classes.iter().map(Histogram::buckets)));
-    let class_rows =
-        classes::table(&classes.list, &totals, of_classes, &link_rates(config, &measures.queue.all, &hop_log), config.measured());
+    let class_rows = classes::table(
+        &classes.list,
+        &totals,
+        of_classes,
+        &link_rates(config, &measures.queue.all, &hop_log),
+        config.measured_time(),
+    );
     let ratios = classes::ratios(classes, &totals, common.as_ref());
     let summary = summary(&measures, config, common.as_ref(), ratios, events);
     measures.results = Vec::new();

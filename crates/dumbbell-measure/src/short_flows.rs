@@ -37,10 +37,10 @@ const ONE: f64 = 1e6;
 
 /// Flows of one class and a range of sizes.
 #[derive(Clone, Debug, Default)]
-pub struct Bin {
+pub struct FlowBin {
     /// How many began.
     pub started: u64,
-    /// Of those that finished, in units of [`ONE`].
+    /// Of those that finished, in units of `ONE`.
     pub slowdown: Histogram,
     /// The same, exact.
     pub slowdown_sum: f64,
@@ -49,7 +49,7 @@ pub struct Bin {
 }
 
 /// A bin with its class and range of sizes.
-pub struct Sizes<'a> {
+pub struct FlowBinRow<'a> {
     /// Number of the class.
     pub class: u16,
     /// The range begins there, bytes.
@@ -57,12 +57,12 @@ pub struct Sizes<'a> {
     /// It ends before this.
     pub to: u64,
     /// What is in it.
-    pub bin: &'a Bin,
+    pub bin: &'a FlowBin,
 }
 
-impl Sizes<'_> {
+impl FlowBinRow<'_> {
     /// A figure of those that finished; NaN if there are none.
-    pub fn of_finished(&self, of: impl Fn(&Bin) -> f64) -> f64 {
+    pub fn of_finished(&self, of: impl Fn(&FlowBin) -> f64) -> f64 {
         if self.bin.slowdown.total() > 0 {
             of(self.bin)
         } else {
@@ -91,7 +91,7 @@ pub struct ShortFlows {
     /// Flows in all.
     pub seen: u64,
     rng: Rng,
-    bins: BTreeMap<(u16, u64), Bin>,
+    bins: BTreeMap<(u16, u64), FlowBin>,
 }
 
 /// The range of sizes that `size` belongs to, 1 to 2, 2 to 5 and 5 to 10 times a power of ten: its lower end, bytes.
@@ -143,7 +143,7 @@ impl ShortFlows {
         if self.kept.len() < self.limit {
             self.kept.push(flow);
         } else {
-            let place = self.rng.below(self.seen) as usize;
+            let place = self.rng.draw_below(self.seen) as usize;
             if place < self.limit {
                 self.kept[place] = flow;
             }
@@ -151,7 +151,7 @@ impl ShortFlows {
     }
 
     /// How many are kept one by one.
-    pub fn kept(&self) -> u64 {
+    pub fn count_kept(&self) -> u64 {
         self.kept.len() as u64
     }
 
@@ -165,7 +165,7 @@ impl ShortFlows {
 
     /// One row per class and range of sizes.
     pub fn sizes_table(&self) -> Table {
-        let row = |(&(class, from), bin)| Sizes { class, from, to: bin_end(from), bin };
+        let row = |(&(class, from), bin)| FlowBinRow { class, from, to: bin_end(from), bin };
         Slowdowns::table(&self.bins.iter().map(row).collect::<Vec<_>>())
     }
 }
@@ -216,7 +216,7 @@ mod tests {
     fn of_too_many_flows_an_even_sample_is_kept_and_all_are_counted() {
         let mut flows = ShortFlows::new(Rate::from_mbit(8), 100, 1);
         (0..10_000).for_each(|number| flows.add(flow(number, 1000, 20)));
-        assert_eq!((flows.seen, flows.kept()), (10_000, 100));
+        assert_eq!((flows.seen, flows.count_kept()), (10_000, 100));
         let rows = flows.flows_table();
         let numbers = rows.int("flow").expect("a column");
         let mean = numbers.iter().sum::<u64>() as f64 / 100.0;

@@ -76,7 +76,7 @@ impl Table {
     }
 
     /// The rows of all `tables`, one after the other; None if they have not all the same columns.
-    pub fn joined<'a>(tables: impl IntoIterator<Item = &'a Table>) -> Option<Table> {
+    pub fn join<'a>(tables: impl IntoIterator<Item = &'a Table>) -> Option<Table> {
         let mut tables = tables.into_iter();
         let mut all = tables.next().cloned().unwrap_or_default();
         for table in tables {
@@ -126,13 +126,13 @@ mod tests {
     #[test]
     fn rows_are_joined_in_order_and_only_if_the_columns_are_the_same() {
         let table = |n: u64| Table::row(&json!({"n": n, "x": 0.5, "none": null, "list": [1, 2], "word": "w"}));
-        let all = Table::joined([&table(3), &table(4)]).expect("the same columns");
+        let all = Table::join([&table(3), &table(4)]).expect("the same columns");
         assert_eq!((all.height(), all.int("n")), (2, Some(&[3, 4][..])));
         assert_eq!(all.columns[3].1, Column::Text(vec!["[1,2]".into(), "[1,2]".into()]));
         assert!(all.real("none").is_some_and(|values| values.iter().all(|value| value.is_nan())));
-        assert_eq!(Table::joined([]), Some(Table::default()));
+        assert_eq!(Table::join([]), Some(Table::default()));
         for other in [json!({"n": 1}), json!({"n": 1.5, "x": 0.5, "none": null, "list": [], "word": "w"})] {
-            assert_eq!(Table::joined([&table(3), &Table::row(&other)]), None, "{other}");
+            assert_eq!(Table::join([&table(3), &Table::row(&other)]), None, "{other}");
         }
     }
 }

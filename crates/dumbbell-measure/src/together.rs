@@ -20,7 +20,7 @@ const FAIR: f64 = 0.95;
 
 /// What had arrived of a listed endpoint at some time, since its start.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Arrived {
+pub struct FlowProgress {
     /// Payload: acknowledged for TCP, received for UDP; bytes.
     pub payload: u64,
     /// Frames that reached the receiver, bytes.
@@ -61,9 +61,9 @@ pub struct Together {
     may_end: bool,
     /// When the last flow started.
     start: Option<Time>,
-    at_start: Vec<Arrived>,
+    at_start: Vec<FlowProgress>,
     /// The last look.
-    seen: Vec<Arrived>,
+    seen: Vec<FlowProgress>,
     seen_at: Time,
     /// Frames of the flows at the looks of the last window.
     looks: VecDeque<Vec<u64>>,
@@ -102,7 +102,7 @@ impl Together {
     }
 
     /// A flow of `[[flows]]` started at `now`; `listed` is what has arrived of the listed endpoints.
-    pub fn started(&mut self, now: Time, listed: impl Iterator<Item = Arrived>) {
+    pub fn start_flow(&mut self, now: Time, listed: impl Iterator<Item = FlowProgress>) {
         self.waiting -= 1;
         if self.waiting > 0 {
             return;
@@ -131,7 +131,7 @@ impl Together {
     }
 
     /// Looks at what has arrived of the listed endpoints at `now`, which is [`Together::next`].
-    pub fn look(&mut self, now: Time, listed: impl Iterator<Item = Arrived>) {
+    pub fn look(&mut self, now: Time, listed: impl Iterator<Item = FlowProgress>) {
         let Some(start) = self.start else { return };
         let before = std::mem::take(&mut self.seen);
         self.seen = listed.collect();
@@ -227,35 +227,35 @@ mod tests {
     use dumbbell_core::tcp::stats::ReceiverStats;
     use serde_json::json;
 
-    fn together(flows: usize, more: serde_json::Value) -> Together {
+    fn measure_together(flows: usize, more: serde_json::Value) -> Together {
         let mut flow = json!({"cc": {"name": "reno"}, "count": flows});
         flow.as_object_mut().expect("a flow").extend(more.as_object().cloned().unwrap_or_default());
         let config = json!({"duration": 60_000_000_000_u64, "bottleneck": {"aqm": {"name": "codel"}}, "flows": [flow]});
         Together::new(&RunConfig::from_json(&config).expect("a configuration"))
     }
 
-    fn arrived(bytes: &[u64]) -> impl Iterator<Item = Arrived> + '_ {
-        bytes.iter().map(|&bytes| Arrived { payload: bytes, frames: bytes, finished: None })
+    fn progress_from(bytes: &[u64]) -> impl Iterator<Item = FlowProgress> + '_ {
+        bytes.iter().map(|&bytes| FlowProgress { payload: bytes, frames: bytes, finished: None })
     }
 
     /// Two flows of which the second starts after 5 s, and what each gets per look from then on.
-    fn followed(rates: impl IntoIterator<Item = [u64; 2]>) -> Together {
-        let mut found = together(2, json!({}));
-        found.started(Time::ZERO, arrived(&[0, 0]));
+    fn second_flow_rates(rates: impl IntoIterator<Item = [u64; 2]>) -> Together {
+        let mut found = measure_together(2, json!({}));
+        found.start_flow(Time::ZERO, progress_from(&[0, 0]));
         let mut got = [5_000, 0];
-        found.started(Time::from_secs(5), arrived(&got));
+        found.start_flow(Time::from_secs(5), progress_from(&got));
         for each in rates {
             let now = found.next();
             if now == Time::NEVER {
                 break;
             }
             got = [got[0] + each[0], got[1] + each[1]];
-            found.look(now, arrived(&got));
+            found.look(now, progress_from(&got));
         }
         found
     }
 
-    fn looks(rates: [u64; 2], seconds: usize) -> impl Iterator<Item = [u64; 2]> {
+    fn repeat_looks(rates: [u64; 2], seconds: usize) -> impl Iterator<Item = [u64; 2]> {
         std::iter::repeat_n(rates, seconds * 10)
     }
 
@@ -264,35 +264,35 @@ mod tests {
         // unfair for 3 s, then fair. Of a window with k fair looks of (5, 5) and 10 - k of (9, 1), the shares are 90 - 4k and 10 + 4k;
         // 100^2 / (2 (a^2 + b^2)) >= 0.95 from a^2 + b^2 <= 5263 on, which is k = 8: 58^2 + 42^2 = 5128; k = 7: 62^2 + 38^2 = 5288.
         // The first fair window begins 2 looks before the change.
-        let found = followed(looks([9, 1], 3).chain(looks([5, 5], 10)));
+        let found = second_flow_rates(repeat_looks([9, 1], 3).chain(repeat_looks([5, 5], 10)));
         assert_eq!(found.convergence, Some(Time::from_millis(2800)));
         // fair for a second on the way from one unfairness to the other: a coincidence
-        let crossing = looks([9, 1], 3).chain(looks([5, 5], 1)).chain(looks([1, 9], 10));
-        assert_eq!(followed(crossing).convergence, None);
+        let crossing = repeat_looks([9, 1], 3).chain(repeat_looks([5, 5], 1)).chain(repeat_looks([1, 9], 10));
+        assert_eq!(second_flow_rates(crossing).convergence, None);
         // fair from the first look on
-        assert_eq!(followed(looks([5, 5], 10)).convergence, Some(Time::ZERO));
+        assert_eq!(second_flow_rates(repeat_looks([5, 5], 10)).convergence, Some(Time::ZERO));
         // 4.9 s are not enough, 5 s are
-        assert_eq!(followed(looks([5, 5], 5).skip(1)).convergence, None);
-        assert_eq!(followed(looks([5, 5], 5)).convergence, Some(Time::ZERO));
+        assert_eq!(second_flow_rates(repeat_looks([5, 5], 5).skip(1)).convergence, None);
+        assert_eq!(second_flow_rates(repeat_looks([5, 5], 5)).convergence, Some(Time::ZERO));
     }
 
     #[test]
     fn all_that_arrived_since_the_last_start_converges_when_its_shares_are_first_fair() {
         // after 10 looks of (9, 1) and n of (1, 9) the shares are 90 + n and 10 + 9n; 95 % are met first with n = 6: 96 and 64,
         // 160^2 / (2 (9216 + 4096)) = 0.9615; n = 5: 95 and 55, 150^2 / (2 (9025 + 3025)) = 0.9336
-        let found = followed(looks([9, 1], 1).chain(looks([1, 9], 3)));
+        let found = second_flow_rates(repeat_looks([9, 1], 1).chain(repeat_looks([1, 9], 3)));
         assert_eq!((found.convergence_cumulative, found.convergence), (Some(Time::from_millis(1600)), None));
     }
 
     #[test]
     fn nothing_is_looked_at_that_nobody_needs() {
-        let mut alone = together(1, json!({}));
-        alone.started(Time::ZERO, arrived(&[0]));
+        let mut alone = measure_together(1, json!({}));
+        alone.start_flow(Time::ZERO, progress_from(&[0]));
         assert_eq!(alone.next(), Time::NEVER);
-        let mut waiting = together(2, json!({}));
-        waiting.started(Time::ZERO, arrived(&[0, 0]));
+        let mut waiting = measure_together(2, json!({}));
+        waiting.start_flow(Time::ZERO, progress_from(&[0, 0]));
         assert_eq!(waiting.next(), Time::NEVER);
-        assert_eq!(followed(looks([5, 5], 10)).next(), Time::NEVER);
+        assert_eq!(second_flow_rates(repeat_looks([5, 5], 10)).next(), Time::NEVER);
     }
 
     /// A flow that got `bytes` from `start` until `end`, s.
@@ -305,7 +305,7 @@ mod tests {
     #[test]
     fn shares_are_over_the_time_that_flows_have_in_common() {
         // the first flow had 5 s alone, in which it got 5000 bytes; then each gets 100 per s for 10 s
-        let found = followed(looks([10, 10], 10));
+        let found = second_flow_rates(repeat_looks([10, 10], 10));
         let common = found.common(&[result(0, 15, 6000), result(5, 15, 1000)], &[]).expect("a common time");
         assert_eq!(common, Common { seconds: 10.0, payload: vec![1000.0; 2], frames: vec![1000.0; 2] });
         assert_eq!(common.share(0), 0.5);
@@ -313,13 +313,13 @@ mod tests {
 
     #[test]
     fn the_common_time_ends_with_the_first_flow() {
-        let mut found = together(2, json!({"size": 50}));
-        found.started(Time::ZERO, arrived(&[0, 0]));
-        found.started(Time::from_secs(1), arrived(&[20, 0]));
+        let mut found = measure_together(2, json!({"size": 50}));
+        found.start_flow(Time::ZERO, progress_from(&[0, 0]));
+        found.start_flow(Time::from_secs(1), progress_from(&[20, 0]));
         // the first is done 50 ms after the last look, when the second had half of what it gets until the next one
-        found.look(Time::from_millis(1100), arrived(&[40, 10]));
+        found.look(Time::from_millis(1100), progress_from(&[40, 10]));
         let finished = Some(Time::from_millis(1150));
-        let last = [Arrived { payload: 50, frames: 50, finished }, Arrived { payload: 30, frames: 30, finished: None }];
+        let last = [FlowProgress { payload: 50, frames: 50, finished }, FlowProgress { payload: 30, frames: 30, finished: None }];
         found.look(Time::from_millis(1200), last.into_iter());
         assert_eq!(found.next(), Time::NEVER);
         let common = found.common(&[result(0, 2, 50), result(1, 9, 50)], &[]).expect("a common time");
@@ -328,23 +328,23 @@ mod tests {
 
     #[test]
     fn flows_that_never_meet_share_nothing() {
-        let mut found = together(2, json!({"size": 50}));
-        found.started(Time::ZERO, arrived(&[0, 0]));
-        let over = Arrived { payload: 50, frames: 50, finished: Some(Time::from_secs(2)) };
-        found.started(Time::from_secs(5), [over, Arrived::default()].into_iter());
+        let mut found = measure_together(2, json!({"size": 50}));
+        found.start_flow(Time::ZERO, progress_from(&[0, 0]));
+        let over = FlowProgress { payload: 50, frames: 50, finished: Some(Time::from_secs(2)) };
+        found.start_flow(Time::from_secs(5), [over, FlowProgress::default()].into_iter());
         assert_eq!(found.next(), Time::NEVER);
         assert_eq!(found.common(&[result(0, 2, 50), result(5, 9, 50)], &[]), None);
         // one never started
-        let mut waiting = together(2, json!({}));
-        waiting.started(Time::ZERO, arrived(&[0, 0]));
+        let mut waiting = measure_together(2, json!({}));
+        waiting.start_flow(Time::ZERO, progress_from(&[0, 0]));
         assert_eq!(waiting.common(&[result(0, 9, 50), result(9, 9, 0)], &[]), None);
     }
 
     #[test]
     fn what_came_before_counting_began_is_not_shared() {
-        let mut found = together(2, json!({}));
-        found.started(Time::ZERO, arrived(&[0, 0]));
-        found.started(Time::ZERO, arrived(&[0, 0]));
+        let mut found = measure_together(2, json!({}));
+        found.start_flow(Time::ZERO, progress_from(&[0, 0]));
+        found.start_flow(Time::ZERO, progress_from(&[0, 0]));
         let since = |one: FlowResult| FlowResult { since: Time::from_secs(4), ..one };
         let common = found.common(&[since(result(0, 10, 30)), since(result(0, 10, 60))], &[result(0, 4, 900), result(0, 4, 0)]);
         assert_eq!(common, Some(Common { seconds: 6.0, payload: vec![30.0, 60.0], frames: vec![30.0, 60.0] }));

@@ -3,7 +3,7 @@
 
 use crate::columns::{self, TraceRow};
 use crate::table::{Table, UNTOLD};
-use dumbbell_config::protocol::Told;
+use dumbbell_config::protocol::ProtocolStats;
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::stats::SenderStats;
@@ -64,9 +64,9 @@ impl Trace {
             srtt_us: conn.rtt().srtt_us(),
             cwnd: conn.cwnd,
             in_flight: conn.in_flight(),
-            delivered: conn.delivered(),
+            delivered: conn.delivered_segments(),
             delivered_ce: conn.delivered_ce(),
-            lost: sender.lost(),
+            lost: sender.count_lost(),
             stats: sender.stats(),
             is_app_limited: sender.is_app_limited(),
             backlog_bytes: backlog(),
@@ -74,7 +74,7 @@ impl Trace {
     }
 
     /// Something happened to flow `number`, whose transport is no TCP and has sent so many packets; as [`Trace::look`].
-    pub fn look_told(&mut self, number: u32, told: &Told, sent: u64, now: Time, backlog: impl FnOnce() -> u64) {
+    pub fn look_told(&mut self, number: u32, told: &ProtocolStats, sent: u64, now: Time, backlog: impl FnOnce() -> u64) {
         let state = State { name: "", ca: CaState::Open, full_bw_now: false, full_bw_reached: false, idle_restart: false };
         if !self.is_due(number, state, now) {
             return;

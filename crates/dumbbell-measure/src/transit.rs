@@ -42,16 +42,16 @@ impl Delays {
 
 /// Packets of UDP that were lost, and all whose fate is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Fate {
+pub struct UdpFate {
     /// Lost on the way; of packets that are answered, also those whose answer was.
     pub lost: u64,
     /// These and all that arrived, or whose answer did.
     pub known: u64,
 }
 
-impl Fate {
+impl UdpFate {
     /// Adds those of other packets.
-    pub fn merge(&mut self, other: Fate) {
+    pub fn merge(&mut self, other: UdpFate) {
         self.lost += other.lost;
         self.known += other.known;
     }
@@ -82,7 +82,7 @@ pub struct Transit {
 impl Transit {
     /// A packet arrives after `delay`.
     #[inline]
-    pub fn arrived(&mut self, delay: Time) {
+    pub fn record_delay(&mut self, delay: Time) {
         let delays = &mut self.delays;
         delays.times.record(delay);
         delays.packets += 1;
@@ -117,7 +117,7 @@ mod tests {
 
     fn transit(delays_us: &[u64]) -> Transit {
         let mut transit = Transit::default();
-        delays_us.iter().for_each(|&us| transit.arrived(Time(us * 1000)));
+        delays_us.iter().for_each(|&us| transit.record_delay(Time(us * 1000)));
         transit
     }
 
@@ -152,7 +152,7 @@ mod tests {
         let mut transit = transit(&[10_000, 26_000]);
         transit.forget();
         assert!(transit.jitter_ms().is_nan() && transit.delays.figures_ms()[0].is_nan());
-        transit.arrived(Time::from_millis(10));
+        transit.record_delay(Time::from_millis(10));
         assert_eq!(transit.delays.figures_ms(), [10.0, 10.0, 10.0, 10.0, 10.0, 1.9375]);
         assert_eq!(transit.jitter_ms(), 1.9375);
     }
@@ -165,7 +165,7 @@ mod tests {
             let mut all = Delays::default();
             for delays in &flows {
                 let mut transit = Transit::default();
-                delays.iter().for_each(|&delay| transit.arrived(Time(delay)));
+                delays.iter().for_each(|&delay| transit.record_delay(Time(delay)));
                 if delays.len() > 1 {
                     // a mean of earlier |D|: never above the largest
                     let most = delays.windows(2).map(|two| two[0].abs_diff(two[1])).max().unwrap_or(0) as f64 / 1e6;

@@ -1,10 +1,10 @@
 //! The smallest test with a net: packets at a steady pace into a bottleneck that marks.
 
-use dumbbell_net::{Config, Counters, Ecn, Error, Frame, Net};
+use dumbbell_net::{Config, Ecn, Error, Frame, Net, NetCounters};
 use std::time::Duration;
 
 /// Sends 1200 bytes each 900 us for two seconds; returns the packets that arrived, those of them with CE, and the counters.
-pub fn run() -> Result<(u64, u64, Counters), Error> {
+pub fn run() -> Result<(u64, u64, NetCounters), Error> {
     let text = "rate = '10Mbit'\naqm = { name = 'codel', ecn = true }\ndelay = '10ms'";
     // the payload is a number here; a transport puts its bytes there
     let mut net: Net<u64> = Config::parse(text)?.seed(1).build()?;
@@ -28,7 +28,7 @@ pub fn run() -> Result<(u64, u64, Counters), Error> {
         }
     }
     let counters = net.counters();
-    assert_eq!(arrived + counters.dropped(), counters.pushed);
+    assert_eq!(arrived + counters.count_dropped(), counters.pushed);
     Ok((arrived, marked, counters))
 }
 

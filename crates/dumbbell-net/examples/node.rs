@@ -30,7 +30,7 @@ trait Node {
     /// The setup is over.
     fn prepare(&mut self, _now: Duration) {}
     /// Whether it has done what it has to.
-    fn done(&self) -> bool {
+    fn is_done(&self) -> bool {
         true
     }
     fn print_summary(&self, name: &str);
@@ -55,7 +55,7 @@ impl Node for Bottleneck {
         println!(
             "{name}: {} packets, {} dropped, {:?} in the queue",
             counters.popped,
-            counters.dropped(),
+            counters.count_dropped(),
             counters.mean_sojourn()
         );
     }
@@ -75,7 +75,7 @@ impl Node for Sender {
         }
     }
 
-    fn done(&self) -> bool {
+    fn is_done(&self) -> bool {
         self.is_done()
     }
 
@@ -112,7 +112,7 @@ fn simulate(ring: &mut [(&str, &mut dyn Node)]) -> Option<Duration> {
             }
             index = (index + 1) % ring.len();
         }
-        if ring.iter().all(|(_, node)| node.done()) {
+        if ring.iter().all(|(_, node)| node.is_done()) {
             return Some(now);
         }
         now = now.max(next?);
@@ -132,7 +132,7 @@ pub fn run() -> Result<(Duration, u64), Error> {
         [("sender", &mut sender), ("there", &mut there), ("receiver", &mut receiver), ("back", &mut back)];
     let time = simulate(&mut ring).expect("the sender goes on until everything has arrived");
     ring.iter().for_each(|(name, node)| node.print_summary(name));
-    let dropped = there.0.counters().dropped();
+    let dropped = there.0.counters().count_dropped();
     assert_eq!(sender.lost, dropped, "the sender finds every loss, and no other");
     Ok((time, dropped))
 }

@@ -2,7 +2,7 @@
 
 mod toy;
 
-use dumbbell_net::{Config, Counters, Error, Frame, Net};
+use dumbbell_net::{Config, Error, Frame, Net, NetCounters};
 use std::time::Duration;
 use toy::{Receiver, Sender};
 
@@ -58,7 +58,7 @@ impl Pair {
 }
 
 /// 5000 packets over 10 Mbit/s, 20 ms and CoDel, which marks; how long that took, and what the net has counted.
-pub fn run() -> Result<(Duration, Counters), Error> {
+pub fn run() -> Result<(Duration, NetCounters), Error> {
     let mut pair = Pair::new(
         Sender::new(5000),
         r#"
@@ -69,7 +69,7 @@ pub fn run() -> Result<(Duration, Counters), Error> {
     )?;
     pair.drive();
     assert!(pair.client.is_done());
-    assert_eq!((pair.client.lost, pair.up.counters().dropped()), (0, 0), "CoDel marks and does not drop");
+    assert_eq!((pair.client.lost, pair.up.counters().count_dropped()), (0, 0), "CoDel marks and does not drop");
     assert_eq!(pair.client.marked, pair.up.counters().ce_marks);
     Ok((pair.time, pair.up.counters()))
 }

@@ -5,7 +5,7 @@
 #![allow(unsafe_code, reason = "pointers of C, and names without a hash")]
 
 use crate::config::Config;
-use crate::frame::{Arrival, Counters, Frame};
+use crate::frame::{Arrival, Frame, NetCounters};
 use crate::net::Net;
 use dumbbell_core::packet::Ecn;
 use std::ffi::{c_char, c_int, c_void, CStr};
@@ -63,7 +63,7 @@ fn new(text: &CStr, seed: u64, start: u64) -> Result<CNet, String> {
 ///
 /// # Safety
 /// `error` is null, or `size` bytes can be written there.
-unsafe fn tell(message: &str, error: *mut c_char, size: usize) {
+unsafe fn write_error(message: &str, error: *mut c_char, size: usize) {
     let Some(room) = size.checked_sub(1).filter(|_| !error.is_null()) else { return };
     let fits = (0..=room.min(message.len())).rev().find(|&end| message.is_char_boundary(end)).unwrap_or(0);
     // SAFETY: fits <= room = size - 1, so fits + 1 bytes lie within the size bytes that the caller of this function vouches for. The message is
@@ -96,7 +96,7 @@ pub unsafe extern "C" fn dumbbell_net_new(
         Ok(net) => Box::into_raw(Box::new(net)),
         Err(message) => {
             // SAFETY: the header asks that error is NULL or has size bytes.
-            unsafe { tell(&message, error, size) };
+            unsafe { write_error(&message, error, size) };
             std::ptr::null_mut()
         }
     }
@@ -173,11 +173,11 @@ pub unsafe extern "C" fn dumbbell_net_next(net: *const CNet) -> u64 {
 /// # Safety
 /// `net` is null or a net; `counters` is null or can be written.
 #[no_mangle]
-pub unsafe extern "C" fn dumbbell_net_count(net: *const CNet, counters: *mut Counters) {
+pub unsafe extern "C" fn dumbbell_net_count(net: *const CNet, counters: *mut NetCounters) {
     // SAFETY: as in dumbbell_net_next.
     let net = unsafe { net.as_ref() };
     if !counters.is_null() {
-        let counted = net.map_or(Counters::default(), |CNet { net, .. }| net.counters());
+        let counted = net.map_or(NetCounters::default(), |CNet { net, .. }| net.counters());
         // SAFETY: it is not null, and the header asks for counters that can be written. What was there has nothing to drop.
         unsafe { counters.write(counted) };
     }

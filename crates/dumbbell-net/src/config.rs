@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::net::Net;
-use crate::text::{Files, Section};
+use crate::text::{FileReader, Section};
 use dumbbell_config::{RunConfig, BOTTLENECK};
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::param::ParamError;
@@ -51,7 +51,7 @@ impl Config {
     /// Those of [`Config::parse`], and what `files` says.
     pub fn parse_with(text: &str, mut files: impl FnMut(&str) -> Result<Vec<u8>, String>) -> Result<Config, Error> {
         let section = Section::read(text)?;
-        let files: &mut Files = &mut files;
+        let files: &mut FileReader = &mut files;
         let hop = section.canonical(files)?;
         // something must send in a whole run: a source that no packet comes from here
         let run = RunConfig::from_json(&json!({BOTTLENECK: hop, "udp": [{}]}));
@@ -87,8 +87,8 @@ impl Config {
     /// # Errors
     /// None that [`Config::parse`] has not reported.
     pub fn build<T>(&self) -> Result<Net<T>, Error> {
-        let queue = self.discipline().map_err(|error| Error::at(1, error))?;
-        Net::of(&self.run, queue, self.start).map_err(|error| Error::at(1, error))
+        let queue = self.discipline().map_err(|error| Error::in_line(1, error))?;
+        Net::from_run(&self.run, queue, self.start).map_err(|error| Error::in_line(1, error))
     }
 
     fn discipline(&self) -> Result<AnyAqm, ParamError> {

@@ -29,7 +29,7 @@ pub enum Error {
 
 impl Error {
     /// An error of a key in `line`.
-    pub(crate) fn at(line: usize, error: ParamError) -> Error {
+    pub(crate) fn in_line(line: usize, error: ParamError) -> Error {
         let ParamError { key, found, allowed } = error;
         Error::Key { line, key, found, allowed }
     }

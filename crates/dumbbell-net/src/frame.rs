@@ -57,7 +57,7 @@ pub struct Arrival<T> {
 /// The C interface has the same structure, `dumbbell_net_counters`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub struct Counters {
+pub struct NetCounters {
     /// Packets pushed.
     pub pushed: u64,
     /// Packets popped.
@@ -88,9 +88,9 @@ pub struct Counters {
     pub held: u64,
 }
 
-impl Counters {
+impl NetCounters {
     /// Packets that did not and will not come out.
-    pub fn dropped(&self) -> u64 {
+    pub fn count_dropped(&self) -> u64 {
         self.dropped_overflow + self.dropped_aqm + self.lost
     }
 

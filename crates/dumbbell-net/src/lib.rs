@@ -20,7 +20,7 @@ pub use dumbbell_core::aqm::FlowKey;
 pub use dumbbell_core::packet::Ecn;
 pub use dumbbell_core::record::FlowCounters;
 pub use error::Error;
-pub use frame::{Arrival, Counters, Frame};
+pub use frame::{Arrival, Frame, NetCounters};
 pub use net::Net;
 
 /// The header of the C interface, `dumbbell_net.h`.

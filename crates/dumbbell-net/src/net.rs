@@ -2,13 +2,13 @@
 
 use crate::config::Config;
 use crate::error::Error;
-use crate::frame::{Arrival, Counters, Frame};
+use crate::frame::{Arrival, Frame, NetCounters};
 use dumbbell_config::{RateChange, RunConfig};
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
-use dumbbell_core::log::{At, DropReason, Log, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::param::ParamError;
-use dumbbell_core::path::{self, End, Path};
+use dumbbell_core::path::{self, Path, Sink};
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::Time;
@@ -35,42 +35,42 @@ struct Lost {
 }
 
 impl Log for Lost {
-    fn dropped(&mut self, packet: &Packet, _reason: DropReason, place: Place, _at: At) {
+    fn on_drop(&mut self, packet: &Packet, _reason: DropReason, place: DropSite, _at: At) {
         self.places.push(packet.tsval);
-        self.on_paths += u64::from(matches!(place, Place::Ahead | Place::Behind));
+        self.on_paths += u64::from(matches!(place, DropSite::Ahead | DropSite::Behind));
     }
 }
 
 /// The end of the stages behind the link.
-struct Out<'a> {
+struct NetSink<'a> {
     packets: &'a mut Vec<Packet>,
     log: &'a mut Listeners<Lost>,
 }
 
-impl End<Packet> for Out<'_> {
+impl Sink<Packet> for NetSink<'_> {
     fn arrive(&mut self, packet: Packet, _now: Time) {
         self.packets.push(packet);
     }
 
-    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        self.log.dropped(&packet, reason, Place::Behind, At::time(now));
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        self.log.on_drop(&packet, reason, DropSite::Behind, At::time(now));
     }
 
-    fn erased(&mut self, packet: &Packet, now: Time) {
-        self.log.erased(packet, now);
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+        self.log.on_clear_ecn(packet, now);
     }
 }
 
 /// A flow that has been seen.
 #[derive(Clone, Copy)]
-struct Flow {
+struct FlowEntry {
     number: u32,
     pushed: u64,
 }
 
 /// What happens next.
 #[derive(Clone, Copy)]
-enum Due {
+enum NextStep {
     /// The link needs attention.
     Link,
     /// Stages ahead of the queue do.
@@ -125,7 +125,7 @@ pub struct Net<T = Vec<u8>> {
     /// What has come out.
     out: VecDeque<(Time, Packet)>,
     changes: VecDeque<RateChange>,
-    flows: Vec<Flow>,
+    flows: Vec<FlowEntry>,
     slots: HashMap<u32, u32>,
     payloads: Vec<Option<T>>,
     free: Vec<u32>,
@@ -154,7 +154,7 @@ impl<T> Net<T> {
     }
 
     /// The bottleneck of a run with this queue discipline.
-    pub(crate) fn of(run: &RunConfig, queue: AnyAqm, start: Time) -> Result<Net<T>, ParamError> {
+    pub(crate) fn from_run(run: &RunConfig, queue: AnyAqm, start: Time) -> Result<Net<T>, ParamError> {
         // the streams that the simulator draws from
         let stages = |stages: &[Map<String, Value>], stream: &str| {
             let built = (!stages.is_empty()).then(|| path::build(stages, Rng::stream(run.run.seed, stream, 0)));
@@ -164,7 +164,7 @@ impl<T> Net<T> {
             start,
             now: Time::ZERO,
             ahead: stages(&run.path, "shared path")?,
-            queue: Bottleneck::over(run.named_link(0), queue, 1, &run.bottleneck, Lost::default()),
+            queue: Bottleneck::with_link(run.named_link(0), queue, 1, &run.bottleneck, Lost::default()),
             behind: stages(&run.behind, "path behind")?,
             delay: run.delay,
             varies: run.link_delays(0),
@@ -244,9 +244,9 @@ impl<T> Net<T> {
     }
 
     /// What has happened so far, and what is in the net.
-    pub fn counters(&self) -> Counters {
+    pub fn counters(&self) -> NetCounters {
         let queue = &self.queue.log.counters.queue;
-        Counters {
+        NetCounters {
             pushed: self.pushed,
             popped: self.popped,
             departed: queue.packets,
@@ -260,13 +260,13 @@ impl<T> Net<T> {
             sojourn_ns: queue.sojourn_ns,
             queued: self.queue.aqm.packets() as u64,
             queued_bytes: self.queue.aqm.bytes(),
-            held: self.held() as u64,
+            held: self.count_packets() as u64,
         }
     }
 
     /// What queue and link have counted of `flow`, packets; zero of a flow that was not seen. Its `lost_ahead` and `lost_behind` are those of stages.
     pub fn of_flow(&self, flow: u32) -> FlowCounters {
-        self.slots.get(&flow).map_or(FlowCounters::default(), |&slot| self.queue.log.counters.flows.of(slot))
+        self.slots.get(&flow).map_or(FlowCounters::default(), |&slot| self.queue.log.counters.flows.flow_counters(slot))
     }
 
     /// The time in the queue below which a `share` (0 to 1) of all packets lay that the queue has sent, to about 1 %; 0 without any.
@@ -275,13 +275,13 @@ impl<T> Net<T> {
         Duration::from_nanos(if all.total() == 0 { 0 } else { all.quantile(share.clamp(0.0, 1.0)).0 })
     }
 
-    fn held(&self) -> usize {
+    fn count_packets(&self) -> usize {
         self.payloads.len() - self.free.len()
     }
 
     /// Something is in the net that has not come out.
     fn is_moving(&self) -> bool {
-        self.held() > self.out.len()
+        self.count_packets() > self.out.len()
     }
 
     /// A time of the caller on the net's clock.
@@ -302,7 +302,7 @@ impl<T> Net<T> {
 
     fn begin(&mut self, number: u32, key: &FlowKey) -> u32 {
         let slot = self.flows.len() as u32;
-        self.flows.push(Flow { number, pushed: 0 });
+        self.flows.push(FlowEntry { number, pushed: 0 });
         self.slots.insert(number, slot);
         self.queue.flow_starts(slot, key, 0);
         slot
@@ -333,24 +333,24 @@ impl<T> Net<T> {
     }
 
     /// What moves packets next, and when. Of what happens at one instant the link is first, as in the simulator.
-    fn next_move(&self) -> (Time, Due) {
+    fn next_move(&self) -> (Time, NextStep) {
         let timer = |path: &Option<Path<Packet>>| path.as_ref().map_or(Time::NEVER, Path::next_timer);
         let all = [
-            (self.queue.next, Due::Link),
-            (timer(&self.ahead), Due::Ahead),
-            (timer(&self.behind), Due::Behind),
-            (self.wire.front().map_or(Time::NEVER, |first| first.0), Due::Wire),
+            (self.queue.next, NextStep::Link),
+            (timer(&self.ahead), NextStep::Ahead),
+            (timer(&self.behind), NextStep::Behind),
+            (self.wire.front().map_or(Time::NEVER, |first| first.0), NextStep::Wire),
         ];
-        all.into_iter().fold((Time::NEVER, Due::Link), |first, one| if one.0 < first.0 { one } else { first })
+        all.into_iter().fold((Time::NEVER, NextStep::Link), |first, one| if one.0 < first.0 { one } else { first })
     }
 
     /// Clocks: changes of rate, then that of the queue discipline.
-    fn next_tick(&self) -> (Time, Due) {
+    fn next_tick(&self) -> (Time, NextStep) {
         let (change, timer) = (self.changes.front().map_or(Time::NEVER, |change| change.at), self.queue.aqm.next_timer());
         if timer < change {
-            (timer, Due::Timer)
+            (timer, NextStep::Timer)
         } else {
-            (change, Due::Change)
+            (change, NextStep::Change)
         }
     }
 
@@ -365,24 +365,24 @@ impl<T> Net<T> {
             }
             self.now = at;
             match due {
-                Due::Link => {
+                NextStep::Link => {
                     if let Some(packet) = self.queue.advance(at) {
                         self.leave(packet, at);
                     }
                 }
-                Due::Ahead => {
+                NextStep::Ahead => {
                     if let Some(path) = &mut self.ahead {
                         path.on_timer(at, &mut self.queue);
                     }
                 }
-                Due::Behind => self.through(at, |path, out| path.on_timer(at, out)),
-                Due::Wire => self.out.extend(self.wire.pop_front()),
-                Due::Change => {
+                NextStep::Behind => self.pass_behind(at, |path, out| path.on_timer(at, out)),
+                NextStep::Wire => self.out.extend(self.wire.pop_front()),
+                NextStep::Change => {
                     if let Some(change) = self.changes.pop_front() {
                         self.queue.set_rate(change.rate, at);
                     }
                 }
-                Due::Timer => self.queue.on_aqm_timer(at),
+                NextStep::Timer => self.queue.on_aqm_timer(at),
             }
             self.forget_lost();
         }
@@ -395,14 +395,14 @@ impl<T> Net<T> {
         }
         // stages take single packets, not bursts
         let packet = Packet { flags: packet.flags & !(flag::MORE | flag::LAST), ..packet };
-        self.through(now, |path, out| path.push(packet, now, out));
+        self.pass_behind(now, |path, out| path.push(packet, now, out));
     }
 
     /// Lets `act` do something to the stages behind the link, and takes over what leaves them.
-    fn through(&mut self, now: Time, act: impl FnOnce(&mut Path<Packet>, &mut Out)) {
+    fn pass_behind(&mut self, now: Time, act: impl FnOnce(&mut Path<Packet>, &mut NetSink)) {
         let mut packets = std::mem::take(&mut self.passed);
         if let Some(path) = &mut self.behind {
-            act(path, &mut Out { packets: &mut packets, log: &mut self.queue.log });
+            act(path, &mut NetSink { packets: &mut packets, log: &mut self.queue.log });
         }
         for packet in packets.drain(..) {
             self.propagate(packet, now);

@@ -5,7 +5,7 @@ use crate::error::Error;
 use crate::units::Quantity;
 use dumbbell_config::BottleneckParams;
 use dumbbell_core::link_trace::LinkTrace;
-use dumbbell_core::param::{check_keys, compare, AlgorithmSpec, Kind, ParamError, ParamSpec, ParamType};
+use dumbbell_core::param::{check_keys, compare, AlgorithmSpec, ParamError, ParamKind, ParamSpec, ParamType};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_core::{aqm, link, path};
 use serde_json::{json, Map, Value};
@@ -15,7 +15,7 @@ use toml::de::{DeTable, DeValue};
 use toml::Spanned;
 
 /// Reads the file that a key names.
-pub type Files<'a> = dyn FnMut(&str) -> Result<Vec<u8>, String> + 'a;
+pub type FileReader<'a> = dyn FnMut(&str) -> Result<Vec<u8>, String> + 'a;
 
 /// A section with the text that it stands in, for lines.
 pub struct Section<'a> {
@@ -47,7 +47,7 @@ impl<'a> Section<'a> {
     ///
     /// # Errors
     /// The first key that cannot be used.
-    pub fn canonical(&self, files: &mut Files) -> Result<Map<String, Value>, Error> {
+    pub fn canonical(&self, files: &mut FileReader) -> Result<Map<String, Value>, Error> {
         bottleneck(&table(&self.table), files).map_err(|error| self.locate(error))
     }
 
@@ -65,7 +65,7 @@ impl<'a> Section<'a> {
             };
             inside = value.and_then(|value| value.get_ref().as_table());
         }
-        Error::at(line_of(self.text, at), error)
+        Error::in_line(line_of(self.text, at), error)
     }
 }
 
@@ -100,7 +100,7 @@ fn json_of(value: &DeValue) -> Value {
 /// Keys of a bottleneck that its parameters do not describe.
 const OTHERS: [&str; 6] = ["aqm", "link", "rate_changes", "path", "behind", "delay"];
 
-fn bottleneck(given: &Map<String, Value>, files: &mut Files) -> Result<Map<String, Value>, ParamError> {
+fn bottleneck(given: &Map<String, Value>, files: &mut FileReader) -> Result<Map<String, Value>, ParamError> {
     let specs = BottleneckParams::specs();
     check_keys(given, &specs, &OTHERS)?;
     let mut found = parameters(given, &specs, files)?;
@@ -116,7 +116,7 @@ fn bottleneck(given: &Map<String, Value>, files: &mut Files) -> Result<Map<Strin
         found.insert(key.into(), read.collect::<Result<_, _>>()?);
     }
     let changes = list(given, "rate_changes")?.iter().enumerate();
-    let read = changes.map(|(index, change)| rate_change(change).map_err(|e| e.within(&format!("rate_changes[{index}]"))));
+    let read = changes.map(|(index, change)| rate_change(change).map_err(|e| e.prefix_key(&format!("rate_changes[{index}]"))));
     found.insert("rate_changes".into(), read.collect::<Result<_, _>>()?);
     if let Some(delay) = given.get("delay") {
         found.insert("delay".into(), quantity("delay", Quantity::Time, delay)?);
@@ -148,7 +148,7 @@ fn names(known: &[AlgorithmSpec]) -> String {
 }
 
 /// An algorithm by its name, or a table with its name and parameters.
-fn algorithm(key: &str, value: &Value, known: &[AlgorithmSpec], files: &mut Files) -> Result<Value, ParamError> {
+fn algorithm(key: &str, value: &Value, known: &[AlgorithmSpec], files: &mut FileReader) -> Result<Value, ParamError> {
     let (name, given) = match value {
         Value::Object(given) => (given.get("name").unwrap_or(&Value::Null), given.clone()),
         name => (name, Map::new()),
@@ -156,7 +156,7 @@ fn algorithm(key: &str, value: &Value, known: &[AlgorithmSpec], files: &mut File
     let Some(spec) = known.iter().find(|spec| name == spec.name) else {
         return Err(ParamError::new(key, name, names(known)));
     };
-    let within = |error: ParamError| error.within(key);
+    let within = |error: ParamError| error.prefix_key(key);
     check_keys(&given, &spec.params, &["name"]).map_err(within)?;
     let mut found = parameters(&given, &spec.params, files).map_err(within)?;
     found.insert("name".into(), name.clone());
@@ -164,7 +164,7 @@ fn algorithm(key: &str, value: &Value, known: &[AlgorithmSpec], files: &mut File
 }
 
 /// Of `given` the keys that `specs` describe, canonical.
-fn parameters(given: &Map<String, Value>, specs: &[ParamSpec], files: &mut Files) -> Result<Map<String, Value>, ParamError> {
+fn parameters(given: &Map<String, Value>, specs: &[ParamSpec], files: &mut FileReader) -> Result<Map<String, Value>, ParamError> {
     let mut found = Map::new();
     for spec in specs {
         if let Some(value) = given.get(spec.name) {
@@ -175,20 +175,20 @@ fn parameters(given: &Map<String, Value>, specs: &[ParamSpec], files: &mut Files
 }
 
 /// The value of one key, canonical and within its range.
-fn parameter(spec: &ParamSpec, value: &Value, files: &mut Files) -> Result<Value, ParamError> {
-    let is_word = matches!(&spec.kind, Kind::Choice(words) if words.contains(&"none"));
+fn parameter(spec: &ParamSpec, value: &Value, files: &mut FileReader) -> Result<Value, ParamError> {
+    let is_word = matches!(&spec.kind, ParamKind::Choice(words) if words.contains(&"none"));
     if spec.optional && value == "none" && !is_word {
         return Ok(Value::Null);
     }
     let canonical = match (&spec.kind, quantity_of(spec)) {
-        (Kind::LinkTrace, _) => return trace(spec.name, value, files),
+        (ParamKind::LinkTrace, _) => return trace(spec.name, value, files),
         // words, numbers and truth are read where the section is
         (_, None) => value.clone(),
         (_, Some(kind)) => quantity(spec.name, kind, value)?,
     };
     let beyond = |bound: &Value, side| compare(&canonical, bound) == Some(side);
     if beyond(&spec.min, Ordering::Less) || beyond(&spec.max, Ordering::Greater) {
-        let [low, high] = [&spec.min, &spec.max].map(|bound| shown(spec, bound));
+        let [low, high] = [&spec.min, &spec.max].map(|bound| format_bound(spec, bound));
         return Err(ParamError::new(spec.name, value, format!("{low} to {high}")));
     }
     Ok(canonical)
@@ -197,15 +197,15 @@ fn parameter(spec: &ParamSpec, value: &Value, files: &mut Files) -> Result<Value
 /// What values of this parameter have units of.
 fn quantity_of(spec: &ParamSpec) -> Option<Quantity> {
     match spec.kind {
-        Kind::Time => Some(Quantity::Time),
-        Kind::Rate => Some(Quantity::Rate),
-        Kind::Int if spec.unit == "bytes" => Some(Quantity::Size),
+        ParamKind::Time => Some(Quantity::Time),
+        ParamKind::Rate => Some(Quantity::Rate),
+        ParamKind::Int if spec.unit == "bytes" => Some(Quantity::Size),
         _ => None,
     }
 }
 
 /// A canonical number as a text would spell it.
-fn shown(spec: &ParamSpec, bound: &Value) -> String {
+fn format_bound(spec: &ParamSpec, bound: &Value) -> String {
     match (quantity_of(spec), bound.as_u64()) {
         (Some(Quantity::Time), Some(ns)) => Time(ns).to_string(),
         (Some(Quantity::Rate), Some(bits)) => Rate(bits).to_string(),
@@ -215,7 +215,7 @@ fn shown(spec: &ParamSpec, bound: &Value) -> String {
 }
 
 /// The trace in the file that `value` names.
-fn trace(key: &str, value: &Value, files: &mut Files) -> Result<Value, ParamError> {
+fn trace(key: &str, value: &Value, files: &mut FileReader) -> Result<Value, ParamError> {
     let allowed = "the name of a file in mahimahi's format: a time in whole milliseconds per line";
     let name = value.as_str().ok_or_else(|| ParamError::new(key, value, allowed))?;
     let content = files(name).map_err(|reason| ParamError::new(key, format!("{name}: {reason}"), allowed))?;

@@ -69,7 +69,8 @@ impl Quantity {
             return Ok(0);
         }
         let wrong = || self.example().to_owned();
-        let (whole, part, word) = value.as_str().and_then(|text| split(text, self == Quantity::Rate)).ok_or_else(wrong)?;
+        let (whole, part, word) =
+            value.as_str().and_then(|text| split_quantity(text, self == Quantity::Rate)).ok_or_else(wrong)?;
         let factor = u128::from(self.factor(word).ok_or_else(wrong)?);
         let whole: u128 = whole.parse().map_err(|_| wrong())?;
         let part = part.trim_end_matches('0');
@@ -104,7 +105,7 @@ fn digits(text: &str) -> Option<(&str, &str)> {
 }
 
 /// Digits before the point, behind it, and the unit, of which `/s` is taken off if the quantity may have it.
-fn split(text: &str, per_second: bool) -> Option<(&str, &str, &str)> {
+fn split_quantity(text: &str, per_second: bool) -> Option<(&str, &str, &str)> {
     let (whole, rest) = digits(text.trim_ascii())?;
     let (part, rest) = rest.strip_prefix('.').map_or(Some(("0", rest)), digits)?;
     let word = rest.trim_ascii_start();

@@ -1,7 +1,7 @@
 //! The C interface: the example, compiled against the header and run, and the types of the header against those of Rust.
 
 use dumbbell_net::c::{CArrival, CFrame};
-use dumbbell_net::{Config, Counters, Ecn, Frame, Net};
+use dumbbell_net::{Config, Ecn, Frame, Net, NetCounters};
 use std::mem::{offset_of, size_of};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ fn has_compiler() -> bool {
 }
 
 /// Compiles `source` with `more` arguments to `name`, without a warning.
-fn compiled(name: &str, source: &Path, more: &[&str]) -> PathBuf {
+fn compile_program(name: &str, source: &Path, more: &[&str]) -> PathBuf {
     let to = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
     let flags = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-I", include, "-o"];
@@ -61,7 +61,7 @@ fn story() -> String {
             marked += u32::from(arrival.frame.ecn == Ecn::Ce);
         }
     }
-    let Counters { pushed, popped, ce_marks, .. } = net.counters();
+    let NetCounters { pushed, popped, ce_marks, .. } = net.counters();
     assert!(marked > 0);
     format!(
         "error: {error}\npopped {popped} of {pushed}, the last at {} ns\nCE marks: {ce_marks} counted, {marked} seen\n",
@@ -78,11 +78,11 @@ fn the_example_in_c_says_what_rust_says() {
     let text = |path: &Path| path.to_str().expect("UTF-8").to_owned();
     let shared = library("libdumbbell_net", std::env::consts::DLL_SUFFIX);
     let folder = text(shared.parent().expect("a folder"));
-    let by_name = compiled("story-shared", &source, &[&text(&shared), &format!("-Wl,-rpath,{folder}")]);
+    let by_name = compile_program("story-shared", &source, &[&text(&shared), &format!("-Wl,-rpath,{folder}")]);
     assert_eq!(run(&by_name), story());
     if cfg!(target_os = "linux") {
         let whole = library("libdumbbell_net", ".a");
-        let with_it = compiled("story-static", &source, &[&text(&whole), "-lpthread", "-lm", "-ldl"]);
+        let with_it = compile_program("story-static", &source, &[&text(&whole), "-lpthread", "-lm", "-ldl"]);
         assert_eq!(run(&with_it), story());
     }
 }
@@ -104,7 +104,7 @@ fn the_types_are_those_of_the_header() {
     let asserts = [
         fields!(dumbbell_net_frame = CFrame: flow, length, ecn, zero),
         fields!(dumbbell_net_arrival = CArrival: at, bytes, size, frame),
-        fields!(dumbbell_net_counters = Counters: pushed, popped, departed, departed_bytes, dropped_overflow, dropped_aqm, lost, ce_marks,
+        fields!(dumbbell_net_counters = NetCounters: pushed, popped, departed, departed_bytes, dropped_overflow, dropped_aqm, lost, ce_marks,
             sce_marks, sent, sojourn_ns, queued, queued_bytes, held),
     ];
     let codepoints = [("NOT_ECT", Ecn::NotEct), ("ECT1", Ecn::Ect1), ("ECT0", Ecn::Ect0), ("CE", Ecn::Ce)]
@@ -113,7 +113,7 @@ fn the_types_are_those_of_the_header() {
     let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("net_sizes.c");
     let text = format!("#include \"dumbbell_net.h\"\n{}{}{headers}", asserts.concat(), codepoints.concat());
     std::fs::write(&source, text).expect("a folder to write to");
-    compiled("net_sizes.o", &source, &["-c"]);
+    compile_program("net_sizes.o", &source, &["-c"]);
 }
 
 #[test]
@@ -144,5 +144,5 @@ fn null_and_little_room_do_no_harm() {
     std::fs::write(&source, text).expect("a folder to write to");
     let shared = library("libdumbbell_net", std::env::consts::DLL_SUFFIX);
     let folder = format!("-Wl,-rpath,{}", shared.parent().expect("a folder").display());
-    run(&compiled("net_null", &source, &[shared.to_str().expect("UTF-8"), &folder]));
+    run(&compile_program("net_null", &source, &[shared.to_str().expect("UTF-8"), &folder]));
 }

@@ -16,7 +16,7 @@ mod task;
 #[test]
 fn the_first_test_sees_each_mark_and_loses_nothing() {
     let (arrived, marked, counters) = first::run().expect("a bottleneck");
-    assert_eq!((arrived, counters.dropped()), (2222, 0), "CoDel marks and does not drop");
+    assert_eq!((arrived, counters.count_dropped()), (2222, 0), "CoDel marks and does not drop");
     assert!(marked > 1 && marked == counters.ce_marks, "{marked}, {counters:?}");
 }
 

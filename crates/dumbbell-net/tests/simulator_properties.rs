@@ -2,11 +2,11 @@
 //! counters, for every registered queue discipline, link and stage. No packet is lost or made.
 
 use dumbbell_core::packet::Ecn;
-use dumbbell_core::param::{AlgorithmSpec, Kind, ParamSpec};
+use dumbbell_core::param::{AlgorithmSpec, ParamKind, ParamSpec};
 use dumbbell_core::units::Time;
 use dumbbell_core::{aqm, link, path};
-use dumbbell_net::{Config, Counters, FlowKey, Frame, Net};
-use dumbbell_sim::protocol::{Answer, Datagram, Outlet, Protocol, ProtocolContext};
+use dumbbell_net::{Config, FlowKey, Frame, Net, NetCounters};
+use dumbbell_sim::protocol::{Answer, Datagram, DatagramOutlet, Protocol, ProtocolContext};
 use dumbbell_sim::Sim;
 use proptest::prelude::*;
 use proptest::test_runner::{Config as Cases, TestRunner};
@@ -45,7 +45,7 @@ impl Protocol for Teller {
     fn next_timer(&self) -> Time {
         self.story.get(self.told).map_or(Time::NEVER, |sent| Time(sent.at))
     }
-    fn on_timer(&mut self, _now: Time, net: &mut dyn Outlet) {
+    fn on_timer(&mut self, _now: Time, net: &mut dyn DatagramOutlet) {
         let Sent { length, ecn, .. } = self.story[self.told];
         net.send(Datagram { number: self.told as u64, length, ecn });
         self.told += 1;
@@ -83,7 +83,7 @@ impl Case {
     }
 
     /// What comes out in the simulator until the end, and what its queue counts.
-    fn simulated(&self) -> Result<(Vec<Came>, Counters), String> {
+    fn simulate(&self) -> Result<(Vec<Came>, NetCounters), String> {
         let came = Arc::new(Mutex::new(Vec::new()));
         let new = {
             let (story, came) = (self.story.clone(), Arc::clone(&came));
@@ -100,7 +100,7 @@ impl Case {
         sim.step(Time(self.end())).map_err(|error| error.to_string())?;
         let (view, came) = (sim.view(), came.lock().expect("no panic").clone());
         let queue = view.queue;
-        let counters = Counters {
+        let counters = NetCounters {
             departed: queue.packets,
             departed_bytes: queue.bytes,
             dropped_overflow: queue.drops_overflow,
@@ -111,13 +111,13 @@ impl Case {
             sojourn_ns: queue.sojourn_ns,
             queued: view.queued_packets,
             queued_bytes: view.queued_bytes,
-            ..Counters::default()
+            ..NetCounters::default()
         };
         Ok((came, counters))
     }
 
     /// The same through a net, of which `caller` is the caller, on a clock that says `start` at its beginning.
-    fn through_a_net(&self, config: &Config, start: u64, caller: Caller) -> (Vec<Came>, Counters) {
+    fn through_a_net(&self, config: &Config, start: u64, caller: Caller) -> (Vec<Came>, NetCounters) {
         let config = config.clone().seed(self.seed).start(Duration::from_nanos(start));
         let mut net: Net<(usize, u64)> = config.build().expect("it was checked");
         // the simulator lists its senders before they send, and stages that hold packets of several flows let those of the first one go first
@@ -134,7 +134,7 @@ impl Case {
                 assert!(packet.at <= until);
                 came.push((packet.at.as_nanos() as u64 - start, flow, number, packet.frame.ecn));
             }
-            conserved(from);
+            check_conservation(from);
         };
         let on_clock = |at: u64| Duration::from_nanos(at + start);
         for burst in self.story.chunk_by(|one, next| (one.at, one.flow) == (next.at, next.flow)) {
@@ -151,7 +151,7 @@ impl Case {
                 let frame = Frame::new(sent.length).ecn(sent.ecn).flow(sent.flow as u32);
                 net.push(at, frame, (sent.flow, numbers[sent.flow]));
                 numbers[sent.flow] += 1;
-                conserved(&net);
+                check_conservation(&net);
             }
             if caller == Caller::Restless {
                 pop(&mut net, at);
@@ -171,9 +171,9 @@ impl Case {
     }
 
     /// Holds both against each other. `None` if both refuse the configuration; else what the net has counted.
-    fn check(&self) -> Option<Counters> {
+    fn check(&self) -> Option<NetCounters> {
         let text = text(&self.bottleneck);
-        let simulated = self.simulated();
+        let simulated = self.simulate();
         let Ok(config) = Config::parse(&text) else {
             assert!(simulated.is_err(), "only the net refuses: {:?}\n{text}", Config::parse(&text).map(drop));
             return None;
@@ -185,8 +185,8 @@ impl Case {
             let different = came.iter().zip(&own_came).find(|(theirs, ours)| theirs != ours);
             assert_eq!(different, None, "simulator and net, {caller:?}\n{text}");
             assert_eq!(came.len(), own_came.len(), "{caller:?}\n{text}");
-            let Counters { pushed, popped, lost, held, .. } = own;
-            assert_eq!(own, Counters { pushed, popped, lost, held, ..counted }, "{caller:?}\n{text}");
+            let NetCounters { pushed, popped, lost, held, .. } = own;
+            assert_eq!(own, NetCounters { pushed, popped, lost, held, ..counted }, "{caller:?}\n{text}");
             assert_eq!(popped, came.len() as u64);
             last = Some(own);
         }
@@ -194,9 +194,9 @@ impl Case {
     }
 }
 
-fn conserved<T>(net: &Net<T>) {
+fn check_conservation<T>(net: &Net<T>) {
     let counters = net.counters();
-    assert_eq!(counters.pushed, counters.popped + counters.dropped() + counters.held, "{counters:?}");
+    assert_eq!(counters.pushed, counters.popped + counters.count_dropped() + counters.held, "{counters:?}");
     assert_eq!(counters.held == 0, net.next().is_none(), "{counters:?}");
 }
 
@@ -217,7 +217,7 @@ fn text(bottleneck: &Map<String, Value>) -> String {
                 format!("[{}]", spelt.collect::<Vec<_>>().join(", "))
             }
             "delay" => format!("\"{value}ns\""),
-            _ => spelt(specs.iter().find(|spec| spec.name == key).expect("a key"), value),
+            _ => spell_value(specs.iter().find(|spec| spec.name == key).expect("a key"), value),
         };
         format!("{key} = {value}\n")
     });
@@ -228,16 +228,16 @@ fn algorithm(value: &Value, known: &[AlgorithmSpec]) -> String {
     let table = value.as_object().expect("a table");
     let spec = known.iter().find(|spec| table["name"] == spec.name).expect("a name");
     let params = spec.params.iter().filter_map(|param| Some((param, table.get(param.name)?)));
-    let keys: String = params.map(|(param, own)| format!(", {} = {}", param.name, spelt(param, own))).collect();
+    let keys: String = params.map(|(param, own)| format!(", {} = {}", param.name, spell_value(param, own))).collect();
     format!("{{ name = \"{}\"{keys} }}", spec.name)
 }
 
-fn spelt(spec: &ParamSpec, value: &Value) -> String {
+fn spell_value(spec: &ParamSpec, value: &Value) -> String {
     match &spec.kind {
         _ if value.is_null() => "\"none\"".to_owned(),
-        Kind::Time => format!("\"{value}ns\""),
-        Kind::Rate => format!("\"{value}bit\""),
-        Kind::Int if spec.unit == "bytes" => format!("\"{value}B\""),
+        ParamKind::Time => format!("\"{value}ns\""),
+        ParamKind::Rate => format!("\"{value}bit\""),
+        ParamKind::Int if spec.unit == "bytes" => format!("\"{value}B\""),
         _ => value.to_string(),
     }
 }
@@ -246,7 +246,7 @@ fn spelt(spec: &ParamSpec, value: &Value) -> String {
 fn some(spec: &AlgorithmSpec) -> BoxedStrategy<Value> {
     let name = spec.name;
     let params: Vec<_> =
-        spec.params.iter().filter(|param| param.name != "ack_filter" && param.kind != Kind::LinkTrace).cloned().collect();
+        spec.params.iter().filter(|param| param.name != "ack_filter" && param.kind != ParamKind::LinkTrace).cloned().collect();
     let numbers = prop::collection::vec(any::<u64>(), params.len());
     let table = move |draws: Vec<u64>| {
         let mut table = json!({"name": name});
@@ -262,9 +262,9 @@ fn value(spec: &ParamSpec, draw: u64) -> Value {
     let share = (draw % 1000) as f64 / 1000.0;
     match &spec.kind {
         _ if spec.optional && draw % 7 == 0 => Value::Null,
-        Kind::Bool => json!(draw % 2 == 0),
-        Kind::Choice(words) => json!(words[draw as usize % words.len()]),
-        Kind::Float => match (spec.min.as_f64(), spec.max.as_f64()) {
+        ParamKind::Bool => json!(draw % 2 == 0),
+        ParamKind::Choice(words) => json!(words[draw as usize % words.len()]),
+        ParamKind::Float => match (spec.min.as_f64(), spec.max.as_f64()) {
             (Some(low), Some(high)) => json!(low + share * (high.min(low + 10.0) - low)),
             _ => spec.default.clone(),
         },

@@ -1,11 +1,11 @@
 //! What a text may say, and what is said of one that is wrong.
 
-use dumbbell_net::{Config, Counters, Ecn, Error, FlowKey, Frame, Net};
+use dumbbell_net::{Config, Ecn, Error, FlowKey, Frame, Net, NetCounters};
 use std::time::Duration;
 
 const FULL: Frame = Frame { len: 1514, ecn: Ecn::NotEct, flow: 0 };
 
-fn said(text: &str) -> String {
+fn parse_error(text: &str) -> String {
     Config::parse_with(text, |_| Err("no such file".into())).map(drop).expect_err(text).to_string()
 }
 
@@ -62,7 +62,7 @@ fn errors_say_line_key_found_and_allowed() {
         ("[bottleneck]\naqm = 'codel'\n\nrate = 1979-05-27", "line 4, rate: found \"1979-05-27\", allowed: a rate"),
         ("[bottleneck]\naqm = 'codel'\n[hosts]\n", "line 1, bottleneck: found this key, allowed: aqm"),
     ] {
-        let error = said(text);
+        let error = parse_error(text);
         assert!(error.starts_with(expected) && !error.contains('\n'), "{error}\nof\n{text}");
     }
     assert!(matches!(Config::parse("aqm = 'pfifo'\nmpu = '1kB'"), Err(Error::Key { line: 2, key, .. }) if key == "mpu"));
@@ -152,11 +152,11 @@ fn counters_and_flows_say_what_happened() {
     // one is on the wire, two wait, one is dropped
     let taken: Vec<bool> = (0..4).map(|_| net.push(Duration::ZERO, Frame::udp(1472).flow(7), ())).collect();
     assert_eq!(taken, [true, true, true, false]);
-    let Counters { pushed, dropped_overflow, queued, queued_bytes, held, .. } = net.counters();
+    let NetCounters { pushed, dropped_overflow, queued, queued_bytes, held, .. } = net.counters();
     assert_eq!((pushed, dropped_overflow, queued, queued_bytes, held), (4, 1, 2, 2 * 1514, 3));
     while net.pop(Duration::from_secs(1)).is_some() {}
     let counters = net.counters();
-    assert_eq!((counters.popped, counters.departed_bytes, counters.held, counters.dropped()), (3, 3 * 1514, 0, 1));
+    assert_eq!((counters.popped, counters.departed_bytes, counters.held, counters.count_dropped()), (3, 3 * 1514, 0, 1));
     // 0, one and two frames of 1211.2 us
     assert_eq!((counters.sojourn_ns, counters.mean_sojourn()), (3 * 1_211_200, Duration::from_nanos(1_211_200)));
     let longest = net.sojourn(1.0).as_micros();
@@ -173,6 +173,6 @@ fn frames_have_the_length_that_they_have_on_the_wire() {
 /// Harnesses move nets into threads and tasks.
 #[test]
 fn a_net_can_be_sent() {
-    fn sent<T: Send>(_: &T) {}
-    sent(&Net::<Vec<u8>>::new("aqm = 'cake'").expect("a bottleneck"));
+    fn assert_send<T: Send>(_: &T) {}
+    assert_send(&Net::<Vec<u8>>::new("aqm = 'cake'").expect("a bottleneck"));
 }

@@ -5,15 +5,15 @@
 mod queue;
 mod record;
 
-pub use self::queue::Queue;
-pub use self::record::{Frame, Record, Told, RECORD};
+pub use self::queue::InferredQueue;
+pub use self::record::{CaptureRecord, FrameHeaders, QueueDecision, RECORD};
 
-use crate::columns::Seen;
-use crate::fate::{Dropped, Fate, Marked};
-use crate::frame::{tcp_flag, Segment};
+use crate::columns::Sighting;
+use crate::fate::{DropRecord, Fate, Marked};
+use crate::frame::{tcp_flag, TcpSegment};
 use crate::recorder::{Asked, Written};
 use crate::write::Output;
-use crate::{Sink, OUT, RECEIVER, SENDER};
+use crate::{CaptureWriter, OUT, RECEIVER, SENDER};
 use dumbbell_config::schedule::Schedule;
 use dumbbell_config::RunConfig;
 use dumbbell_core::units::Time;
@@ -25,7 +25,7 @@ use std::path::{Path, PathBuf};
 
 /// Where frames of a file were captured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum CapturePoint {
     /// The hosts that send down and receive what is sent up.
     Left,
     /// The others.
@@ -40,7 +40,7 @@ pub enum Place {
 #[derive(Clone, Debug)]
 pub struct Stream {
     /// Where they were captured.
-    pub place: Place,
+    pub place: CapturePoint,
     /// The file.
     pub path: PathBuf,
     /// By how much they passed the place earlier than their records say.
@@ -85,35 +85,35 @@ struct Transmission {
 }
 
 impl Transmission {
-    fn of(whose: Whose, frame: &Frame) -> Transmission {
-        let Segment { seq, ack, tsval, .. } = frame.says;
+    fn from_frame(whose: Whose, frame: &FrameHeaders) -> Transmission {
+        let TcpSegment { seq, ack, tsval, .. } = frame.says;
         Transmission { whose, seq: seq as u32, ack: ack as u32, tsval, id: frame.id }
     }
 }
 
 /// What became of those that were marked or dropped.
 #[derive(Default)]
-struct Fates(HashMap<Transmission, Fate>);
+struct QueueFates(HashMap<Transmission, Fate>);
 
-impl Fates {
+impl QueueFates {
     fn mark(&mut self, of: Transmission, marked: Marked) {
         self.0.entry(of).or_default().mark(marked);
     }
 
-    fn drop_packet(&mut self, of: Transmission, dropped: Dropped) {
+    fn drop_packet(&mut self, of: Transmission, dropped: DropRecord) {
         self.0.entry(of).or_default().dropped = Some(dropped);
     }
 }
 
-impl Fates {
+impl QueueFates {
     /// Takes what a queue told.
-    fn hear(&mut self, mut frames: Frames<'_>, hop: u16) -> io::Result<()> {
+    fn read_decisions(&mut self, mut frames: FrameReader<'_>, hop: u16) -> io::Result<()> {
         while let Some(Passing { time: at, whose, frame, .. }) = frames.next()? {
-            let of = Transmission::of(whose, &frame);
+            let of = Transmission::from_frame(whose, &frame);
             match frames.told {
-                Some(Told::Marked(mark, reason)) => self.mark(of, Marked { hop, mark, reason: Some(reason) }),
-                Some(Told::Dropped(reason, place)) => {
-                    self.drop_packet(of, Dropped { hop, reason: Some(reason), place: Some(place), at });
+                Some(QueueDecision::Marked(mark, reason)) => self.mark(of, Marked { hop, mark, reason: Some(reason) }),
+                Some(QueueDecision::Dropped(reason, place)) => {
+                    self.drop_packet(of, DropRecord { hop, reason: Some(reason), place: Some(place), at });
                 }
                 None => {}
             }
@@ -132,35 +132,35 @@ struct Passing {
     time: Time,
     outgoing: bool,
     whose: Whose,
-    frame: Frame,
+    frame: FrameHeaders,
 }
 
 /// The frames of a file, in order.
-struct Frames<'a> {
+struct FrameReader<'a> {
     captured: &'a Captured,
-    place: Place,
+    place: CapturePoint,
     earlier: Time,
     from: BufReader<File>,
     burst: VecDeque<Passing>,
     /// Records that had frames of the run's.
     records: u64,
     /// What the last one told.
-    told: Option<Told>,
+    told: Option<QueueDecision>,
 }
 
-impl<'a> Frames<'a> {
-    fn open(captured: &'a Captured, path: &Path, place: Place, earlier: Time) -> io::Result<Frames<'a>> {
+impl<'a> FrameReader<'a> {
+    fn open(captured: &'a Captured, path: &Path, place: CapturePoint, earlier: Time) -> io::Result<FrameReader<'a>> {
         let from = BufReader::with_capacity(1 << 18, File::open(path)?);
-        Ok(Frames { captured, place, earlier, from, burst: VecDeque::new(), records: 0, told: None })
+        Ok(FrameReader { captured, place, earlier, from, burst: VecDeque::new(), records: 0, told: None })
     }
 
     /// The next frame of the run.
     fn next(&mut self) -> io::Result<Option<Passing>> {
         while self.burst.is_empty() {
-            let Some(record) = Record::read(&mut self.from)? else { return Ok(None) };
+            let Some(record) = CaptureRecord::read(&mut self.from)? else { return Ok(None) };
             let time = Time(record.time.saturating_sub(self.captured.started)).saturating_sub(self.earlier);
             for frame in record.frames(self.captured.mss, self.captured.completes) {
-                if let Some(whose) = self.captured.whose(&frame, self.place, record.outgoing) {
+                if let Some(whose) = self.captured.find_flow(&frame, self.place, record.outgoing) {
                     self.burst.push_back(Passing { time, outgoing: record.outgoing, whose, frame });
                 }
             }
@@ -172,12 +172,12 @@ impl<'a> Frames<'a> {
 }
 
 impl Captured {
-    fn whose(&self, frame: &Frame, place: Place, outgoing: bool) -> Option<Whose> {
+    fn find_flow(&self, frame: &FrameHeaders, place: CapturePoint, outgoing: bool) -> Option<Whose> {
         let [source, target] = frame.ports;
         let back = match (&self.receivers, place) {
             (Some(ports), _) => ports.contains(&source),
-            (None, Place::Left) => !outgoing,
-            (None, Place::Right) => outgoing,
+            (None, CapturePoint::Left) => !outgoing,
+            (None, CapturePoint::Right) => outgoing,
             (None, _) => false,
         };
         let sender = if back { target } else { source };
@@ -192,16 +192,16 @@ impl Captured {
         &self,
         config: &RunConfig,
         asked: Asked,
-        queues: &[Queue],
-        file: Option<(Sink, &str, &str)>,
+        queues: &[InferredQueue],
+        file: Option<(CaptureWriter, &str, &str)>,
     ) -> io::Result<Written> {
         let (points, hops) = asked.names(config).map_err(wrong)?;
-        let mut fates = Fates::default();
+        let mut fates = QueueFates::default();
         for (hop, queue) in (0..).zip(queues) {
             queue.look(self, hop, config.run.duration, &mut fates)?;
         }
         for (hop, path) in &self.told {
-            fates.hear(Frames::open(self, path, Place::Into(*hop), Time::ZERO)?, *hop)?;
+            fates.read_decisions(FrameReader::open(self, path, CapturePoint::Into(*hop), Time::ZERO)?, *hop)?;
         }
         let output = asked.output(&points, file);
         let writing = Writing {
@@ -217,7 +217,7 @@ impl Captured {
             comment: String::new(),
             count: 0,
         };
-        writing.all(self)
+        writing.merge_files(self)
     }
 }
 
@@ -235,7 +235,7 @@ impl Directions {
     }
 
     /// `None` if there is no such flow.
-    fn of(&self, number: u32) -> Option<bool> {
+    fn goes_up(&self, number: u32) -> Option<bool> {
         let number = number as usize;
         self.listed.get(number).or_else(|| self.web.get(number - self.listed.len())).copied()
     }
@@ -243,7 +243,7 @@ impl Directions {
 
 /// What is known of the two ends of a connection: of the sender, and of the receiver.
 #[derive(Default)]
-struct Connection {
+struct CapturedConnection {
     /// Their first sequence numbers.
     first: [u32; 2],
     /// The highest so far, from the first.
@@ -254,9 +254,9 @@ struct Connection {
     sent: u64,
 }
 
-impl Connection {
+impl CapturedConnection {
     /// A number of this side as bytes from its first one.
-    fn unwrapped(&mut self, side: usize, number: u64) -> u64 {
+    fn unwrap_number(&mut self, side: usize, number: u64) -> u64 {
         let highest = self.highest[side];
         let from_first = (number as u32).wrapping_sub(self.first[side]);
         let found = highest.saturating_add_signed(i64::from(from_first.wrapping_sub(highest as u32) as i32));
@@ -265,19 +265,19 @@ impl Connection {
     }
 
     /// What a segment says, in bytes from the start, and the scale of its window.
-    fn says(&mut self, whose: Whose, frame: &Frame) -> (Segment, u8) {
+    fn read_segment(&mut self, whose: Whose, frame: &FrameHeaders) -> (TcpSegment, u8) {
         let (own, peer) = if whose.back { (1, 0) } else { (0, 1) };
         let mut says = frame.says;
         if says.flags & tcp_flag::SYN != 0 {
             (self.first[own], self.highest[own], self.scale[own]) = (says.seq as u32, 0, frame.scale.unwrap_or(0));
         }
-        says.seq = self.unwrapped(own, says.seq);
+        says.seq = self.unwrap_number(own, says.seq);
         if says.flags & tcp_flag::ACK == 0 {
             return (says, self.scale[own]);
         }
-        says.ack = self.unwrapped(peer, says.ack);
+        says.ack = self.unwrap_number(peer, says.ack);
         for (start, end) in &mut says.sack[..says.sacks] {
-            (*start, *end) = (self.unwrapped(peer, *start), self.unwrapped(peer, *end));
+            (*start, *end) = (self.unwrap_number(peer, *start), self.unwrap_number(peer, *end));
         }
         (says, self.scale[own])
     }
@@ -290,9 +290,9 @@ struct Writing {
     asked: Asked,
     points: Vec<String>,
     hops: Vec<String>,
-    fates: Fates,
+    fates: QueueFates,
     output: Output,
-    connections: HashMap<u32, Connection>,
+    connections: HashMap<u32, CapturedConnection>,
     /// Transmissions of what had been sent before.
     sent_again: HashSet<Transmission>,
     comment: String,
@@ -301,16 +301,16 @@ struct Writing {
 
 impl Writing {
     /// Merges all files.
-    fn all(mut self, captured: &Captured) -> io::Result<Written> {
-        let open = |stream: &Stream| Frames::open(captured, &stream.path, stream.place, stream.earlier);
+    fn merge_files(mut self, captured: &Captured) -> io::Result<Written> {
+        let open = |stream: &Stream| FrameReader::open(captured, &stream.path, stream.place, stream.earlier);
         let mut streams = captured.streams.iter().map(open).collect::<io::Result<Vec<_>>>()?;
-        let mut heads = streams.iter_mut().map(Frames::next).collect::<io::Result<Vec<_>>>()?;
+        let mut heads = streams.iter_mut().map(FrameReader::next).collect::<io::Result<Vec<_>>>()?;
         loop {
             // at one instant what leaves a host comes first, and what reaches one last
             let order = |(index, head): (usize, &Option<Passing>)| {
                 let Passing { time, outgoing, .. } = head.as_ref()?;
                 let rank = match streams[index].place {
-                    Place::Into(_) | Place::Out(_) => 1,
+                    CapturePoint::Into(_) | CapturePoint::Out(_) => 1,
                     _ => 2 * u8::from(!outgoing),
                 };
                 Some((*time, rank, index))
@@ -322,26 +322,26 @@ impl Writing {
             }
             let next = streams[index].next()?;
             if let Some(passing) = std::mem::replace(&mut heads[index], next) {
-                self.see(streams[index].place, &passing)?;
+                self.write_passing(streams[index].place, &passing)?;
             }
         }
         Ok(Written { count: self.count, columns: self.output.finish()? })
     }
 
-    fn see(&mut self, place: Place, passing: &Passing) -> io::Result<()> {
+    fn write_passing(&mut self, place: CapturePoint, passing: &Passing) -> io::Result<()> {
         let Passing { time, whose, ref frame, .. } = *passing;
-        let up = self.directions.of(whose.number);
+        let up = self.directions.goes_up(whose.number);
         let up = up.ok_or_else(|| wrong(format!("a packet of flow {}, which the run has not", whose.number)))?;
         let point = match place {
-            Place::Into(hop) => self.hops[usize::from(hop)].clone(),
-            Place::Out(hop) => format!("{}{OUT}", self.hops[usize::from(hop)]),
-            Place::Left if up => RECEIVER.to_owned(),
-            Place::Right if !up => RECEIVER.to_owned(),
+            CapturePoint::Into(hop) => self.hops[usize::from(hop)].clone(),
+            CapturePoint::Out(hop) => format!("{}{OUT}", self.hops[usize::from(hop)]),
+            CapturePoint::Left if up => RECEIVER.to_owned(),
+            CapturePoint::Right if !up => RECEIVER.to_owned(),
             _ => SENDER.to_owned(),
         };
         let connection = self.connections.entry(whose.number).or_default();
-        let (says, scale) = connection.says(whose, frame);
-        let transmission = Transmission::of(whose, frame);
+        let (says, scale) = connection.read_segment(whose, frame);
+        let transmission = Transmission::from_frame(whose, frame);
         if point == SENDER && frame.is_tcp && !whose.back && frame.payload > 0 {
             if says.seq < connection.sent {
                 self.sent_again.insert(transmission);
@@ -360,8 +360,8 @@ impl Writing {
         let fate = self.fates.0.get(&transmission);
         match &mut self.output {
             Output::Columns(columns) => {
-                let seen = Seen { time, point: &point, hops: &self.hops, fate };
-                columns.captured(&seen, whose, frame, (&says, scale), self.sent_again.contains(&transmission));
+                let seen = Sighting { time, point: &point, hops: &self.hops, fate };
+                columns.push_captured(&seen, whose, frame, (&says, scale), self.sent_again.contains(&transmission));
             }
             Output::Pcapng(file, snap) => {
                 self.comment.clear();
@@ -387,14 +387,14 @@ mod tests {
 
     #[test]
     fn numbers_go_on_where_32_bits_end() {
-        let mut connection = Connection { first: [u32::MAX - 1000, 7], ..Connection::default() };
+        let mut connection = CapturedConnection { first: [u32::MAX - 1000, 7], ..CapturedConnection::default() };
         let wrapped = |bytes: u64| u64::from((u64::from(u32::MAX - 1000) + bytes) as u32);
         for bytes in [0, 1, 900, 1100, 4_000_000_000, 3_999_999_000, 8_000_000_000, 5_900_000_000] {
             // no step is as long as 2^31
             let middle = connection.highest[0].midpoint(bytes);
-            connection.unwrapped(0, wrapped(middle));
-            assert_eq!(connection.unwrapped(0, wrapped(bytes)), bytes);
+            connection.unwrap_number(0, wrapped(middle));
+            assert_eq!(connection.unwrap_number(0, wrapped(bytes)), bytes);
         }
-        assert_eq!(connection.unwrapped(1, 8), 1);
+        assert_eq!(connection.unwrap_number(1, 8), 1);
     }
 }

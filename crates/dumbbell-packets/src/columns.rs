@@ -1,10 +1,10 @@
 //! Packets as columns: one row for each record.
 
-use crate::captured::{Frame, Whose};
-use crate::connection::{Answered, Connection, Sent};
-use crate::fate::{Dropped, Fate, Marked};
-use crate::frame::{tcp_flag, Segment};
-use dumbbell_core::log::{DropReason, MarkReason, Place};
+use crate::captured::{FrameHeaders, Whose};
+use crate::connection::{AckHeaders, Sent, TrackedFlow};
+use crate::fate::{DropRecord, Fate, Marked};
+use crate::frame::{tcp_flag, TcpSegment};
+use dumbbell_core::log::{DropReason, DropSite, MarkReason};
 use dumbbell_core::packet::{flag, Ecn};
 use dumbbell_core::units::Time;
 use std::collections::HashMap;
@@ -34,7 +34,7 @@ impl Words {
 }
 
 /// The values of one column.
-pub enum Column<'a> {
+pub enum ColumnValues<'a> {
     /// Integers; `i64::MIN`: none.
     Whole(&'a [i64]),
     /// Real numbers; NaN: none.
@@ -76,7 +76,7 @@ pub struct Columns {
 }
 
 /// Where and when a frame was seen, and what became of it.
-pub struct Seen<'a> {
+pub struct Sighting<'a> {
     pub time: Time,
     pub point: &'a str,
     pub hops: &'a [String],
@@ -105,7 +105,14 @@ const FLAGS: [(u16, &str); 8] = [
 
 impl Columns {
     /// A packet of the sender; of TCP with its headers.
-    pub fn sent(&mut self, seen: &Seen<'_>, connection: &Connection, sent: &Sent, segment: Option<&Segment>, payload: u16) {
+    pub fn push_data(
+        &mut self,
+        seen: &Sighting<'_>,
+        connection: &TrackedFlow,
+        sent: &Sent,
+        segment: Option<&TcpSegment>,
+        payload: u16,
+    ) {
         let packet = &sent.packet;
         self.common(seen, (connection.number, connection.is_tcp()), "data", (packet.len, payload), packet.ecn);
         self.transport(segment, connection.scale());
@@ -114,12 +121,12 @@ impl Columns {
     }
 
     /// What the receiver sends.
-    pub fn answered(
+    pub fn push_ack(
         &mut self,
-        seen: &Seen<'_>,
-        connection: &Connection,
-        answered: &Answered,
-        segment: Option<&Segment>,
+        seen: &Sighting<'_>,
+        connection: &TrackedFlow,
+        answered: &AckHeaders,
+        segment: Option<&TcpSegment>,
         (len, payload): (u16, u16),
     ) {
         self.common(seen, (connection.number, connection.is_tcp()), "ack", (len, payload), answered.ecn);
@@ -129,7 +136,14 @@ impl Columns {
     }
 
     /// A frame that a kernel sent, of a flow with this number, and what it says of TCP, with the scale of its window. What only a simulation knows is missing.
-    pub fn captured(&mut self, seen: &Seen<'_>, whose: Whose, frame: &Frame, (says, scale): (&Segment, u8), is_again: bool) {
+    pub fn push_captured(
+        &mut self,
+        seen: &Sighting<'_>,
+        whose: Whose,
+        frame: &FrameHeaders,
+        (says, scale): (&TcpSegment, u8),
+        is_again: bool,
+    ) {
         let direction = if whose.back { "ack" } else { "data" };
         let (number, says) = (whose.number, Some(says).filter(|_| frame.is_tcp));
         self.common(seen, (number, frame.is_tcp), direction, (frame.len(), frame.payload as u16), frame.ecn);
@@ -146,7 +160,7 @@ impl Columns {
 
     fn common(
         &mut self,
-        seen: &Seen<'_>,
+        seen: &Sighting<'_>,
         (number, is_tcp): (u32, bool),
         direction: &str,
         (len, payload): (u16, u16),
@@ -165,13 +179,13 @@ impl Columns {
         self.mark_reason.push(mark.and_then(|Marked { reason, .. }| reason.map(MarkReason::name)));
         self.mark_hop.push(mark.map(|Marked { hop, .. }| seen.hops[usize::from(hop)].as_str()));
         let dropped = seen.fate.and_then(|fate| fate.dropped);
-        self.drop_reason.push(dropped.and_then(|Dropped { reason, .. }| reason.map(DropReason::name)));
-        self.drop_place.push(dropped.and_then(|Dropped { place, .. }| place.map(Place::phrase)));
-        self.drop_hop.push(dropped.map(|Dropped { hop, .. }| seen.hops[usize::from(hop)].as_str()));
-        self.drop_s.push(dropped.map_or(f64::NAN, |Dropped { at, .. }| at.as_secs_f64()));
+        self.drop_reason.push(dropped.and_then(|DropRecord { reason, .. }| reason.map(DropReason::name)));
+        self.drop_place.push(dropped.and_then(|DropRecord { place, .. }| place.map(DropSite::phrase)));
+        self.drop_hop.push(dropped.map(|DropRecord { hop, .. }| seen.hops[usize::from(hop)].as_str()));
+        self.drop_s.push(dropped.map_or(f64::NAN, |DropRecord { at, .. }| at.as_secs_f64()));
     }
 
-    fn transport(&mut self, segment: Option<&Segment>, scale: u8) {
+    fn transport(&mut self, segment: Option<&TcpSegment>, scale: u8) {
         let Some(segment) = segment else {
             for column in [&mut self.seq, &mut self.ack, &mut self.window, &mut self.tsval, &mut self.tsecr] {
                 column.push(NONE);
@@ -203,8 +217,8 @@ impl Columns {
     }
 
     /// Names and values, in order.
-    pub fn all(&self) -> Vec<(&'static str, Column<'_>)> {
-        use Column::{Real, Text, Whole};
+    pub fn name_columns(&self) -> Vec<(&'static str, ColumnValues<'_>)> {
+        use ColumnValues::{Real, Text, Whole};
         vec![
             ("time_s", Real(&self.time_s)),
             ("point", Text(&self.point)),

@@ -1,7 +1,7 @@
 //! What both ends of a flow put into headers, from what the simulator moves.
 
-use crate::frame::{tcp_flag, Counts, Ends, Segment};
-use dumbbell_core::log::{Beginning, Speech};
+use crate::frame::{tcp_flag, AccEcnCounts, Endpoints, TcpSegment};
+use dumbbell_core::log::{FlowStart, ProtocolKind};
 use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, NO_TSECR, SYN_FRAME};
 use dumbbell_core::tcp::host::{HostParams, Opener};
 use dumbbell_core::tcp::window::{first, scale};
@@ -21,7 +21,7 @@ const QUIC: u16 = 443;
 
 /// What the hosts of a run are like.
 #[derive(Clone, Copy, Debug)]
-pub struct Hosts {
+pub struct HostTraits {
     mss: u16,
     scale: u8,
     opener: Opener,
@@ -36,12 +36,12 @@ struct FirstWindows {
     of_syn_ack: u32,
 }
 
-impl Hosts {
-    pub fn new(host: &HostParams) -> Hosts {
+impl HostTraits {
+    pub fn new(host: &HostParams) -> HostTraits {
         let HostParams { mss, receive_buffer, opener, accecn_option, .. } = *host;
         let full = mss as u16 + STAMPS;
         let windows = FirstWindows { of_syn: first(full), of_syn_ack: first(mss as u16) };
-        Hosts { mss: full, scale: scale(receive_buffer), opener, accecn_option, windows }
+        HostTraits { mss: full, scale: scale(receive_buffer), opener, accecn_option, windows }
     }
 
     /// The receiver of data sends the SYN.
@@ -50,7 +50,7 @@ impl Hosts {
     }
 
     /// A window as headers have it: rounded up to the scale, as Linux `__tcp_select_window` does.
-    fn scaled(&self, window: u32) -> u16 {
+    fn scale_window(&self, window: u32) -> u16 {
         u16::try_from(window.div_ceil(1 << self.scale)).unwrap_or(u16::MAX)
     }
 }
@@ -65,15 +65,15 @@ struct Row {
 }
 
 /// One flow.
-pub struct Connection {
+pub struct TrackedFlow {
     /// Its number in the run.
     pub number: u32,
     /// By how much the clock of the engine is ahead of its sender's, and behind its receiver's.
     pub ahead: Time,
     pub behind: Time,
-    pub speaks: Speech,
-    pub ends: Ends,
-    hosts: Hosts,
+    pub speaks: ProtocolKind,
+    pub ends: Endpoints,
+    hosts: HostTraits,
     /// Codepoints of what its receiver sends.
     pub back_ecn: BackEcn,
     rows: Vec<Row>,
@@ -89,7 +89,7 @@ pub struct Connection {
     syn_ack_ecn: Ecn,
     /// Payload that came with ECT(0) and with ECT(1), bytes.
     received: [u32; 2],
-    counted: VecDeque<Counted>,
+    counted: VecDeque<CountedAck>,
     /// Time stamp of the newest acknowledgement that the sender has heard.
     heard: u32,
     /// Packets that the sender has sent, modulo 65536.
@@ -102,7 +102,7 @@ pub struct Connection {
 
 /// What a packet of the sender has from its start on, and does not say by itself everywhere on its way.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Start {
+pub struct SendState {
     /// Identification of its IP packet.
     pub id: u16,
     /// Time stamp that it echoes.
@@ -113,12 +113,12 @@ pub struct Start {
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     pub packet: Packet,
-    pub start: Start,
+    pub start: SendState,
 }
 
 /// What the receiver sends, as its headers need it.
 #[derive(Clone, Debug)]
-pub struct Answered {
+pub struct AckHeaders {
     pub ack: Ack,
     pub blocks: Option<Box<[Block]>>,
     pub ecn: Ecn,
@@ -127,7 +127,7 @@ pub struct Answered {
 }
 
 /// An acknowledgement with AccECN's option that is under way, and what its receiver had counted when it left.
-struct Counted {
+struct CountedAck {
     id: u16,
     counts: [u32; 2],
 }
@@ -136,7 +136,7 @@ struct Counted {
 const OVERTAKEN: usize = 64;
 
 /// A window as a SYN has it, which knows no scale.
-fn unscaled(window: u32) -> u16 {
+fn syn_window(window: u32) -> u16 {
     u16::try_from(window).unwrap_or(u16::MAX)
 }
 
@@ -150,9 +150,9 @@ fn ace_of(ecn: Ecn) -> u8 {
     }
 }
 
-impl Connection {
-    pub fn new(beginning: &Beginning, hosts: Hosts) -> Connection {
-        let Beginning { number, ahead, behind, key, up, back_ecn, speaks } = *beginning;
+impl TrackedFlow {
+    pub fn new(beginning: &FlowStart, hosts: HostTraits) -> TrackedFlow {
+        let FlowStart { number, ahead, behind, key, up, back_ecn, protocol: speaks } = *beginning;
         // 10.0.0.0/9 on the left, 10.128.0.0/9 on the right: the lower bits name the host, those above distinguish flows that share a port
         let left = (10 << 24) | (((number / PORTS) & 0x7ff) << 12) | (key.src_host & 0xfff);
         let right = (10 << 24) | (1 << 23) | (key.dst_host & 0x7f_ffff);
@@ -161,14 +161,14 @@ impl Connection {
         let first =
             [number.wrapping_mul(0x9e37_79b9).wrapping_add(1), number.wrapping_mul(0x85eb_ca6b).wrapping_add(0x4000_0001)];
         let ids = [0x9e37_79b9, 0x85eb_ca6b].map(|factor: u32| (number.wrapping_add(1).wrapping_mul(factor) >> 16) as u16);
-        let receiver_port = if speaks == Speech::Datagrams { QUIC } else { DISCARD };
+        let receiver_port = if speaks == ProtocolKind::Datagrams { QUIC } else { DISCARD };
         let sender_port = (FIRST_PORT + number % PORTS) as u16;
-        Connection {
+        TrackedFlow {
             number,
             ahead,
             behind,
             speaks,
-            ends: Ends { sender, receiver, up, sender_port, receiver_port, dscp: key.dscp, first },
+            ends: Endpoints { sender, receiver, up, sender_port, receiver_port, dscp: key.dscp, first },
             hosts,
             back_ecn,
             rows: Vec::new(),
@@ -189,7 +189,7 @@ impl Connection {
 
     /// Whether it is TCP.
     pub fn is_tcp(&self) -> bool {
-        matches!(self.speaks, Speech::Tcp { .. })
+        matches!(self.speaks, ProtocolKind::Tcp { .. })
     }
 
     /// Nothing has been sent yet.
@@ -213,7 +213,7 @@ impl Connection {
     }
 
     /// The sender sends this packet.
-    pub fn send(&mut self, packet: &Packet) -> Start {
+    pub fn send(&mut self, packet: &Packet) -> SendState {
         // that of a SYN-ACK, as of its receiver's
         let answers = packet.has(flag::SYN) && self.hosts.receiver_opens();
         if packet.has(flag::SYN) {
@@ -233,7 +233,7 @@ impl Connection {
             NO_TSECR => self.heard,
             age => packet.tsval.wrapping_sub(u32::from(age)),
         };
-        Start { id, tsecr }
+        SendState { id, tsecr }
     }
 
     /// A packet reaches the receiver.
@@ -251,15 +251,15 @@ impl Connection {
     }
 
     /// The receiver sends this.
-    pub fn answer(&mut self, ack: &Ack, blocks: &[Block]) -> Answered {
+    pub fn answer(&mut self, ack: &Ack, blocks: &[Block]) -> AckHeaders {
         if ack.has(ack_flag::SYN_ACK) {
             self.receiver_counts = ack.has(ack_flag::ACCECN_SETUP);
             self.back_ecn.negotiate(ack);
         }
         if self.receiver_counts && ack.has(ack_flag::ACCECN_OPTION) {
-            self.counted.push_back(Counted { id: ack.id, counts: self.received });
+            self.counted.push_back(CountedAck { id: ack.id, counts: self.received });
         }
-        self.answered(ack, blocks, self.received)
+        self.ack_headers(ack, blocks, self.received)
     }
 
     /// What the receiver had counted when this left.
@@ -283,10 +283,10 @@ impl Connection {
     }
 
     /// The same somewhere on its way, with these counts.
-    pub fn answered(&self, ack: &Ack, blocks: &[Block], counts: [u32; 2]) -> Answered {
-        let ecn = self.back_ecn.of(ack);
+    pub fn ack_headers(&self, ack: &Ack, blocks: &[Block], counts: [u32; 2]) -> AckHeaders {
+        let ecn = self.back_ecn.ack_codepoint(ack);
         let blocks = (!blocks.is_empty()).then(|| blocks.into());
-        Answered { ack: *ack, blocks, ecn, counts, syn_ecn: self.syn_ecn }
+        AckHeaders { ack: *ack, blocks, ecn, counts, syn_ecn: self.syn_ecn }
     }
 
     /// A queue has marked an acknowledgement.
@@ -295,14 +295,14 @@ impl Connection {
     }
 
     /// What the receiver sent reaches the sender.
-    pub fn hear(&mut self, ack: &Ack, blocks: &[Block]) -> Answered {
+    pub fn receive_ack(&mut self, ack: &Ack, blocks: &[Block]) -> AckHeaders {
         let mut counts = self.received;
         let mut waiting = self.counted.iter();
         if let Some(index) = ack.has(ack_flag::ACCECN_OPTION).then(|| waiting.position(|one| one.id == ack.id)).flatten() {
             counts = self.counted.remove(index).map_or(counts, |one| one.counts);
             self.counted.drain(..index.saturating_sub(OVERTAKEN));
         }
-        let mut answered = self.answered(ack, blocks, counts);
+        let mut answered = self.ack_headers(ack, blocks, counts);
         if let Some(index) = self.marked.iter().position(|marked| *marked == (ack.ack, ack.id)) {
             self.marked.remove(index);
             answered.ecn = Ecn::Ce;
@@ -311,7 +311,7 @@ impl Connection {
             return answered;
         }
         if ack.has(ack_flag::SYN_ACK) && !self.sender_counts {
-            let asks = self.speaks == Speech::Tcp { ecn: true, accurate: true };
+            let asks = self.speaks == ProtocolKind::Tcp { ecn: true, accurate: true };
             self.sender_counts = asks && ack.has(ack_flag::ECN_SETUP) && ack.has(ack_flag::ACCECN_SETUP);
             self.syn_ack_ecn = answered.ecn;
         }
@@ -320,10 +320,10 @@ impl Connection {
     }
 
     /// The flags of a SYN that asks for ECN.
-    fn asks(&self) -> u16 {
+    fn ecn_request(&self) -> u16 {
         match self.speaks {
-            Speech::Tcp { ecn: true, accurate: true } => tcp_flag::ace(0b111),
-            Speech::Tcp { ecn: true, .. } => tcp_flag::ECE | tcp_flag::CWR,
+            ProtocolKind::Tcp { ecn: true, accurate: true } => tcp_flag::ace(0b111),
+            ProtocolKind::Tcp { ecn: true, .. } => tcp_flag::ECE | tcp_flag::CWR,
             _ => 0,
         }
     }
@@ -333,34 +333,35 @@ impl Connection {
     }
 
     /// The SYN of a receiver that opens, which the simulator does not move: it came when this answer to it left.
-    pub fn syn_of_receiver(&self, answer: &Packet) -> Segment {
-        let (flags, opening) = (tcp_flag::SYN | self.asks(), self.opening());
-        let window = unscaled(self.hosts.windows.of_syn);
-        Segment { back: true, flags, window, tsval: answer.tsval, opening, ..Segment::default() }
+    pub fn syn_of_receiver(&self, answer: &Packet) -> TcpSegment {
+        let (flags, opening) = (tcp_flag::SYN | self.ecn_request(), self.opening());
+        let window = syn_window(self.hosts.windows.of_syn);
+        TcpSegment { back: true, flags, window, tsval: answer.tsval, opening, ..TcpSegment::default() }
     }
 
     /// The headers of a packet of the sender.
-    pub fn segment(&self, sent: &Sent) -> Segment {
-        let Sent { packet, start: Start { tsecr, .. } } = sent;
+    pub fn segment(&self, sent: &Sent) -> TcpSegment {
+        let Sent { packet, start: SendState { tsecr, .. } } = sent;
         // it receives no data, and its window stays
         let FirstWindows { of_syn, of_syn_ack } = self.hosts.windows;
         let offered = if self.hosts.receiver_opens() { of_syn_ack } else { of_syn };
-        let window = self.hosts.scaled(offered);
-        let of_all = Segment { ack: 1, flags: tcp_flag::ACK, window, tsval: packet.tsval, tsecr: *tsecr, ..Segment::default() };
+        let window = self.hosts.scale_window(offered);
+        let of_all =
+            TcpSegment { ack: 1, flags: tcp_flag::ACK, window, tsval: packet.tsval, tsecr: *tsecr, ..TcpSegment::default() };
         if packet.has(flag::SYN) {
-            let of_all = Segment { window: unscaled(offered), opening: self.opening(), ..of_all };
+            let of_all = TcpSegment { window: syn_window(offered), opening: self.opening(), ..of_all };
             if self.hosts.receiver_opens() {
                 // it answers a SYN that no queue has marked
                 let agrees = match self.speaks {
-                    Speech::Tcp { ecn: true, accurate: true } => tcp_flag::ace(ace_of(self.first_ecn)),
-                    Speech::Tcp { ecn: true, .. } => tcp_flag::ECE,
+                    ProtocolKind::Tcp { ecn: true, accurate: true } => tcp_flag::ace(ace_of(self.first_ecn)),
+                    ProtocolKind::Tcp { ecn: true, .. } => tcp_flag::ECE,
                     _ => 0,
                 };
-                let counts = (packet.len > SYN_FRAME).then_some(Counts::NONE);
-                return Segment { flags: tcp_flag::SYN | tcp_flag::ACK | agrees, tsecr: packet.tsval, counts, ..of_all };
+                let counts = (packet.len > SYN_FRAME).then_some(AccEcnCounts::NONE);
+                return TcpSegment { flags: tcp_flag::SYN | tcp_flag::ACK | agrees, tsecr: packet.tsval, counts, ..of_all };
             }
-            let asks = if packet.has(flag::RETRANSMISSION) { 0 } else { self.asks() };
-            return Segment { flags: tcp_flag::SYN | asks, ack: 0, tsecr: 0, ..of_all };
+            let asks = if packet.has(flag::RETRANSMISSION) { 0 } else { self.ecn_request() };
+            return TcpSegment { flags: tcp_flag::SYN | asks, ack: 0, tsecr: 0, ..of_all };
         }
         let first = packet.has(flag::PURE_ACK);
         let ace = match (self.sender_counts, first) {
@@ -370,31 +371,31 @@ impl Connection {
             (true, false) => tcp_flag::ace(5),
         };
         // no payload has come
-        let counts = self.has_option().then_some(Counts::NONE);
+        let counts = self.has_option().then_some(AccEcnCounts::NONE);
         if first {
-            return Segment { seq: 1, flags: of_all.flags | ace, counts, ..of_all };
+            return TcpSegment { seq: 1, flags: of_all.flags | ace, counts, ..of_all };
         }
         let push = if packet.has(flag::PSH) { tcp_flag::PSH } else { 0 };
         let reduced = if packet.has(flag::CWR) && !self.sender_counts { tcp_flag::CWR } else { 0 };
-        Segment { seq: 1 + self.offset(packet.seq), flags: of_all.flags | ace | push | reduced, counts, ..of_all }
+        TcpSegment { seq: 1 + self.offset(packet.seq), flags: of_all.flags | ace | push | reduced, counts, ..of_all }
     }
 
     /// The headers of what the receiver of TCP sends.
-    pub fn answer_segment(&self, answered: &Answered) -> Segment {
-        let Answered { ack, blocks, counts: [ect0, ect1], syn_ecn, .. } = answered;
+    pub fn answer_segment(&self, answered: &AckHeaders) -> TcpSegment {
+        let AckHeaders { ack, blocks, counts: [ect0, ect1], syn_ecn, .. } = answered;
         let opens = self.hosts.receiver_opens();
         let (tsval, tsecr) = (ack.tsval, ack.tsecr);
-        let of_all = Segment { back: true, seq: 1, ack: 1, flags: tcp_flag::ACK, tsval, tsecr, ..Segment::default() };
+        let of_all = TcpSegment { back: true, seq: 1, ack: 1, flags: tcp_flag::ACK, tsval, tsecr, ..TcpSegment::default() };
         let window = (ack.window >> self.hosts.scale).min(u32::from(u16::MAX)) as u16;
         if ack.has(ack_flag::SYN_ACK) {
             let is_accurate = ack.has(ack_flag::ACCECN_SETUP);
-            let counts = ack.has(ack_flag::ACCECN_OPTION).then_some(Counts::NONE);
-            let of_all = Segment { counts, ..of_all };
+            let counts = ack.has(ack_flag::ACCECN_OPTION).then_some(AccEcnCounts::NONE);
+            let of_all = TcpSegment { counts, ..of_all };
             if opens {
                 // the last packet of its handshake; its window is that of its SYN
                 let ace = if is_accurate { tcp_flag::ace(ace_of(*syn_ecn)) } else { 0 };
-                let of_syn = self.hosts.scaled(ack.window.min(self.hosts.windows.of_syn));
-                return Segment { flags: of_all.flags | ace, window: of_syn, is_padded: true, ..of_all };
+                let of_syn = self.hosts.scale_window(ack.window.min(self.hosts.windows.of_syn));
+                return TcpSegment { flags: of_all.flags | ace, window: of_syn, is_padded: true, ..of_all };
             }
             let agrees = match (ack.has(ack_flag::ECN_SETUP), is_accurate) {
                 (true, true) => tcp_flag::ace(ace_of(*syn_ecn)),
@@ -402,16 +403,16 @@ impl Connection {
                 _ => 0,
             };
             let flags = tcp_flag::SYN | tcp_flag::ACK | agrees;
-            return Segment { seq: 0, flags, window: unscaled(ack.window), opening: self.opening(), ..of_all };
+            return TcpSegment { seq: 0, flags, window: syn_window(ack.window), opening: self.opening(), ..of_all };
         }
-        let mut segment = Segment { ack: 1 + self.offset(ack.ack), window, ..of_all };
+        let mut segment = TcpSegment { ack: 1 + self.offset(ack.ack), window, ..of_all };
         for (place, (start, end)) in segment.sack.iter_mut().zip(blocks.iter().flat_map(|blocks| blocks.iter())) {
             *place = (1 + self.offset(*start), 1 + self.offset(*end));
             segment.sacks += 1;
         }
         if self.receiver_counts {
             segment.flags |= tcp_flag::ace(ack.ace);
-            let counts = Counts { ect0: 1 + ect0, ce: ack.ce_bytes, ect1: 1 + ect1 };
+            let counts = AccEcnCounts { ect0: 1 + ect0, ce: ack.ce_bytes, ect1: 1 + ect1 };
             segment.counts = (ack.has(ack_flag::ACCECN_OPTION) && segment.sacks < 3).then_some(counts);
         } else {
             let ece = if ack.has(ack_flag::ECE) { tcp_flag::ECE } else { 0 };

@@ -1,7 +1,7 @@
 //! What becomes of packets, and records that wait for it.
 
-use crate::connection::Start;
-use dumbbell_core::log::{DropReason, Mark, MarkReason, Place};
+use crate::connection::SendState;
+use dumbbell_core::log::{DropReason, DropSite, Mark, MarkReason};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::units::Time;
 use std::cmp::Ordering;
@@ -21,13 +21,13 @@ pub struct Marked {
 
 /// A drop.
 #[derive(Clone, Copy, Debug)]
-pub struct Dropped {
+pub struct DropRecord {
     /// Number of the hop.
     pub hop: u16,
     /// Why, if that is known.
     pub reason: Option<DropReason>,
     /// Where, if that is known.
-    pub place: Option<Place>,
+    pub place: Option<DropSite>,
     /// When.
     pub at: Time,
 }
@@ -37,7 +37,7 @@ pub struct Dropped {
 pub struct Fate {
     /// Its first two marks: CE and SCE.
     pub marks: [Option<Marked>; 2],
-    pub dropped: Option<Dropped>,
+    pub dropped: Option<DropRecord>,
     /// Number of the hop on whose path its ECN field was cleared.
     pub erased: Option<u16>,
     /// Its payload, if that is not zeros.
@@ -45,7 +45,7 @@ pub struct Fate {
 }
 
 /// In brackets what is known of it.
-fn known(words: &[Option<&str>]) -> String {
+fn bracket_known(words: &[Option<&str>]) -> String {
     let words: Vec<&str> = words.iter().copied().flatten().collect();
     if words.is_empty() {
         return String::new();
@@ -65,7 +65,7 @@ impl Fate {
     pub fn comment(&self, hops: &[String], text: &mut String) {
         text.clear();
         for Marked { hop, mark, reason } in self.marks.iter().flatten() {
-            let (mark, hop, why) = (mark.phrase(), &hops[usize::from(*hop)], known(&[reason.map(MarkReason::name)]));
+            let (mark, hop, why) = (mark.phrase(), &hops[usize::from(*hop)], bracket_known(&[reason.map(MarkReason::name)]));
             // a String takes everything
             let _ = write!(text, "{}marked {mark} at {hop}{why}", if text.is_empty() { "" } else { "; " });
         }
@@ -73,8 +73,9 @@ impl Fate {
             let start = if text.is_empty() { "" } else { "; " };
             let _ = write!(text, "{start}ECN field cleared on the path of {}", hops[usize::from(hop)]);
         }
-        if let Some(Dropped { hop, reason, place, at }) = &self.dropped {
-            let (hop, why) = (&hops[usize::from(*hop)], known(&[reason.map(DropReason::name), place.map(Place::phrase)]));
+        if let Some(DropRecord { hop, reason, place, at }) = &self.dropped {
+            let (hop, why) =
+                (&hops[usize::from(*hop)], bracket_known(&[reason.map(DropReason::name), place.map(DropSite::phrase)]));
             let seconds = (at.0 / 1_000_000_000, at.0 % 1_000_000_000);
             let start = if text.is_empty() { "" } else { "; " };
             let _ = write!(text, "{start}dropped at {hop}{why} at {}.{:09} s", seconds.0, seconds.1);
@@ -84,7 +85,7 @@ impl Fate {
 
 /// A transmission; to most nothing happens.
 struct Transmission {
-    start: Start,
+    start: SendState,
     /// It has arrived or was dropped.
     is_settled: bool,
     /// Records that show it.
@@ -101,7 +102,7 @@ pub struct Fates {
 
 impl Fates {
     /// The number of a new one.
-    pub fn add(&mut self, start: Start) -> u32 {
+    pub fn add(&mut self, start: SendState) -> u32 {
         let new = Transmission { start, is_settled: false, records: 0, fate: None };
         if let Some(number) = self.free.pop() {
             self.all[number as usize] = new;
@@ -111,7 +112,7 @@ impl Fates {
         self.all.len() as u32 - 1
     }
 
-    pub fn start(&self, number: u32) -> Start {
+    pub fn start(&self, number: u32) -> SendState {
         self.all[number as usize].start
     }
 
@@ -130,7 +131,7 @@ impl Fates {
     }
 
     /// One more record shows it.
-    pub fn noted(&mut self, number: u32) {
+    pub fn add_reference(&mut self, number: u32) {
         self.all[number as usize].records += 1;
     }
 
@@ -144,7 +145,7 @@ impl Fates {
     }
 
     /// One of its records has been written.
-    pub fn written(&mut self, number: u32) {
+    pub fn drop_reference(&mut self, number: u32) {
         let one = &mut self.all[number as usize];
         one.records -= 1;
         if one.records == 0 && one.is_settled {
@@ -172,12 +173,12 @@ impl OpenFates {
     }
 
     /// The fate of the transmission that is `packet`: of two that look alike the older one.
-    pub fn of(&self, packet: &Packet) -> Option<u32> {
+    pub fn find(&self, packet: &Packet) -> Option<u32> {
         self.0.iter().find(|open| open.is(packet)).map(|open| open.fate)
     }
 
     /// The same of one that was sent a short time ago.
-    pub fn of_new(&self, packet: &Packet) -> Option<u32> {
+    pub fn find_new(&self, packet: &Packet) -> Option<u32> {
         self.0.iter().rev().find(|open| open.is(packet)).map(|open| open.fate)
     }
 
@@ -256,7 +257,7 @@ const MOST_ROWS: usize = 8;
 
 /// Records in the order of time. They come from hosts whose clocks differ by half of their base RTT: those of one clock come in order, and make a
 /// row. What finds no row, of many clocks, is sorted.
-pub struct Waiting<T> {
+pub struct TimeOrder<T> {
     /// Each in order; the last of one is later than the last of the next.
     rows: [VecDeque<Timed<T>>; MOST_ROWS],
     /// So many of them have been used.
@@ -265,10 +266,10 @@ pub struct Waiting<T> {
     serial: u64,
 }
 
-impl<T> Waiting<T> {
+impl<T> TimeOrder<T> {
     /// None yet.
-    pub fn new() -> Waiting<T> {
-        Waiting { rows: Default::default(), used: 1, others: BinaryHeap::new(), serial: 0 }
+    pub fn new() -> TimeOrder<T> {
+        TimeOrder { rows: Default::default(), used: 1, others: BinaryHeap::new(), serial: 0 }
     }
 
     pub fn push(&mut self, time: Time, record: T) {
@@ -311,7 +312,7 @@ mod tests {
 
     #[test]
     fn records_leave_in_the_order_of_time_and_then_of_arrival() {
-        let mut waiting = Waiting::new();
+        let mut waiting = TimeOrder::new();
         for (number, time) in [5, 7, 6, 7, 5, 9, 6].into_iter().enumerate() {
             waiting.push(Time(time), number);
         }
@@ -326,7 +327,7 @@ mod tests {
     #[test]
     fn clocks_of_any_number_come_into_one_order() {
         for clocks in [1, 2, MOST_ROWS, 3 * MOST_ROWS] {
-            let (mut waiting, mut found, mut pushed, mut has_others) = (Waiting::new(), Vec::new(), Vec::new(), false);
+            let (mut waiting, mut found, mut pushed, mut has_others) = (TimeOrder::new(), Vec::new(), Vec::new(), false);
             for now in 1000..1500_u64 {
                 // the clocks differ by 9 each; nothing comes before the last of them
                 let time = now - now * 31 % clocks as u64 * 9;
@@ -350,7 +351,7 @@ mod tests {
         for (fate, (seq, tsval)) in [(1, 10), (2, 10), (1, 12), (1, 12)].into_iter().enumerate() {
             open.add(&packet(seq, tsval), fate as u32);
         }
-        assert_eq!((open.of(&packet(1, 12)), open.of_new(&packet(1, 12))), (Some(2), Some(3)));
+        assert_eq!((open.find(&packet(1, 12)), open.find_new(&packet(1, 12))), (Some(2), Some(3)));
         // the second overtakes the first
         assert_eq!([2, 1].map(|seq| open.take(&packet(seq, 10))), [Some(1), Some(0)]);
         assert_eq!([open.take(&packet(1, 12)), open.take(&packet(1, 12)), open.take(&packet(1, 12))], [Some(2), Some(3), None]);
@@ -366,13 +367,13 @@ mod tests {
         fate.mark(Marked { hop: 0, mark: Mark::Sce, reason: Some(MarkReason::Ramp) });
         fate.mark(Marked { hop: 1, mark: Mark::Ce, reason: Some(MarkReason::Aqm) });
         fate.erased = Some(0);
-        let (reason, place) = (Some(DropReason::Overflow), Some(Place::Arrival));
-        fate.dropped = Some(Dropped { hop: 1, reason, place, at: Time(1_000_000_050) });
+        let (reason, place) = (Some(DropReason::Overflow), Some(DropSite::Arrival));
+        fate.dropped = Some(DropRecord { hop: 1, reason, place, at: Time(1_000_000_050) });
         fate.comment(&hops, &mut text);
         let expected = "marked SCE at bottleneck (ramp); marked CE at second (aqm); ECN field cleared on the path of bottleneck; dropped at second (overflow, on arrival) at 1.000000050 s";
         assert_eq!(text, expected);
         let unknown = Marked { hop: 0, mark: Mark::Ce, reason: None };
-        let dropped = Some(Dropped { hop: 1, reason: Some(DropReason::Aqm), place: None, at: Time(5) });
+        let dropped = Some(DropRecord { hop: 1, reason: Some(DropReason::Aqm), place: None, at: Time(5) });
         Fate { marks: [Some(unknown), None], dropped, ..Fate::default() }.comment(&hops, &mut text);
         assert_eq!(text, "marked CE at bottleneck; dropped at second (aqm) at 0.000000005 s");
     }
@@ -380,18 +381,18 @@ mod tests {
     #[test]
     fn a_fate_is_used_again_once_it_is_settled_and_written() {
         let mut fates = Fates::default();
-        let start = |id| Start { id, ..Start::default() };
+        let start = |id| SendState { id, ..SendState::default() };
         let [one, other] = [fates.add(start(1)), fates.add(start(2))];
-        fates.noted(one);
+        fates.add_reference(one);
         fates.get_mut(one).erased = Some(1);
         assert_eq!((fates.get(one).and_then(|fate| fate.erased), fates.get(other).is_none()), (Some(1), true));
         fates.settle(other);
-        fates.written(one);
+        fates.drop_reference(one);
         // the other has no records, and the first is under way still
         assert_eq!((fates.add(start(3)), fates.add(start(4))), (other, 2));
-        fates.noted(one);
+        fates.add_reference(one);
         fates.settle(one);
-        fates.written(one);
+        fates.drop_reference(one);
         assert_eq!((fates.add(start(5)), fates.start(one).id, fates.get(one).is_none()), (one, 5, true));
     }
 }

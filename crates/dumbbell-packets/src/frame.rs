@@ -51,7 +51,7 @@ mod kind {
 
 /// Who sends to whom.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Ends {
+pub struct Endpoints {
     /// Address of the sender of data.
     pub sender: u32,
     /// Address of the receiver.
@@ -70,7 +70,7 @@ pub struct Ends {
 
 /// The counters of the AccECN option, bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Counts {
+pub struct AccEcnCounts {
     /// ECT(0), from 1 on.
     pub ect0: u32,
     /// CE.
@@ -79,14 +79,14 @@ pub struct Counts {
     pub ect1: u32,
 }
 
-impl Counts {
+impl AccEcnCounts {
     /// Of who has received no payload: RFC 9768 section 3.2.1.
-    pub const NONE: Counts = Counts { ect0: 1, ce: 0, ect1: 1 };
+    pub const NONE: AccEcnCounts = AccEcnCounts { ect0: 1, ce: 0, ect1: 1 };
 }
 
 /// A segment of TCP. Sequence numbers are relative to the first of their side: SYN has 0, data begin with 1.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Segment {
+pub struct TcpSegment {
     /// It goes from the receiver of data to their sender.
     pub back: bool,
     /// Of its first byte.
@@ -108,14 +108,14 @@ pub struct Segment {
     /// How many of them.
     pub sacks: usize,
     /// AccECN's option.
-    pub counts: Option<Counts>,
+    pub counts: Option<AccEcnCounts>,
     /// It has as many bytes of options as one of a handshake: NOPs.
     pub is_padded: bool,
 }
 
 /// What is on the wire around transport.
 #[derive(Clone, Copy, Debug)]
-pub struct Wire {
+pub struct WireHeaders {
     /// Length of the frame without FCS, bytes.
     pub len: u16,
     /// ECN field.
@@ -150,7 +150,7 @@ impl Headers {
 
     /// Ethernet and IPv4 of a packet with this protocol; the sum is that of the pseudo header (RFC 9293 section 3.1).
     #[inline(always)]
-    fn new(ends: &Ends, back: bool, wire: Wire, protocol: u8) -> Headers {
+    fn new(ends: &Endpoints, back: bool, wire: WireHeaders, protocol: u8) -> Headers {
         let mut headers = Headers { bytes: [0; MOST], len: ETHERNET, sum: 0 };
         headers.bytes[..ETHERNET].copy_from_slice(&ETHERNETS[usize::from(back != ends.up)]);
         let length = u32::from(wire.len).saturating_sub(ETHERNET as u32);
@@ -163,7 +163,7 @@ impl Headers {
         let protocol = u32::from(protocol);
         let hops = 0x4000_0000 | protocol << 16;
         let addresses = u64::from(from) + u64::from(to);
-        headers.put(hops | u32::from(!folded(headers.sum + u64::from(hops) + addresses)));
+        headers.put(hops | u32::from(!fold_sum(headers.sum + u64::from(hops) + addresses)));
         headers.put(from);
         headers.put(to);
         headers.sum = addresses + u64::from(protocol + length.saturating_sub(IPV4 as u32));
@@ -171,7 +171,7 @@ impl Headers {
     }
 
     /// A segment of TCP, with a payload of zeros.
-    pub fn tcp(ends: &Ends, segment: &Segment, wire: Wire) -> Headers {
+    pub fn tcp(ends: &Endpoints, segment: &TcpSegment, wire: WireHeaders) -> Headers {
         let mut headers = Headers::new(ends, segment.back, wire, 6);
         let [mut from, mut to] = [ends.sender_port, ends.receiver_port];
         let [mut own, mut peer] = ends.first;
@@ -186,7 +186,7 @@ impl Headers {
         headers.put(words << 28 | u32::from(segment.flags) << 16 | u32::from(segment.window));
         headers.put(0);
         headers.put_options(segment, peer);
-        let sum = !folded(headers.sum);
+        let sum = !fold_sum(headers.sum);
         let at = ETHERNET + IPV4 + 16;
         headers.bytes[at..at + 2].copy_from_slice(&sum.to_be_bytes());
         headers
@@ -195,8 +195,8 @@ impl Headers {
     /// TCP's options in the order of Linux (`tcp_options_write`): MSS, time stamps with SACK permitted, AccECN, window scale, SACK. `peer` is the first
     /// sequence number of what SACK blocks count.
     #[inline(always)]
-    fn put_options(&mut self, segment: &Segment, peer: u32) {
-        let Segment { tsval, tsecr, .. } = *segment;
+    fn put_options(&mut self, segment: &TcpSegment, peer: u32) {
+        let TcpSegment { tsval, tsecr, .. } = *segment;
         if let Some((mss, scale)) = segment.opening {
             self.put(word([kind::MSS, 4, 0, 0]) | u32::from(mss));
             self.put(word([kind::SACK_PERMITTED, 2, kind::TIMESTAMPS, 10]));
@@ -225,8 +225,8 @@ impl Headers {
 
     /// The AccECN option, if there is one. Beside two SACK blocks it has two counters, of 24 bits each.
     #[inline(always)]
-    fn put_counts(&mut self, segment: &Segment) {
-        let Some(Counts { ect0, ce, ect1 }) = segment.counts else { return };
+    fn put_counts(&mut self, segment: &TcpSegment) {
+        let Some(AccEcnCounts { ect0, ce, ect1 }) = segment.counts else { return };
         let has_last = segment.sacks < 2;
         let length = if has_last { 11 } else { 8 };
         self.put(word([kind::ACCECN, length, 0, 0]) | (ect1 << 8) >> 16);
@@ -237,13 +237,13 @@ impl Headers {
     }
 
     /// A datagram of UDP with this payload; what the frame has beyond it is zeros.
-    pub fn udp(ends: &Ends, back: bool, wire: Wire, payload: &[u8]) -> Headers {
+    pub fn udp(ends: &Endpoints, back: bool, wire: WireHeaders, payload: &[u8]) -> Headers {
         let mut headers = Headers::new(ends, back, wire, 17);
         let [from, to] = if back { [ends.receiver_port, ends.sender_port] } else { [ends.sender_port, ends.receiver_port] };
         headers.put(u32::from(from) << 16 | u32::from(to));
         headers.put(u32::from(wire.len.saturating_sub((ETHERNET + IPV4) as u16)) << 16);
         // a sum of 0 would say that there is none (RFC 768)
-        let sum = match !folded(headers.sum + sum(payload)) {
+        let sum = match !fold_sum(headers.sum + sum(payload)) {
             0 => u16::MAX,
             sum => sum,
         };
@@ -263,11 +263,11 @@ pub fn complete(headers: &mut [u8], transport: usize, len: u16) {
     let protocol = headers[ETHERNET + 9];
     let at = if protocol == 6 { transport + 16 } else { transport + UDP - 2 };
     headers[ETHERNET + 10..ETHERNET + 12].fill(0);
-    let of_ip = !folded(sum(&headers[ETHERNET..transport]));
+    let of_ip = !fold_sum(sum(&headers[ETHERNET..transport]));
     headers[ETHERNET + 10..ETHERNET + 12].copy_from_slice(&of_ip.to_be_bytes());
     headers[at..at + 2].fill(0);
     let pseudo = sum(&headers[ETHERNET + 12..ETHERNET + 20]) + u64::from(protocol) + u64::from(len) - transport as u64;
-    let found = match !folded(pseudo + sum(&headers[transport..])) {
+    let found = match !fold_sum(pseudo + sum(&headers[transport..])) {
         // of UDP it would say that there is none (RFC 768)
         0 if protocol != 6 => u16::MAX,
         found => found,
@@ -275,7 +275,7 @@ pub fn complete(headers: &mut [u8], transport: usize, len: u16) {
     headers[at..at + 2].copy_from_slice(&found.to_be_bytes());
 }
 
-impl Segment {
+impl TcpSegment {
     /// Bytes of Ethernet, IP and TCP.
     pub fn headers(&self) -> u16 {
         let opening = if self.opening.is_some() || self.is_padded { 8 } else { 0 };
@@ -297,7 +297,7 @@ fn sum(bytes: &[u8]) -> u64 {
     u64::from(word(last)) + words.map(|four| u64::from(word([four[0], four[1], four[2], four[3]]))).sum::<u64>()
 }
 
-fn folded(mut sum: u64) -> u16 {
+fn fold_sum(mut sum: u64) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
@@ -308,7 +308,7 @@ fn folded(mut sum: u64) -> u16 {
 mod tests {
     use super::*;
 
-    const ENDS: Ends = Ends {
+    const ENDS: Endpoints = Endpoints {
         sender: 0x0a00_0001,
         receiver: 0x0a80_0001,
         up: false,
@@ -318,29 +318,29 @@ mod tests {
         first: [u32::MAX - 9, 1000],
     };
 
-    fn wire(len: u16) -> Wire {
-        Wire { len, ecn: Ecn::Ect1, id: 7 }
+    fn wire(len: u16) -> WireHeaders {
+        WireHeaders { len, ecn: Ecn::Ect1, id: 7 }
     }
 
     /// Sums over a whole packet with its pseudo header come to all ones (RFC 1071).
-    fn sums(headers: &Headers, wire: Wire, protocol: u8, payload: &[u8]) -> (u16, u16) {
+    fn sums(headers: &Headers, wire: WireHeaders, protocol: u8, payload: &[u8]) -> (u16, u16) {
         let bytes = headers.as_slice();
         let length = u64::from(wire.len) - 34;
         let pseudo = sum(&bytes[26..34]) + u64::from(protocol) + length;
-        (folded(sum(&bytes[14..34])), folded(pseudo + sum(&bytes[34..]) + sum(payload)))
+        (fold_sum(sum(&bytes[14..34])), fold_sum(pseudo + sum(&bytes[34..]) + sum(payload)))
     }
 
     #[test]
     fn the_example_of_rfc_1071() {
         // section 3: 00 01 f2 03 f4 f5 f6 f7 sums to 2ddf0, folded ddf2
-        assert_eq!(folded(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
-        assert_eq!(folded(sum(&[1, 2, 3])), 0x0102 + 0x0300);
+        assert_eq!(fold_sum(sum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7])), 0xddf2);
+        assert_eq!(fold_sum(sum(&[1, 2, 3])), 0x0102 + 0x0300);
     }
 
     #[test]
     fn a_segment_of_tcp_has_the_headers_of_linux() {
         let flags = tcp_flag::ACK | tcp_flag::PSH;
-        let segment = Segment { seq: 1449, ack: 1, flags, window: 502, tsval: 0x0102_0304, tsecr: 5, ..Segment::default() };
+        let segment = TcpSegment { seq: 1449, ack: 1, flags, window: 502, tsval: 0x0102_0304, tsecr: 5, ..TcpSegment::default() };
         let headers = Headers::tcp(&ENDS, &segment, wire(1514));
         let bytes = headers.as_slice();
         assert_eq!((bytes.len(), segment.headers()), (66, 66));
@@ -355,18 +355,18 @@ mod tests {
 
     #[test]
     fn options_take_the_bytes_that_rfcs_give_them() {
-        let opening = Segment { flags: tcp_flag::SYN, opening: Some((1460, 7)), tsval: 9, ..Segment::default() };
+        let opening = TcpSegment { flags: tcp_flag::SYN, opening: Some((1460, 7)), tsval: 9, ..TcpSegment::default() };
         let headers = Headers::tcp(&ENDS, &opening, wire(74));
         assert_eq!(headers.as_slice()[54..], [2, 4, 0x05, 0xb4, 4, 2, 8, 10, 0, 0, 0, 9, 0, 0, 0, 0, 1, 3, 3, 7]);
         assert_eq!((opening.headers(), sums(&headers, wire(74), 6, &[])), (74, (0xffff, 0xffff)));
-        let counts = Counts { ect0: 1, ce: 0x0100_0203, ect1: 1449 };
+        let counts = AccEcnCounts { ect0: 1, ce: 0x0100_0203, ect1: 1449 };
         // on a SYN-ACK behind the time stamps, ahead of the scale
-        let agrees = Segment { counts: Some(Counts::NONE), back: true, ..opening };
+        let agrees = TcpSegment { counts: Some(AccEcnCounts::NONE), back: true, ..opening };
         let answer = Headers::tcp(&ENDS, &agrees, wire(86));
         assert_eq!(answer.as_slice()[70..], [174, 11, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1, 3, 3, 7]);
         assert_eq!((agrees.headers(), sums(&answer, wire(86), 6, &[])), (86, (0xffff, 0xffff)));
-        let mut segment = Segment { back: true, flags: tcp_flag::ACK, ack: 1, counts: Some(counts), ..Segment::default() };
-        let of = |one: &Segment| Headers::tcp(&ENDS, one, wire(one.headers())).as_slice()[66..].to_vec();
+        let mut segment = TcpSegment { back: true, flags: tcp_flag::ACK, ack: 1, counts: Some(counts), ..TcpSegment::default() };
+        let of = |one: &TcpSegment| Headers::tcp(&ENDS, one, wire(one.headers())).as_slice()[66..].to_vec();
         // of the counter of CE, 24 bits
         assert_eq!(of(&segment), [174, 11, 0, 0x05, 0xa9, 0, 0x02, 0x03, 0, 0, 1, 1]);
         segment.sack = [(2897, 4345), (20, 30), (40, 50)];

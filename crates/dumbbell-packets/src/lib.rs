@@ -1,6 +1,6 @@
 //! Packets of runs: pcapng (draft-ietf-opsawg-pcapng) with the headers that Linux would give them, or columns.
 //!
-//! A [`Recorder`] gives a listener for each hop of a run, which writes as things happen. What is written at several points lies in one file, each point an
+//! A [`PacketRecorder`] gives a listener for each hop of a run, which writes as things happen. What is written at several points lies in one file, each point an
 //! interface: the senders' hosts, the receivers', what arrives at the queue of a hop, what leaves its link. What becomes of a packet is known later than its
 //! headers, so that records wait until their packet has arrived or was dropped: drops and marks are comments of the packet that they happened to.
 //!
@@ -19,13 +19,13 @@ mod recorder;
 mod state;
 mod write;
 
-pub use captured::{Captured, Place, Queue, Record, Stream, Told, RECORD};
-pub use columns::{Column, Columns};
-pub use recorder::{Asked, Listener, Recorder, Written};
+pub use captured::{CapturePoint, CaptureRecord, Captured, InferredQueue, QueueDecision, Stream, RECORD};
+pub use columns::{ColumnValues, Columns};
+pub use recorder::{Asked, PacketListener, PacketRecorder, Written};
 use std::io::Write;
 
 /// Where a file goes.
-pub type Sink = Box<dyn Write + Send>;
+pub type CaptureWriter = Box<dyn Write + Send>;
 
 /// The point at the senders of data.
 pub const SENDER: &str = "sender";

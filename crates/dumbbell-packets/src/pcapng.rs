@@ -1,6 +1,6 @@
 //! Blocks of pcapng (draft-ietf-opsawg-pcapng-03), little-endian.
 
-use crate::Sink;
+use crate::CaptureWriter;
 use dumbbell_core::units::Time;
 use std::io::{self, Write};
 use std::sync::mpsc::{sync_channel, Receiver, SyncSender};
@@ -54,7 +54,7 @@ fn put_option(block: &mut Vec<u8>, code: u16, value: &[u8]) {
 
 impl Pcapng {
     /// With a section that was made by `program` and has this comment, and interfaces with names and descriptions, of which `snap` bytes per packet are kept; 0: all.
-    pub fn new(sink: Sink, program: &str, comment: &str, interfaces: &[(String, String)], snap: u32) -> Pcapng {
+    pub fn new(sink: CaptureWriter, program: &str, comment: &str, interfaces: &[(String, String)], snap: u32) -> Pcapng {
         let (full, to_write) = sync_channel::<Vec<u8>>(BUFFERS);
         let (give_back, empty) = sync_channel(BUFFERS + 1);
         let mut sink = sink;

@@ -1,14 +1,14 @@
 //! Who listens, and what it asks for. What is heard goes in batches to a thread of its own: a run goes on while its packets are written.
 
 use crate::columns::Columns;
-use crate::connection::Hosts;
-use crate::fate::{Dropped, Marked};
+use crate::connection::HostTraits;
+use crate::fate::{DropRecord, Marked};
 use crate::pcapng::Pcapng;
-use crate::state::{Blocks, Event, State};
+use crate::state::{BoxedBlocks, LoggedEvent, State};
 use crate::write::{Output, Writer};
-use crate::{points, Sink, OUT, RECEIVER, SENDER};
+use crate::{points, CaptureWriter, OUT, RECEIVER, SENDER};
 use dumbbell_config::{RunConfig, UdpConfig};
-use dumbbell_core::log::{At, Beginning, DropReason, Hears, Log, Mark, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, FlowStart, ListenLevel, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::Time;
@@ -50,9 +50,9 @@ impl Asked {
     }
 
     /// Where records at these points go: into a file that was made by a program and has a comment, or into columns.
-    pub(crate) fn output(&self, names: &[String], file: Option<(Sink, &str, &str)>) -> Output {
+    pub(crate) fn output(&self, names: &[String], file: Option<(CaptureWriter, &str, &str)>) -> Output {
         let Some((sink, program, comment)) = file else { return Output::Columns(Box::default()) };
-        let interfaces: Vec<_> = names.iter().map(|name| (name.clone(), described(name))).collect();
+        let interfaces: Vec<_> = names.iter().map(|name| (name.clone(), describe_interface(name))).collect();
         Output::Pcapng(Pcapng::new(sink, program, comment, &interfaces, self.snap.unwrap_or(0)), self.snap)
     }
 }
@@ -65,7 +65,7 @@ pub struct Written {
     pub columns: Option<Columns>,
 }
 
-type Batch = Vec<(Time, Event)>;
+type Batch = Vec<(Time, LoggedEvent)>;
 
 /// What has been heard and not been handed over.
 struct Heard {
@@ -78,7 +78,7 @@ struct Heard {
 
 impl Heard {
     #[inline(always)]
-    fn push(&mut self, now: Time, event: Event) {
+    fn push(&mut self, now: Time, event: LoggedEvent) {
         self.events.push((now, event));
         if self.events.len() >= BATCH {
             self.hand_over();
@@ -101,19 +101,19 @@ type Shared = Arc<Mutex<Option<Heard>>>;
 
 /// Writes the packets of a run.
 #[derive(Clone)]
-pub struct Recorder {
+pub struct PacketRecorder {
     heard: Shared,
     /// Names of points and hops.
     points: Arc<[String]>,
     hops: Arc<[String]>,
 }
 
-impl Recorder {
+impl PacketRecorder {
     /// Of a run of `config`: into a file that was made by `program` and has this comment, or as columns.
     ///
     /// # Errors
     /// A point that the run has not.
-    pub fn new(config: &RunConfig, asked: Asked, file: Option<(Sink, &str, &str)>) -> Result<Recorder, String> {
+    pub fn new(config: &RunConfig, asked: Asked, file: Option<(CaptureWriter, &str, &str)>) -> Result<PacketRecorder, String> {
         let (names, hops) = asked.names(config)?;
         let output = asked.output(&names, file);
         let flows = config.flows.iter().map(|flow| flow.params.base_rtt);
@@ -122,7 +122,7 @@ impl Recorder {
         // a SYN of a receiver that opens left half a round trip before its answer
         let most_ahead = rtts.max().unwrap_or(Time::ZERO);
         let (points, all_hops) = (Arc::from(names.as_slice()), Arc::from(hops.as_slice()));
-        let state = State::new(Hosts::new(&config.hosts), asked, Writer::new(output, names, hops), most_ahead);
+        let state = State::new(HostTraits::new(&config.hosts), asked, Writer::new(output, names, hops), most_ahead);
         let (full, batches) = sync_channel::<Batch>(BATCHES);
         let (give_back, empty) = sync_channel(BATCHES + 1);
         let writer = std::thread::spawn(move || {
@@ -137,17 +137,17 @@ impl Recorder {
             state.finish()
         });
         let heard = Heard { events: Vec::with_capacity(BATCH), full: Some(full), empty, writer };
-        Ok(Recorder { heard: Arc::new(Mutex::new(Some(heard))), points, hops: all_hops })
+        Ok(PacketRecorder { heard: Arc::new(Mutex::new(Some(heard))), points, hops: all_hops })
     }
 
     /// What listens at a hop; once for each.
-    pub fn listener(&self, hop: &str) -> Listener {
+    pub fn listener(&self, hop: &str) -> PacketListener {
         let number = |name: &str| self.points.iter().position(|known| known == name).map(|index| index as u32);
         let index = self.hops.iter().position(|known| known == hop).unwrap_or(0) as u16;
         let (into, out) = (number(hop), number(&format!("{hop}{OUT}")));
         // nobody else needs it meanwhile
         let own = if self.hops.len() == 1 { lock(&self.heard).take() } else { None };
-        Listener { into, out, hop: index, hears_receivers: number(RECEIVER).is_some(), own, heard: Arc::clone(&self.heard) }
+        PacketListener { into, out, hop: index, hears_receivers: number(RECEIVER).is_some(), own, heard: Arc::clone(&self.heard) }
     }
 
     /// Writes what is left. Of packets that are still under way nobody knows what becomes of them.
@@ -170,7 +170,7 @@ fn lock(heard: &Mutex<Option<Heard>>) -> MutexGuard<'_, Option<Heard>> {
 }
 
 /// What an interface is.
-fn described(point: &str) -> String {
+fn describe_interface(point: &str) -> String {
     match point.strip_suffix(OUT) {
         _ if point == SENDER => "hosts that send data: what they send and what they receive".to_owned(),
         _ if point == RECEIVER => "hosts that receive data: what they receive and what they send".to_owned(),
@@ -179,12 +179,12 @@ fn described(point: &str) -> String {
     }
 }
 
-fn some(blocks: &[Block]) -> Blocks {
+fn some(blocks: &[Block]) -> BoxedBlocks {
     (!blocks.is_empty()).then(|| blocks.into())
 }
 
 /// Listens at a hop.
-pub struct Listener {
+pub struct PacketListener {
     /// Of the only listener: a lock for each event would cost as much as all else that it does.
     own: Option<Heard>,
     heard: Shared,
@@ -196,7 +196,7 @@ pub struct Listener {
     hears_receivers: bool,
 }
 
-impl Drop for Listener {
+impl Drop for PacketListener {
     fn drop(&mut self) {
         if let Some(own) = self.own.take() {
             *lock(&self.heard) = Some(own);
@@ -204,9 +204,9 @@ impl Drop for Listener {
     }
 }
 
-impl Listener {
+impl PacketListener {
     #[inline(always)]
-    fn hear(&mut self, now: Time, event: Event) {
+    fn push_event(&mut self, now: Time, event: LoggedEvent) {
         match &mut self.own {
             Some(own) => own.push(now, event),
             None => self.hear_among_others(now, event),
@@ -214,77 +214,77 @@ impl Listener {
     }
 
     #[inline(never)]
-    fn hear_among_others(&self, now: Time, event: Event) {
+    fn hear_among_others(&self, now: Time, event: LoggedEvent) {
         if let Some(heard) = lock(&self.heard).as_mut() {
             heard.push(now, event);
         }
     }
 }
 
-impl Log for Listener {
-    fn hears(&self) -> Hears {
-        Hears::Frames
+impl Log for PacketListener {
+    fn listen_level(&self) -> ListenLevel {
+        ListenLevel::Frames
     }
 
-    fn arrived(&mut self, packet: &Packet, now: Time) {
+    fn on_arrival(&mut self, packet: &Packet, now: Time) {
         if let Some(point) = self.into {
-            self.hear(now, Event::Seen(*packet, point, true));
+            self.push_event(now, LoggedEvent::Seen(*packet, point, true));
         }
     }
 
-    fn departed(&mut self, packet: &Packet, now: Time) {
+    fn on_departure(&mut self, packet: &Packet, now: Time) {
         if let Some(point) = self.out {
-            self.hear(now, Event::Seen(*packet, point, false));
+            self.push_event(now, LoggedEvent::Seen(*packet, point, false));
         }
         if self.into.is_some() && packet.is_back() {
-            self.hear(now, Event::Left(*packet));
+            self.push_event(now, LoggedEvent::Left(*packet));
         }
     }
 
-    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
         if before != Ecn::Ce {
-            self.hear(at.now, Event::Marked(*packet, Marked { hop: self.hop, mark, reason: Some(reason) }));
+            self.push_event(at.now, LoggedEvent::Marked(*packet, Marked { hop: self.hop, mark, reason: Some(reason) }));
         }
     }
 
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
-        let dropped = Dropped { hop: self.hop, reason: Some(reason), place: Some(place), at: at.now };
-        self.hear(at.now, Event::Dropped(*packet, Box::new(dropped)));
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
+        let dropped = DropRecord { hop: self.hop, reason: Some(reason), place: Some(place), at: at.now };
+        self.push_event(at.now, LoggedEvent::Dropped(*packet, Box::new(dropped)));
     }
 
-    fn erased(&mut self, packet: &Packet, now: Time) {
-        self.hear(now, Event::Erased(*packet, self.hop));
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+        self.push_event(now, LoggedEvent::Erased(*packet, self.hop));
     }
 
-    fn begins(&mut self, flow: u32, beginning: &Beginning) {
-        self.hear(Time::ZERO, Event::Begins(flow, Box::new(*beginning)));
+    fn on_flow_start(&mut self, flow: u32, beginning: &FlowStart) {
+        self.push_event(Time::ZERO, LoggedEvent::Begins(flow, Box::new(*beginning)));
     }
 
-    fn posted(&mut self, packet: &Packet, now: Time) {
-        self.hear(now, Event::Posted(*packet));
+    fn on_send(&mut self, packet: &Packet, now: Time) {
+        self.push_event(now, LoggedEvent::Posted(*packet));
     }
 
-    fn delivered(&mut self, packet: &Packet, now: Time) {
-        self.hear(now, Event::Delivered(*packet));
+    fn on_delivery(&mut self, packet: &Packet, now: Time) {
+        self.push_event(now, LoggedEvent::Delivered(*packet));
     }
 
-    fn answered(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+    fn on_send_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
         // others are of no account before they reach their sender
         if !self.hears_receivers && !ack.has(ack_flag::SYN_ACK | ack_flag::ACCECN_OPTION | ack_flag::ECHO) {
             return;
         }
-        self.hear(now, Event::Answered(*ack, some(blocks)));
+        self.push_event(now, LoggedEvent::Answered(*ack, some(blocks)));
     }
 
-    fn packed(&mut self, packet: &Packet, ack: &Ack, blocks: &[Block]) {
-        self.hear(Time::ZERO, Event::Packed(*packet, Box::new(*ack), some(blocks)));
+    fn on_pack_ack(&mut self, packet: &Packet, ack: &Ack, blocks: &[Block]) {
+        self.push_event(Time::ZERO, LoggedEvent::Packed(*packet, Box::new(*ack), some(blocks)));
     }
 
-    fn acknowledged(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
-        self.hear(now, Event::Acknowledged(*ack, some(blocks)));
+    fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+        self.push_event(now, LoggedEvent::Acknowledged(*ack, some(blocks)));
     }
 
-    fn payload(&mut self, flow: u32, number: u64, is_answer: bool, bytes: &[u8]) {
-        self.hear(Time::ZERO, Event::Payload(flow, number, is_answer, bytes.into()));
+    fn on_payload(&mut self, flow: u32, number: u64, is_answer: bool, bytes: &[u8]) {
+        self.push_event(Time::ZERO, LoggedEvent::Payload(flow, number, is_answer, bytes.into()));
     }
 }

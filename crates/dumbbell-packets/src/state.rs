@@ -1,11 +1,11 @@
 //! What a run's events come to: records at points, in order of time.
 
-use crate::connection::{Connection, Hosts, Sent, Start};
-use crate::fate::{Dropped, Fates, Marked, OpenFates, Waiting};
+use crate::connection::{HostTraits, SendState, Sent, TrackedFlow};
+use crate::fate::{DropRecord, Fates, Marked, OpenFates, TimeOrder};
 use crate::recorder::{Asked, Written};
-use crate::write::{Record, What, Writer};
+use crate::write::{PendingRecord, What, Writer};
 use crate::{RECEIVER, SENDER};
-use dumbbell_core::log::{Beginning, Mark, Speech};
+use dumbbell_core::log::{FlowStart, Mark, ProtocolKind};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::Time;
@@ -17,13 +17,13 @@ const SLICE: Time = Time::from_micros(500);
 const MOST_ANSWERS: usize = 4096;
 
 /// What listeners have heard.
-pub enum Event {
-    Begins(u32, Box<Beginning>),
+pub enum LoggedEvent {
+    Begins(u32, Box<FlowStart>),
     Posted(Packet),
     Delivered(Packet),
-    Answered(Ack, Blocks),
-    Packed(Packet, Box<Ack>, Blocks),
-    Acknowledged(Ack, Blocks),
+    Answered(Ack, BoxedBlocks),
+    Packed(Packet, Box<Ack>, BoxedBlocks),
+    Acknowledged(Ack, BoxedBlocks),
     /// Of a flow, the payload of the datagram with this number, or of an answer.
     Payload(u32, u64, bool, Box<[u8]>),
     /// At this point, ahead of a queue or not.
@@ -31,13 +31,13 @@ pub enum Event {
     /// It has left a hop.
     Left(Packet),
     Marked(Packet, Marked),
-    Dropped(Packet, Box<Dropped>),
+    Dropped(Packet, Box<DropRecord>),
     /// Its ECN field is cleared on the path of this hop.
     Erased(Packet, u16),
 }
 
 /// SACK blocks; most acknowledgements have none.
-pub type Blocks = Option<Box<[Block]>>;
+pub type BoxedBlocks = Option<Box<[Block]>>;
 
 /// What is in a slot of the engine.
 #[derive(Default)]
@@ -49,7 +49,7 @@ struct Slot {
 }
 
 /// An acknowledgement in hops, by its number there.
-struct Held {
+struct HeldAck {
     ack: Ack,
     blocks: Box<[Block]>,
     /// What its receiver had counted when it left.
@@ -60,13 +60,13 @@ struct Held {
 /// The flows that are written.
 #[derive(Default)]
 struct Flows {
-    connections: Vec<Connection>,
+    connections: Vec<TrackedFlow>,
     slots: Vec<Slot>,
 }
 
 impl Flows {
     /// The slot and the connection in it with its number, if it is written.
-    fn wanted(&mut self, slot: u32) -> Option<(&mut Slot, &mut Connection, u32)> {
+    fn find_wanted(&mut self, slot: u32) -> Option<(&mut Slot, &mut TrackedFlow, u32)> {
         let slot = self.slots.get_mut(slot as usize)?;
         let index = slot.connection?;
         Some((slot, &mut self.connections[index as usize], index))
@@ -74,16 +74,16 @@ impl Flows {
 }
 
 pub struct State {
-    hosts: Hosts,
+    hosts: HostTraits,
     asked: Asked,
     sender: Option<u32>,
     receiver: Option<u32>,
     flows: Flows,
-    held: Vec<Option<Held>>,
+    held: Vec<Option<HeldAck>>,
     fates: Fates,
     /// Datagrams that were sent at this instant, by flow and number: one may have been dropped before its payload is known.
     fresh: (Time, Vec<(u32, u64, u32)>),
-    waiting: Waiting<Record>,
+    waiting: TimeOrder<PendingRecord>,
     writer: Writer,
     /// Clocks of senders are not further behind.
     most_ahead: Time,
@@ -92,7 +92,7 @@ pub struct State {
 
 impl State {
     /// Of hosts that are like this; clocks of senders are not further behind than `most_ahead`.
-    pub fn new(hosts: Hosts, asked: Asked, writer: Writer, most_ahead: Time) -> State {
+    pub fn new(hosts: HostTraits, asked: Asked, writer: Writer, most_ahead: Time) -> State {
         let number = |name: &str| writer.points.iter().position(|known| known == name).map(|index| index as u32);
         State {
             hosts,
@@ -103,7 +103,7 @@ impl State {
             held: Vec::new(),
             fates: Fates::default(),
             fresh: (Time::ZERO, Vec::new()),
-            waiting: Waiting::new(),
+            waiting: TimeOrder::new(),
             writer,
             most_ahead,
             next_look: Time::ZERO,
@@ -111,21 +111,21 @@ impl State {
     }
 
     /// Something has happened at `now`.
-    pub fn take(&mut self, now: Time, event: Event) {
-        let some = |blocks: Blocks| blocks.unwrap_or_default();
+    pub fn take(&mut self, now: Time, event: LoggedEvent) {
+        let some = |blocks: BoxedBlocks| blocks.unwrap_or_default();
         match event {
-            Event::Posted(packet) => self.post(&packet, now),
-            Event::Delivered(packet) => self.deliver(&packet, now),
-            Event::Answered(ack, blocks) => self.answer(&ack, &some(blocks), now),
-            Event::Acknowledged(ack, blocks) => self.hear(&ack, &some(blocks), now),
-            Event::Begins(flow, beginning) => self.begin(flow, &beginning),
-            Event::Packed(packet, ack, blocks) => self.pack(&packet, &ack, &some(blocks)),
-            Event::Payload(flow, number, is_answer, bytes) => self.give_payload(flow, number, is_answer, bytes),
-            Event::Seen(packet, point, is_new) => self.see(&packet, point, is_new, now),
-            Event::Left(packet) => self.settle_back(&packet),
-            Event::Marked(packet, marked) => self.mark(&packet, marked),
-            Event::Dropped(packet, dropped) => self.drop_packet(&packet, *dropped),
-            Event::Erased(packet, hop) => self.erase(&packet, hop),
+            LoggedEvent::Posted(packet) => self.post(&packet, now),
+            LoggedEvent::Delivered(packet) => self.deliver(&packet, now),
+            LoggedEvent::Answered(ack, blocks) => self.answer(&ack, &some(blocks), now),
+            LoggedEvent::Acknowledged(ack, blocks) => self.on_ack(&ack, &some(blocks), now),
+            LoggedEvent::Begins(flow, beginning) => self.begin(flow, &beginning),
+            LoggedEvent::Packed(packet, ack, blocks) => self.pack(&packet, &ack, &some(blocks)),
+            LoggedEvent::Payload(flow, number, is_answer, bytes) => self.give_payload(flow, number, is_answer, bytes),
+            LoggedEvent::Seen(packet, point, is_new) => self.write_sighting(&packet, point, is_new, now),
+            LoggedEvent::Left(packet) => self.settle_back(&packet),
+            LoggedEvent::Marked(packet, marked) => self.mark(&packet, marked),
+            LoggedEvent::Dropped(packet, dropped) => self.drop_packet(&packet, *dropped),
+            LoggedEvent::Erased(packet, hop) => self.erase(&packet, hop),
         }
     }
 
@@ -141,12 +141,12 @@ impl State {
     }
 
     /// Notes what was seen, if it was at a time that is asked for.
-    fn note(&mut self, time: Time, record: Record, opens: bool) {
+    fn note(&mut self, time: Time, record: PendingRecord, opens: bool) {
         if !opens && (time < self.asked.from || time > self.asked.until) {
             return;
         }
         if let Some((fate, _)) = record.fate {
-            self.fates.noted(fate);
+            self.fates.add_reference(fate);
         }
         self.waiting.push(time, record);
     }
@@ -159,21 +159,21 @@ impl State {
         self.next_look = now + SLICE;
         let before = now.saturating_sub(self.most_ahead);
         loop {
-            let is_open = |record: &Record| record.fate.is_some_and(|(fate, waits)| waits && !self.fates.is_settled(fate));
+            let is_open = |record: &PendingRecord| record.fate.is_some_and(|(fate, waits)| waits && !self.fates.is_settled(fate));
             let Some((time, record)) = self.waiting.pop_if(|time, record| time < before && !is_open(record)) else { return };
             self.write(time, &record);
         }
     }
 
-    fn write(&mut self, time: Time, record: &Record) {
+    fn write(&mut self, time: Time, record: &PendingRecord) {
         let fate = record.fate.and_then(|(fate, _)| self.fates.get(fate));
         self.writer.write(time, record, &self.flows.connections[record.connection as usize], fate);
         if let Some((number, _)) = record.fate {
-            self.fates.written(number);
+            self.fates.drop_reference(number);
         }
     }
 
-    fn begin(&mut self, flow: u32, beginning: &Beginning) {
+    fn begin(&mut self, flow: u32, beginning: &FlowStart) {
         let index = flow as usize;
         let Flows { connections, slots } = &mut self.flows;
         if slots.len() <= index {
@@ -184,25 +184,25 @@ impl State {
         slot.open.drain().chain(slot.answers.drain()).for_each(|fate| self.fates.settle(fate));
         slot.connection = is_wanted.then_some(connections.len() as u32);
         if is_wanted {
-            connections.push(Connection::new(beginning, self.hosts));
+            connections.push(TrackedFlow::new(beginning, self.hosts));
         }
     }
 
     fn post(&mut self, packet: &Packet, now: Time) {
         let point = self.sender;
-        let Some((slot, connection, index)) = self.flows.wanted(packet.flow) else { return };
+        let Some((slot, connection, index)) = self.flows.find_wanted(packet.flow) else { return };
         let is_first_syn = packet.has(flag::SYN) && connection.is_tcp() && connection.is_new();
         let (ahead, start) = (connection.ahead, connection.send(packet));
         let fate = self.fates.add(start);
         slot.open.add(packet, fate);
-        if connection.speaks == Speech::Datagrams {
+        if connection.speaks == ProtocolKind::Datagrams {
             if self.fresh.0 != now {
                 self.fresh.1.clear();
             }
             self.fresh.0 = now;
             self.fresh.1.push((packet.flow, packet.seq, fate));
         }
-        let record = |at, what| Record { point: at, connection: index, fate: None, what };
+        let record = |at, what| PendingRecord { point: at, connection: index, fate: None, what };
         if is_first_syn && self.hosts.receiver_opens() {
             let left = now.saturating_sub(ahead);
             for (one, time) in [(self.receiver, left.saturating_sub(ahead)), (point, left)] {
@@ -215,8 +215,8 @@ impl State {
             let fate = Some((fate, true));
             self.note(
                 now.saturating_sub(ahead),
-                Record { fate, ..record(point, What::Sent(Sent { packet: *packet, start })) },
-                opens(packet),
+                PendingRecord { fate, ..record(point, What::Sent(Sent { packet: *packet, start })) },
+                opens_connection(packet),
             );
         }
         self.look(now);
@@ -224,25 +224,25 @@ impl State {
 
     fn deliver(&mut self, packet: &Packet, now: Time) {
         let point = self.receiver;
-        let Some((slot, connection, index)) = self.flows.wanted(packet.flow) else { return };
+        let Some((slot, connection, index)) = self.flows.find_wanted(packet.flow) else { return };
         connection.deliver(packet);
         let behind = connection.behind;
         let Some(fate) = slot.open.take(packet) else { return };
         if let Some(point) = point {
             let sent = Sent { packet: *packet, start: self.fates.start(fate) };
-            let record = Record { point, connection: index, fate: Some((fate, true)), what: What::Sent(sent) };
-            self.note(now + behind, record, opens(packet));
+            let record = PendingRecord { point, connection: index, fate: Some((fate, true)), what: What::Sent(sent) };
+            self.note(now + behind, record, opens_connection(packet));
         }
         self.fates.settle(fate);
     }
 
     fn answer(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
         let point = self.receiver;
-        let Some((slot, connection, index)) = self.flows.wanted(ack.flow) else { return };
+        let Some((slot, connection, index)) = self.flows.find_wanted(ack.flow) else { return };
         let (answered, behind) = (connection.answer(ack, blocks), connection.behind);
         let mut fate = None;
-        if connection.speaks == Speech::Datagrams {
-            let number = self.fates.add(Start::default());
+        if connection.speaks == ProtocolKind::Datagrams {
+            let number = self.fates.add(SendState::default());
             slot.answers.add(&number_of_answer(ack), number);
             if slot.answers.len() > MOST_ANSWERS {
                 slot.answers.pop().into_iter().for_each(|lost| self.fates.settle(lost));
@@ -250,19 +250,19 @@ impl State {
             fate = Some((number, false));
         }
         if let Some(point) = point {
-            let record = Record { point, connection: index, fate, what: What::Answered(answered) };
+            let record = PendingRecord { point, connection: index, fate, what: What::Answered(answered) };
             self.note(now + behind, record, ack.has(ack_flag::SYN_ACK));
         }
     }
 
-    fn hear(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
+    fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time) {
         let point = self.sender;
-        let Some((slot, connection, index)) = self.flows.wanted(ack.flow) else { return };
-        let (answered, ahead) = (connection.hear(ack, blocks), connection.ahead);
+        let Some((slot, connection, index)) = self.flows.find_wanted(ack.flow) else { return };
+        let (answered, ahead) = (connection.receive_ack(ack, blocks), connection.ahead);
         let number = slot.answers.take(&number_of_answer(ack));
         if let Some(point) = point {
             let fate = number.map(|fate| (fate, false));
-            let record = Record { point, connection: index, fate, what: What::Answered(answered) };
+            let record = PendingRecord { point, connection: index, fate, what: What::Answered(answered) };
             self.note(now.saturating_sub(ahead), record, ack.has(ack_flag::SYN_ACK));
         }
         if let Some(number) = number {
@@ -273,7 +273,7 @@ impl State {
 
     fn give_payload(&mut self, flow: u32, number: u64, is_answer: bool, bytes: Box<[u8]>) {
         let fate = if is_answer {
-            self.flows.wanted(flow).and_then(|(slot, _, _)| slot.answers.with_number(number))
+            self.flows.find_wanted(flow).and_then(|(slot, _, _)| slot.answers.with_number(number))
         } else {
             let sent = self.fresh.1.iter().rev().find(|(of, other, _)| (*of, *other) == (flow, number));
             sent.map(|(_, _, fate)| *fate)
@@ -284,28 +284,28 @@ impl State {
     }
 
     /// A packet is seen at a hop.
-    fn see(&mut self, packet: &Packet, point: u32, is_new: bool, now: Time) {
+    fn write_sighting(&mut self, packet: &Packet, point: u32, is_new: bool, now: Time) {
         if packet.is_back() {
             return self.see_back(packet, point, is_new, now);
         }
-        let Some((slot, _, index)) = self.flows.wanted(packet.flow) else { return };
-        let Some(fate) = (if is_new { slot.open.of_new(packet) } else { slot.open.of(packet) }) else { return };
+        let Some((slot, _, index)) = self.flows.find_wanted(packet.flow) else { return };
+        let Some(fate) = (if is_new { slot.open.find_new(packet) } else { slot.open.find(packet) }) else { return };
         let what = What::Sent(Sent { packet: *packet, start: self.fates.start(fate) });
-        self.note(now, Record { point, connection: index, fate: Some((fate, true)), what }, opens(packet));
+        self.note(now, PendingRecord { point, connection: index, fate: Some((fate, true)), what }, opens_connection(packet));
     }
 
     fn see_back(&mut self, packet: &Packet, point: u32, is_new: bool, now: Time) {
         let Some(Some(held)) = self.held.get_mut(packet.seq as usize) else { return };
         let Some(index) = self.flows.slots.get(packet.flow as usize).and_then(|slot| slot.connection) else { return };
-        let mut answered = self.flows.connections[index as usize].answered(&held.ack, &held.blocks, held.counts);
+        let mut answered = self.flows.connections[index as usize].ack_headers(&held.ack, &held.blocks, held.counts);
         answered.ecn = packet.ecn;
         let opens = held.ack.has(ack_flag::SYN_ACK);
         // what becomes of it at this hop
-        let fate = is_new.then(|| self.fates.add(Start::default()));
+        let fate = is_new.then(|| self.fates.add(SendState::default()));
         held.fate = fate.or(held.fate);
         self.note(
             now,
-            Record { point, connection: index, fate: fate.map(|fate| (fate, true)), what: What::Answered(answered) },
+            PendingRecord { point, connection: index, fate: fate.map(|fate| (fate, true)), what: What::Answered(answered) },
             opens,
         );
     }
@@ -318,27 +318,27 @@ impl State {
     }
 
     fn pack(&mut self, packet: &Packet, ack: &Ack, blocks: &[Block]) {
-        let Some((_, connection, _)) = self.flows.wanted(ack.flow) else { return };
+        let Some((_, connection, _)) = self.flows.find_wanted(ack.flow) else { return };
         let counts = connection.counts(ack);
         let place = packet.seq as usize;
         if self.held.len() <= place {
             self.held.resize_with(place + 1, || None);
         }
-        self.held[place] = Some(Held { ack: *ack, blocks: blocks.into(), counts, fate: None });
+        self.held[place] = Some(HeldAck { ack: *ack, blocks: blocks.into(), counts, fate: None });
     }
 
     fn mark(&mut self, packet: &Packet, marked: Marked) {
         if packet.is_back() {
             let Some(Some(held)) = self.held.get(packet.seq as usize) else { return };
             let (ack, fate) = (held.ack, held.fate);
-            if let Some((_, connection, _)) = self.flows.wanted(ack.flow) {
+            if let Some((_, connection, _)) = self.flows.find_wanted(ack.flow) {
                 if marked.mark == Mark::Ce && !ack.has(ack_flag::ECHO) {
                     connection.mark(&ack);
                 }
             }
             return fate.map_or((), |fate| self.fates.get_mut(fate).mark(marked));
         }
-        if let Some(fate) = self.flows.wanted(packet.flow).and_then(|(slot, _, _)| slot.open.of(packet)) {
+        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.find(packet)) {
             self.fates.get_mut(fate).mark(marked);
         }
     }
@@ -347,12 +347,12 @@ impl State {
         if packet.is_back() {
             return;
         }
-        if let Some(fate) = self.flows.wanted(packet.flow).and_then(|(slot, _, _)| slot.open.of(packet)) {
+        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.find(packet)) {
             self.fates.get_mut(fate).erased = Some(hop);
         }
     }
 
-    fn drop_packet(&mut self, packet: &Packet, dropped: Dropped) {
+    fn drop_packet(&mut self, packet: &Packet, dropped: DropRecord) {
         if packet.is_back() {
             if let Some(fate) = self.held.get(packet.seq as usize).and_then(|held| held.as_ref()?.fate) {
                 self.fates.get_mut(fate).dropped = Some(dropped);
@@ -360,7 +360,7 @@ impl State {
             self.settle_back(packet);
             return;
         }
-        if let Some(fate) = self.flows.wanted(packet.flow).and_then(|(slot, _, _)| slot.open.take(packet)) {
+        if let Some(fate) = self.flows.find_wanted(packet.flow).and_then(|(slot, _, _)| slot.open.take(packet)) {
             self.fates.get_mut(fate).dropped = Some(dropped);
             self.fates.settle(fate);
         }
@@ -368,7 +368,7 @@ impl State {
 }
 
 /// Whether it opens a connection.
-fn opens(packet: &Packet) -> bool {
+fn opens_connection(packet: &Packet) -> bool {
     !packet.has(flag::UDP) && packet.has(flag::SYN | flag::PURE_ACK)
 }
 

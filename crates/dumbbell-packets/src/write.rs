@@ -1,11 +1,11 @@
 //! Records as what is written of them.
 
-use crate::columns::{Columns, Seen};
-use crate::connection::{Answered, Connection, Sent};
+use crate::columns::{Columns, Sighting};
+use crate::connection::{AckHeaders, Sent, TrackedFlow};
 use crate::fate::Fate;
-use crate::frame::{Headers, Segment, Wire};
+use crate::frame::{Headers, TcpSegment, WireHeaders};
 use crate::pcapng::Pcapng;
-use dumbbell_core::log::Speech;
+use dumbbell_core::log::ProtocolKind;
 use dumbbell_core::packet::{Packet, SYN_FRAME, UDP_HEADERS};
 use dumbbell_core::units::Time;
 use std::io;
@@ -13,13 +13,13 @@ use std::io;
 /// What was seen at a point.
 pub enum What {
     Sent(Sent),
-    Answered(Answered),
+    Answered(AckHeaders),
     /// The SYN of a receiver that opens, which this packet answers.
     Opening(Packet),
 }
 
 /// Something seen at a point, which waits to be written.
-pub struct Record {
+pub struct PendingRecord {
     pub point: u32,
     pub connection: u32,
     /// Number of the fate of its packet, if it has one, and whether that must be settled before.
@@ -63,34 +63,35 @@ impl Writer {
     }
 
     /// Writes a record of this connection.
-    pub fn write(&mut self, time: Time, record: &Record, connection: &Connection, fate: Option<&Fate>) {
+    pub fn write(&mut self, time: Time, record: &PendingRecord, connection: &TrackedFlow, fate: Option<&Fate>) {
         self.count += 1;
         let point = record.point;
         let (segment, wire) = match &record.what {
             What::Sent(sent) => {
                 let Packet { len, ecn, .. } = sent.packet;
                 let segment = connection.is_tcp().then(|| connection.segment(sent));
-                (segment, Wire { len, ecn, id: sent.start.id })
+                (segment, WireHeaders { len, ecn, id: sent.start.id })
             }
             What::Answered(answered) => {
-                let Answered { ack, blocks, ecn, .. } = answered;
+                let AckHeaders { ack, blocks, ecn, .. } = answered;
                 let segment = connection.is_tcp().then(|| connection.answer_segment(answered));
                 let len = ack.frame(blocks.as_ref().map_or(0, |blocks| blocks.len()));
-                (segment, Wire { len, ecn: *ecn, id: connection.id_of(ack) })
+                (segment, WireHeaders { len, ecn: *ecn, id: connection.id_of(ack) })
             }
-            What::Opening(answer) => {
-                (Some(connection.syn_of_receiver(answer)), Wire { len: SYN_FRAME, ecn: answer.ecn, id: connection.id_of_syn() })
-            }
+            What::Opening(answer) => (
+                Some(connection.syn_of_receiver(answer)),
+                WireHeaders { len: SYN_FRAME, ecn: answer.ecn, id: connection.id_of_syn() },
+            ),
         };
-        let headers = segment.as_ref().map_or(UDP_HEADERS, Segment::headers);
+        let headers = segment.as_ref().map_or(UDP_HEADERS, TcpSegment::headers);
         let payload = wire.len.saturating_sub(headers);
         match &mut self.output {
             Output::Columns(columns) => {
-                let seen = Seen { time, point: &self.points[point as usize], hops: &self.hops, fate };
+                let seen = Sighting { time, point: &self.points[point as usize], hops: &self.hops, fate };
                 match &record.what {
-                    What::Sent(sent) => columns.sent(&seen, connection, sent, segment.as_ref(), payload),
+                    What::Sent(sent) => columns.push_data(&seen, connection, sent, segment.as_ref(), payload),
                     What::Answered(answered) => {
-                        columns.answered(&seen, connection, answered, segment.as_ref(), (wire.len, payload));
+                        columns.push_ack(&seen, connection, answered, segment.as_ref(), (wire.len, payload));
                     }
                     // no packet of the run
                     What::Opening(_) => self.count -= 1,
@@ -104,7 +105,7 @@ impl Writer {
                     What::Opening(_) => 0,
                 };
                 let number = number.to_be_bytes();
-                let room = if connection.speaks == Speech::Udp { usize::from(payload) } else { 0 };
+                let room = if connection.speaks == ProtocolKind::Udp { usize::from(payload) } else { 0 };
                 let own = &number[..number.len().min(room)];
                 let bytes = fate.and_then(|fate| fate.payload.as_deref()).unwrap_or(own);
                 let back = !matches!(record.what, What::Sent(_));

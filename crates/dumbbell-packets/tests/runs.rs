@@ -2,7 +2,7 @@
 
 use dumbbell_config::RunConfig;
 use dumbbell_core::units::Time;
-use dumbbell_packets::{points, Asked, Column, Columns, Recorder, Written};
+use dumbbell_packets::{points, Asked, ColumnValues, Columns, PacketRecorder, Written};
 use dumbbell_sim::{Outcome, Sim};
 use serde_json::{json, Value};
 use std::collections::BTreeMap;
@@ -24,14 +24,14 @@ impl Write for Memory {
     }
 }
 
-fn all() -> Asked {
+fn ask_everything() -> Asked {
     Asked { until: Time::NEVER, ..Asked::default() }
 }
 
 fn run(config: &Value, asked: Asked, file: Option<Memory>) -> (Outcome, Written) {
     let read = RunConfig::from_json(config).unwrap();
-    let file = file.map(|memory| (Box::new(memory) as dumbbell_packets::Sink, "test", "why"));
-    let recorder = Recorder::new(&read, asked, file).unwrap();
+    let file = file.map(|memory| (Box::new(memory) as dumbbell_packets::CaptureWriter, "test", "why"));
+    let recorder = PacketRecorder::new(&read, asked, file).unwrap();
     let outcome = Sim::builder(config).listener(|hop| recorder.listener(hop)).build().unwrap().finish().unwrap();
     (outcome, recorder.finish().unwrap())
 }
@@ -39,7 +39,7 @@ fn run(config: &Value, asked: Asked, file: Option<Memory>) -> (Outcome, Written)
 fn at_all_points(config: &Value) -> (Outcome, Rows) {
     let read = RunConfig::from_json(config).unwrap();
     let hops: Vec<&str> = (0..=read.hops.len()).map(|hop| read.hop_name(hop)).collect();
-    let (outcome, written) = run(config, Asked { points: points(hops), ..all() }, None);
+    let (outcome, written) = run(config, Asked { points: points(hops), ..ask_everything() }, None);
     (outcome, Rows::new(&written.columns.unwrap()))
 }
 
@@ -54,15 +54,15 @@ struct Rows {
 impl Rows {
     fn new(columns: &Columns) -> Rows {
         let mut rows = Rows { height: columns.height(), whole: BTreeMap::new(), real: BTreeMap::new(), text: BTreeMap::new() };
-        for (name, column) in columns.all() {
+        for (name, column) in columns.name_columns() {
             match column {
-                Column::Whole(values) => {
+                ColumnValues::Whole(values) => {
                     rows.whole.insert(name, values.iter().map(|&value| (value != i64::MIN).then_some(value)).collect());
                 }
-                Column::Real(values) => {
+                ColumnValues::Real(values) => {
                     rows.real.insert(name, values.to_vec());
                 }
-                Column::Text(words) => {
+                ColumnValues::Text(words) => {
                     let word = |&code: &i32| usize::try_from(code).map_or(String::new(), |code| words.words[code].clone());
                     rows.text.insert(name, words.codes.iter().map(word).collect());
                 }
@@ -72,12 +72,12 @@ impl Rows {
     }
 
     /// Numbers of the rows of which these columns have these words.
-    fn with(&self, wanted: &[(&str, &str)]) -> Vec<usize> {
+    fn rows_with(&self, wanted: &[(&str, &str)]) -> Vec<usize> {
         (0..self.height).filter(|&row| wanted.iter().all(|(name, word)| self.text[name][row] == *word)).collect()
     }
 
     fn count(&self, wanted: &[(&str, &str)]) -> usize {
-        self.with(wanted).len()
+        self.rows_with(wanted).len()
     }
 }
 
@@ -115,7 +115,7 @@ fn frames(memory: &Memory) -> Vec<Frame> {
     found
 }
 
-fn folded(bytes: &[u8], start: u32) -> u32 {
+fn fold_sum(bytes: &[u8], start: u32) -> u32 {
     let pairs = bytes.chunks(2).map(|pair| u32::from(pair[0]) << 8 | pair.get(1).map_or(0, |&low| u32::from(low)));
     let mut sum = start + pairs.sum::<u32>();
     while sum > 0xffff {
@@ -130,10 +130,10 @@ fn check(frame: &Frame) {
     assert_eq!(bytes.len(), frame.length as usize);
     let ip = &bytes[14..];
     assert_eq!(usize::from(u16::from_be_bytes([ip[2], ip[3]])), ip.len());
-    assert_eq!(folded(&ip[..20], 0), 0xffff, "IP");
+    assert_eq!(fold_sum(&ip[..20], 0), 0xffff, "IP");
     let (protocol, transport) = (u32::from(ip[9]), &ip[20..]);
-    let pseudo = folded(&ip[12..20], protocol + transport.len() as u32);
-    assert_eq!(folded(transport, pseudo), 0xffff, "transport");
+    let pseudo = fold_sum(&ip[12..20], protocol + transport.len() as u32);
+    assert_eq!(fold_sum(transport, pseudo), 0xffff, "transport");
     if protocol == 6 {
         let headers = 4 * usize::from(transport[12] >> 4);
         assert!(headers <= transport.len() && transport[headers..].iter().all(|&byte| byte == 0));
@@ -154,7 +154,7 @@ const CASES: [(&str, &str); 6] =
     [("cubic", "pfifo"), ("cubic", "codel"), ("bbr3", "pfifo"), ("dctcp", "step"), ("reno-sce", "cake"), ("prague", "dualpi2")];
 
 /// A counter in table `flows`.
-fn counted(outcome: &Outcome, name: &str, flow: usize) -> usize {
+fn read_counter(outcome: &Outcome, name: &str, flow: usize) -> usize {
     outcome.tables.flows.int(name).unwrap()[flow] as usize
 }
 
@@ -167,7 +167,7 @@ fn a_run_that_is_written_measures_the_same() {
                 config["reverse"] = json!({"rate": 2_000_000, "aqm": {"name": "fq_codel"}});
             }
             let plain = Sim::new(&config).unwrap().finish().unwrap();
-            let (to_file, _) = run(&config, all(), Some(Memory::default()));
+            let (to_file, _) = run(&config, ask_everything(), Some(Memory::default()));
             let (to_columns, _) = at_all_points(&config);
             assert_eq!([&to_file.hash, &to_columns.hash], [&plain.hash, &plain.hash], "{cc} over {aqm}");
         }
@@ -182,7 +182,7 @@ fn checksums_and_lengths_of_whole_frames_are_right() {
         config["udp"] = json!([{"rate": 500_000, "size": 301, "echo": true, "base_rtt": 10_000_000}]);
         config["web"] = json!([{"cc": {"name": "cubic"}, "arrivals": {"per_second": 20}, "size": {"fixed": 5000}}]);
         let memory = Memory::default();
-        let (_, written) = run(&config, Asked { snap: Some(0), ..all() }, Some(memory.clone()));
+        let (_, written) = run(&config, Asked { snap: Some(0), ..ask_everything() }, Some(memory.clone()));
         let found = frames(&memory);
         assert_eq!((found.len() as u64, written.count > 1000), (written.count, true));
         found.iter().for_each(check);
@@ -196,7 +196,7 @@ fn a_file_keeps_headers_or_as_much_as_it_is_told() {
     let config = config("cubic", "codel");
     for (snap, most) in [(None, 94), (Some(40), 40)] {
         let memory = Memory::default();
-        run(&config, Asked { snap, ..all() }, Some(memory.clone()));
+        run(&config, Asked { snap, ..ask_everything() }, Some(memory.clone()));
         let found = frames(&memory);
         assert!(found.iter().all(|frame| frame.bytes.len() <= most && frame.length >= 66));
         assert!(found.iter().any(|frame| frame.length == 1514 && frame.bytes.len() == most.min(66)));
@@ -210,12 +210,12 @@ fn what_is_written_is_what_was_counted() {
         for flow in 0..2 {
             // of the measured time alone, on the clock of the sender
             let mine = |all: &Rows, row: &usize| all.whole["flow"][*row] == Some(flow as i64) && all.real["time_s"][*row] <= 5.0;
-            let sent: Vec<usize> = rows.with(&[("point", "sender"), ("direction", "data")]);
+            let sent: Vec<usize> = rows.rows_with(&[("point", "sender"), ("direction", "data")]);
             let sent: Vec<usize> =
                 sent.into_iter().filter(|row| mine(&rows, row) && rows.whole["segment"][*row].is_some()).collect();
-            assert_eq!(sent.len(), counted(&outcome, "sent", flow), "{cc} over {aqm}");
+            assert_eq!(sent.len(), read_counter(&outcome, "sent", flow), "{cc} over {aqm}");
             let again = sent.iter().filter(|&&row| rows.whole["retransmission"][row] == Some(1)).count();
-            assert_eq!(again, counted(&outcome, "retransmissions", flow));
+            assert_eq!(again, read_counter(&outcome, "retransmissions", flow));
         }
         let dropped =
             (0..rows.height).filter(|&row| rows.text["point"][row] == "bottleneck" && !rows.text["drop_reason"][row].is_empty());
@@ -230,7 +230,7 @@ fn sequence_numbers_are_bytes_without_a_gap() {
     let config = json!({"duration": 3_000_000_000_u64, "bottleneck": {"rate": 20_000_000, "aqm": {"name": "pfifo", "limit": 10}},
         "flows": [{"cc": {"name": "cubic"}, "ecn": false, "size": 100_000}]});
     let (_, rows) = at_all_points(&config);
-    let sent = rows.with(&[("point", "sender"), ("direction", "data")]);
+    let sent = rows.rows_with(&[("point", "sender"), ("direction", "data")]);
     let mut next = 1;
     for row in sent.into_iter().filter(|&row| rows.whole["segment"][row].is_some()) {
         let (seq, payload) = (rows.whole["seq"][row].unwrap(), rows.whole["payload"][row].unwrap());
@@ -242,7 +242,7 @@ fn sequence_numbers_are_bytes_without_a_gap() {
         }
     }
     assert_eq!(next, 100_001);
-    let acks = rows.with(&[("point", "sender"), ("direction", "ack")]);
+    let acks = rows.rows_with(&[("point", "sender"), ("direction", "ack")]);
     assert_eq!(acks.iter().filter_map(|&row| rows.whole["ack"][row]).max(), Some(100_001));
     assert!(rows.count(&[("direction", "ack"), ("sack", "")]) < acks.len() * 2, "there were SACK blocks");
 }
@@ -250,7 +250,7 @@ fn sequence_numbers_are_bytes_without_a_gap() {
 /// Flags of the first packets at the sender, and the lengths of their frames.
 fn handshake(config: &Value) -> Vec<(String, i64, String)> {
     let (_, rows) = at_all_points(config);
-    let first = rows.with(&[("point", "sender")]).into_iter().take(4);
+    let first = rows.rows_with(&[("point", "sender")]).into_iter().take(4);
     first
         .map(|row| (rows.text["flags"][row].clone(), rows.whole["length"][row].unwrap(), rows.text["ecn"][row].clone()))
         .collect()
@@ -292,7 +292,7 @@ fn a_receiver_that_opens_has_a_syn_in_front() {
     let mut config = config("cubic", "codel");
     config["hosts"] = json!({"opener": "receiver"});
     let memory = Memory::default();
-    run(&config, Asked { snap: Some(0), flows: vec![0], ..all() }, Some(memory.clone()));
+    run(&config, Asked { snap: Some(0), flows: vec![0], ..ask_everything() }, Some(memory.clone()));
     let found = frames(&memory);
     found.iter().for_each(check);
     let flags: Vec<u16> =
@@ -311,7 +311,7 @@ fn both_ends_have_seen_the_accecn_option_when_they_send_it() {
         let mut config = config("prague", "dualpi2");
         config["hosts"] = json!({"opener": opener});
         let memory = Memory::default();
-        run(&config, Asked { snap: Some(0), flows: vec![0], ..all() }, Some(memory.clone()));
+        run(&config, Asked { snap: Some(0), flows: vec![0], ..ask_everything() }, Some(memory.clone()));
         let found = frames(&memory);
         found.iter().for_each(check);
         assert_eq!(found[..3].iter().map(|frame| frame.length).collect::<Vec<_>>(), first);
@@ -339,7 +339,7 @@ fn both_ends_count_their_ip_packets() {
         config["udp"] = json!([{"rate": 500_000, "size": 301, "echo": true, "base_rtt": 10_000_000}]);
         let memory = Memory::default();
         let names = vec!["sender".to_owned(), "receiver".to_owned()];
-        run(&config, Asked { points: names, flows: vec![0, 2], ..all() }, Some(memory.clone()));
+        run(&config, Asked { points: names, flows: vec![0, 2], ..ask_everything() }, Some(memory.clone()));
         let found = frames(&memory);
         let (pings, found): (Vec<Frame>, Vec<Frame>) = found.into_iter().partition(|frame| frame.bytes[23] == 17);
         for (at, port) in [(0, 50_002_u16.to_be_bytes()), (1, [0, 9])] {
@@ -370,7 +370,7 @@ fn first_windows_are_those_of_linux() {
         let mut config = config("cubic", "pfifo");
         config["hosts"] = json!({"opener": opener});
         let memory = Memory::default();
-        run(&config, Asked { flows: vec![0], ..all() }, Some(memory.clone()));
+        run(&config, Asked { flows: vec![0], ..ask_everything() }, Some(memory.clone()));
         let windows = frames(&memory).into_iter().take(4).map(|frame| u16::from_be_bytes([frame.bytes[48], frame.bytes[49]]));
         assert_eq!(windows.collect::<Vec<_>>(), expected, "{opener}");
     }
@@ -387,7 +387,7 @@ fn comments_are_drops_and_marks_and_codepoints_show_them() {
         assert_eq!((rows.text["mark_reason"][row].as_str(), rows.text["mark_hop"][row].as_str()), ("aqm", "bottleneck"));
     }
     let memory = Memory::default();
-    run(&config("cubic", "pfifo"), all(), Some(memory.clone()));
+    run(&config("cubic", "pfifo"), ask_everything(), Some(memory.clone()));
     let comments: Vec<String> =
         frames(&memory).into_iter().map(|frame| frame.comment).filter(|comment| !comment.is_empty()).collect();
     assert!(!comments.is_empty());
@@ -416,7 +416,7 @@ fn acknowledgements_in_hops_are_seen_there() {
 }
 
 /// Frames at a point from this port, in order, without what queues change: the ECN field and the sum over it.
-fn unmarked(found: &[Frame], interface: u32, port: [u8; 2]) -> Vec<Vec<u8>> {
+fn strip_marks(found: &[Frame], interface: u32, port: [u8; 2]) -> Vec<Vec<u8>> {
     let here = found.iter().filter(|frame| frame.interface == interface && frame.bytes[34..36] == port);
     let bare = |frame: &Frame| {
         let mut bytes = frame.bytes.clone();
@@ -439,13 +439,13 @@ fn a_packet_is_the_same_at_all_points() {
             let read = RunConfig::from_json(&config).unwrap();
             let names = points((0..=read.hops.len()).map(|hop| read.hop_name(hop)));
             let memory = Memory::default();
-            run(&config, Asked { points: names.clone(), ..all() }, Some(memory.clone()));
+            run(&config, Asked { points: names.clone(), ..ask_everything() }, Some(memory.clone()));
             let found = frames(&memory);
             let last = names.len() as u32 - 1;
             for (from, to, port) in [(0, last, 50_000_u16.to_be_bytes()), (last, 0, [0, 9])] {
-                let left = unmarked(&found, from, port);
+                let left = strip_marks(&found, from, port);
                 for point in (0..=last).filter(|&point| point != from) {
-                    let (mut rest, seen) = (left.iter(), unmarked(&found, point, port));
+                    let (mut rest, seen) = (left.iter(), strip_marks(&found, point, port));
                     assert!(point != to || seen.len() > 100, "{cc} {aqm}: {}", seen.len());
                     for (number, frame) in seen.iter().enumerate() {
                         let name = &names[point as usize];
@@ -460,7 +460,7 @@ fn a_packet_is_the_same_at_all_points() {
 #[test]
 fn accecn_counts_what_came_with_ce() {
     let memory = Memory::default();
-    run(&config("prague", "dualpi2"), Asked { flows: vec![0], snap: Some(0), ..all() }, Some(memory.clone()));
+    run(&config("prague", "dualpi2"), Asked { flows: vec![0], snap: Some(0), ..ask_everything() }, Some(memory.clone()));
     let found = frames(&memory);
     // options of acknowledgements: kind 174, 11 bytes with three counters of 24 bits; that of CE is in the middle
     let mut last = 0;
@@ -491,8 +491,8 @@ fn only_some_flows_and_some_time_but_always_handshakes() {
 #[test]
 fn unknown_points_are_refused() {
     let read = RunConfig::from_json(&config("cubic", "codel")).unwrap();
-    let asked = Asked { points: vec!["nowhere".to_owned()], ..all() };
-    let error = Recorder::new(&read, asked, None).err().unwrap();
+    let asked = Asked { points: vec!["nowhere".to_owned()], ..ask_everything() };
+    let error = PacketRecorder::new(&read, asked, None).err().unwrap();
     assert_eq!(error, "nowhere: no point, allowed: sender, bottleneck, bottleneck:out, receiver");
 }
 
@@ -510,7 +510,7 @@ fn hosts_have_their_addresses_whichever_way_data_go() {
     config["udp"] = json!([of(json!({"rate": 100_000, "size": 100, "echo": true, "direction": "up"}))]);
     let memory = Memory::default();
     let names = vec!["sender".to_owned(), "receiver".to_owned()];
-    run(&config, Asked { points: names, ..all() }, Some(memory.clone()));
+    run(&config, Asked { points: names, ..ask_everything() }, Some(memory.clone()));
     let (left, right): ([u8; 4], [u8; 4]) = ([10, 0, 0, 5], [10, 128, 0, 7]);
     let (mut asked, mut answered) = (Vec::new(), Vec::new());
     for frame in frames(&memory) {
@@ -553,7 +553,7 @@ fn codepoints_are_those_that_linux_sends() {
             let config = json!({"duration": 500_000_000, "bottleneck": {"rate": 20_000_000, "aqm": {"name": "codel"}},
                 "hosts": {"opener": opener, "ecn": true}, "flows": [{"cc": own, "ecn_echo": echo}]});
             let memory = Memory::default();
-            run(&config, Asked { snap: Some(0), points: vec!["sender".to_owned()], ..all() }, Some(memory.clone()));
+            run(&config, Asked { snap: Some(0), points: vec!["sender".to_owned()], ..ask_everything() }, Some(memory.clone()));
             let found = frames(&memory);
             let ecn = |frame: &Frame| frame.bytes[15] & 3;
             let is_from_receiver = |frame: &Frame| frame.bytes[34..36] == [0, 9];

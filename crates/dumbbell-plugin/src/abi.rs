@@ -4,9 +4,9 @@ use std::ffi::{c_char, c_int, c_void};
 
 /// Version of the interface.
 pub const ABI: u32 = 3;
-/// The one before, whose controls are a [`Hooks`].
+/// The one before, whose controls are a [`CHooks`].
 pub const ABI_WITHOUT_MODELS: u32 = 2;
-/// The first, whose description is a [`Description`] and whose controls are a [`Hooks`].
+/// The first, whose description is a [`CDescription`] and whose controls are a [`CHooks`].
 pub const ABI_WITHOUT_STACKS: u32 = 1;
 
 pub const FLOAT: u32 = 0;
@@ -17,7 +17,7 @@ pub const RATE: u32 = 4;
 pub const SIZE: u32 = 5;
 
 #[repr(C)]
-pub struct Param {
+pub struct CParam {
     pub name: *const c_char,
     pub kind: u32,
     pub value: f64,
@@ -29,7 +29,7 @@ pub struct Param {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Packet {
+pub struct CPacket {
     pub id: u64,
     pub arrived: u64,
     pub flow: u32,
@@ -39,21 +39,21 @@ pub struct Packet {
 }
 
 #[repr(C)]
-pub struct Link {
+pub struct CLink {
     pub rate: u64,
     pub seed: u64,
 }
 
 #[repr(C)]
-pub struct Host {
-    pub mark: extern "C" fn(*mut Host, u64) -> c_int,
-    pub drop: extern "C" fn(*mut Host, u64),
-    pub push: extern "C" fn(*mut Host, u32, u64),
-    pub first: extern "C" fn(*mut Host, u32) -> *const Packet,
-    pub last: extern "C" fn(*mut Host, u32) -> *const Packet,
-    pub packets: extern "C" fn(*mut Host, u32) -> u64,
-    pub bytes: extern "C" fn(*mut Host, u32) -> u64,
-    pub wait: extern "C" fn(*mut Host, u64),
+pub struct CHost {
+    pub mark: extern "C" fn(*mut CHost, u64) -> c_int,
+    pub drop: extern "C" fn(*mut CHost, u64),
+    pub push: extern "C" fn(*mut CHost, u32, u64),
+    pub first: extern "C" fn(*mut CHost, u32) -> *const CPacket,
+    pub last: extern "C" fn(*mut CHost, u32) -> *const CPacket,
+    pub packets: extern "C" fn(*mut CHost, u32) -> u64,
+    pub bytes: extern "C" fn(*mut CHost, u32) -> u64,
+    pub wait: extern "C" fn(*mut CHost, u64),
     /// What is behind it; plugins do not know of this field.
     pub call: *mut c_void,
 }
@@ -61,20 +61,20 @@ pub struct Host {
 type This = *mut c_void;
 
 #[repr(C)]
-pub struct Queue {
-    pub create: Option<unsafe extern "C" fn(*const Link, *const f64) -> This>,
+pub struct CQueue {
+    pub create: Option<unsafe extern "C" fn(*const CLink, *const f64) -> This>,
     pub destroy: Option<unsafe extern "C" fn(This)>,
-    pub enqueue: Option<unsafe extern "C" fn(This, *mut Host, *const Packet, u64)>,
-    pub dequeue: Option<unsafe extern "C" fn(This, *mut Host, u64) -> u64>,
+    pub enqueue: Option<unsafe extern "C" fn(This, *mut CHost, *const CPacket, u64)>,
+    pub dequeue: Option<unsafe extern "C" fn(This, *mut CHost, u64) -> u64>,
     pub flow_starts: Option<unsafe extern "C" fn(This, u32, u32, u32, u32, u8)>,
     pub rate: Option<unsafe extern "C" fn(This, u64, u64)>,
     pub timer_at: Option<unsafe extern "C" fn(*const c_void) -> u64>,
-    pub timer: Option<unsafe extern "C" fn(This, *mut Host, u64)>,
+    pub timer: Option<unsafe extern "C" fn(This, *mut CHost, u64)>,
     pub state: Option<unsafe extern "C" fn(*const c_void, extern "C" fn(*mut c_void, *const c_char, f64), *mut c_void)>,
 }
 
 #[repr(C)]
-pub struct Conn {
+pub struct CConn {
     pub now: u64,
     pub delivered: u64,
     pub delivered_ce: u64,
@@ -96,14 +96,14 @@ pub struct Conn {
 
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Steer {
+pub struct CSteer {
     pub cwnd: u32,
     pub ssthresh: u32,
     pub pacing_rate: u64,
 }
 
 #[repr(C)]
-pub struct Sample {
+pub struct CSample {
     pub delivered: u32,
     pub lost: u32,
     pub marked: u32,
@@ -125,7 +125,7 @@ pub const UNKNOWN: u64 = u64::MAX;
 pub const NO_FLAG: u32 = u32::MAX;
 
 #[repr(C)]
-pub struct Model {
+pub struct CModel {
     pub state: *const c_char,
     pub round: u64,
     pub max_bw: u64,
@@ -145,9 +145,9 @@ pub struct Model {
     pub idle_restart: u32,
 }
 
-impl Model {
+impl CModel {
     /// Nothing is known.
-    pub const NOTHING: Model = Model {
+    pub const NOTHING: CModel = CModel {
         state: std::ptr::null(),
         round: UNKNOWN,
         max_bw: UNKNOWN,
@@ -169,7 +169,7 @@ impl Model {
 }
 
 #[repr(C)]
-pub struct Hooks {
+pub struct CHooks {
     pub by: u32,
     pub rate_samples: u32,
     pub codepoint: u32,
@@ -177,22 +177,22 @@ pub struct Hooks {
     pub echo: u32,
     pub create: Option<unsafe extern "C" fn(u64, u64, *const f64) -> This>,
     pub destroy: Option<unsafe extern "C" fn(This)>,
-    pub init: Option<unsafe extern "C" fn(This, *const Conn, *mut Steer)>,
-    pub cong_avoid: Option<unsafe extern "C" fn(This, *const Conn, *mut Steer, u32)>,
-    pub ssthresh: Option<unsafe extern "C" fn(This, *const Conn, *const Steer, u32) -> u32>,
-    pub cong_control: Option<unsafe extern "C" fn(This, *const Conn, *mut Steer, *const Sample)>,
-    pub pkts_acked: Option<unsafe extern "C" fn(This, *const Conn, *mut Steer, u32, i64)>,
-    pub in_ack_event: Option<unsafe extern "C" fn(This, *const Conn, *mut Steer, u32, i64)>,
-    pub set_state: Option<unsafe extern "C" fn(This, *const Conn, *mut Steer, u32)>,
-    pub undo_cwnd: Option<unsafe extern "C" fn(This, *const Conn, *const Steer) -> u32>,
+    pub init: Option<unsafe extern "C" fn(This, *const CConn, *mut CSteer)>,
+    pub cong_avoid: Option<unsafe extern "C" fn(This, *const CConn, *mut CSteer, u32)>,
+    pub ssthresh: Option<unsafe extern "C" fn(This, *const CConn, *const CSteer, u32) -> u32>,
+    pub cong_control: Option<unsafe extern "C" fn(This, *const CConn, *mut CSteer, *const CSample)>,
+    pub pkts_acked: Option<unsafe extern "C" fn(This, *const CConn, *mut CSteer, u32, i64)>,
+    pub in_ack_event: Option<unsafe extern "C" fn(This, *const CConn, *mut CSteer, u32, i64)>,
+    pub set_state: Option<unsafe extern "C" fn(This, *const CConn, *mut CSteer, u32)>,
+    pub undo_cwnd: Option<unsafe extern "C" fn(This, *const CConn, *const CSteer) -> u32>,
 }
 
 /// Tells state and model.
-pub type TellsModel = unsafe extern "C" fn(*const c_void, *const Conn, *mut Model);
+pub type TellsModel = unsafe extern "C" fn(*const c_void, *const CConn, *mut CModel);
 
 #[repr(C)]
-pub struct Control {
-    pub hooks: Hooks,
+pub struct CControl {
+    pub hooks: CHooks,
     pub model: Option<TellsModel>,
 }
 
@@ -200,7 +200,7 @@ pub const CLIENT: u32 = 0;
 pub const SERVER: u32 = 1;
 
 #[repr(C)]
-pub struct Flow {
+pub struct CFlow {
     pub seed: u64,
     pub flow: u64,
     pub control: *const c_char,
@@ -209,15 +209,15 @@ pub struct Flow {
 }
 
 #[repr(C)]
-pub struct Wire {
-    pub send: extern "C" fn(*mut Wire, *const u8, u32, u32),
+pub struct CWire {
+    pub send: extern "C" fn(*mut CWire, *const u8, u32, u32),
     /// What is behind it; plugins do not know of this field.
     pub call: *mut c_void,
 }
 
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct StackStats {
+pub struct CStackStats {
     pub received: u64,
     pub cwnd: u64,
     pub ssthresh: u64,
@@ -235,9 +235,9 @@ pub struct StackStats {
     pub connected: u64,
 }
 
-impl StackStats {
+impl CStackStats {
     /// What a stack that tells nothing leaves.
-    pub const UNKNOWN: StackStats = StackStats {
+    pub const UNKNOWN: CStackStats = CStackStats {
         received: u64::MAX,
         cwnd: u64::MAX,
         ssthresh: u64::MAX,
@@ -257,34 +257,34 @@ impl StackStats {
 }
 
 #[repr(C)]
-pub struct Stack {
+pub struct CStack {
     pub controls: *const *const c_char,
-    pub create: Option<unsafe extern "C" fn(*const Flow, *const f64) -> This>,
+    pub create: Option<unsafe extern "C" fn(*const CFlow, *const f64) -> This>,
     pub destroy: Option<unsafe extern "C" fn(This)>,
-    pub start: Option<unsafe extern "C" fn(This, *mut Wire, u64)>,
-    pub write: Option<unsafe extern "C" fn(This, *mut Wire, u64, u64)>,
-    pub finish: Option<unsafe extern "C" fn(This, *mut Wire, u32, u64)>,
-    pub datagram: Option<unsafe extern "C" fn(This, *mut Wire, u32, *const u8, u32, u32, u64)>,
+    pub start: Option<unsafe extern "C" fn(This, *mut CWire, u64)>,
+    pub write: Option<unsafe extern "C" fn(This, *mut CWire, u64, u64)>,
+    pub finish: Option<unsafe extern "C" fn(This, *mut CWire, u32, u64)>,
+    pub datagram: Option<unsafe extern "C" fn(This, *mut CWire, u32, *const u8, u32, u32, u64)>,
     pub wake: Option<unsafe extern "C" fn(*const c_void, u32) -> u64>,
-    pub timer: Option<unsafe extern "C" fn(This, *mut Wire, u32, u64)>,
-    pub stats: Option<unsafe extern "C" fn(*const c_void, *mut StackStats)>,
+    pub timer: Option<unsafe extern "C" fn(This, *mut CWire, u32, u64)>,
+    pub stats: Option<unsafe extern "C" fn(*const c_void, *mut CStackStats)>,
     pub closed: Option<unsafe extern "C" fn(*const c_void) -> *const c_char>,
 }
 
 #[repr(C)]
-pub struct Description {
+pub struct CDescription {
     pub abi: u32,
     pub params: u32,
     pub name: *const c_char,
     pub title: *const c_char,
     pub source: *const c_char,
-    pub param: *const Param,
-    pub queue: *const Queue,
-    pub control: *const Hooks,
+    pub param: *const CParam,
+    pub queue: *const CQueue,
+    pub control: *const CHooks,
 }
 
 #[repr(C)]
-pub struct Plugin {
-    pub first: Description,
-    pub stack: *const Stack,
+pub struct CPlugin {
+    pub first: CDescription,
+    pub stack: *const CStack,
 }

@@ -6,7 +6,7 @@ use crate::steering::{self, is_window, state_name, WINDOWS};
 use dumbbell_core::cc::conn::{CaState, Congestion, Conn};
 use dumbbell_core::cc::{AckEvent, CcContext, CongestionControl, Control, Echo, EcnUse, Model, RateSample};
 use dumbbell_core::packet::Ecn;
-use dumbbell_sim::additions::Fault;
+use dumbbell_sim::extensions::PluginFault;
 use std::cell::Cell;
 use std::ffi::{c_void, CStr};
 use std::sync::Arc;
@@ -15,18 +15,18 @@ use std::sync::Arc;
 #[derive(Clone, Copy)]
 pub struct Functions {
     /// Those of every version.
-    pub hooks: &'static abi::Hooks,
+    pub hooks: &'static abi::CHooks,
     /// Since version 3.
     pub model: Option<abi::TellsModel>,
 }
 
 /// The control of one connection. The functions that the interface requires are there: [`load`](crate::Plugin::load) has looked.
 pub struct Plugged {
-    functions: &'static abi::Hooks,
+    functions: &'static abi::CHooks,
     model: Option<abi::TellsModel>,
     this: *mut c_void,
     name: Arc<str>,
-    fault: Fault,
+    fault: PluginFault,
     /// The state that it told last.
     state: Cell<&'static str>,
 }
@@ -35,14 +35,14 @@ pub struct Plugged {
 // interface promises. What the library shares between instances is its own to guard, as the interface says.
 unsafe impl Send for Plugged {}
 
-type Steers = unsafe extern "C" fn(*mut c_void, *const abi::Conn, *mut abi::Steer, u32, i64);
+type Steers = unsafe extern "C" fn(*mut c_void, *const abi::CConn, *mut abi::CSteer, u32, i64);
 
-impl abi::Conn {
+impl abi::CConn {
     /// What a control reads of `conn`.
-    pub fn of(conn: &Conn) -> abi::Conn {
-        abi::Conn {
+    pub fn read_conn(conn: &Conn) -> abi::CConn {
+        abi::CConn {
             now: conn.now().0,
-            delivered: conn.delivered(),
+            delivered: conn.delivered_segments(),
             delivered_ce: conn.delivered_ce(),
             sent: conn.snd_nxt(),
             acked: conn.snd_una(),
@@ -81,7 +81,7 @@ fn or_none<T: Into<i64>>(value: Option<T>) -> i64 {
 
 impl Plugged {
     /// The control of the connection of `context`, with the values of its parameters.
-    pub fn new(functions: Functions, name: &Arc<str>, values: &[f64], context: &CcContext, fault: &Fault) -> Plugged {
+    pub fn new(functions: Functions, name: &Arc<str>, values: &[f64], context: &CcContext, fault: &PluginFault) -> Plugged {
         let Functions { hooks: functions, model } = functions;
         // SAFETY: there are as many values as the library declared parameters
         let create = |create: unsafe extern "C" fn(u64, u64, *const f64) -> *mut c_void| unsafe {
@@ -100,11 +100,11 @@ impl Plugged {
     }
 
     /// Lets the library steer; what it must not do is reported and put right.
-    fn steer(&mut self, conn: &mut Conn, act: impl FnOnce(*mut c_void, *const abi::Conn, *mut abi::Steer)) {
+    fn steer(&mut self, conn: &mut Conn, act: impl FnOnce(*mut c_void, *const abi::CConn, *mut abi::CSteer)) {
         if self.this.is_null() {
             return;
         }
-        let (seen, before) = (abi::Conn::of(conn), abi::Steer::of(conn));
+        let (seen, before) = (abi::CConn::read_conn(conn), abi::CSteer::read_steer(conn));
         let mut steer = before;
         act(self.this, &seen, &mut steer);
         if let Some(wrong) = steer.apply(&before, self.control(), conn) {
@@ -186,7 +186,7 @@ impl CongestionControl for Plugged {
         };
         let Some(ssthresh) = self.functions.ssthresh.filter(|_| !self.this.is_null()) else { return 2 };
         // SAFETY: `this` came from `create`; what is read is valid for the call
-        let segments = unsafe { ssthresh(self.this, &abi::Conn::of(conn), &abi::Steer::of(conn), by) };
+        let segments = unsafe { ssthresh(self.this, &abi::CConn::read_conn(conn), &abi::CSteer::read_steer(conn), by) };
         self.window("ssthresh", segments)
     }
 
@@ -199,16 +199,16 @@ impl CongestionControl for Plugged {
 
     fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
         let Some(cong_control) = self.functions.cong_control else { return };
-        let sample = abi::Sample {
-            delivered: sample.newly_delivered,
-            lost: sample.newly_lost,
-            marked: sample.newly_marked,
+        let sample = abi::CSample {
+            delivered: sample.ack_delivered,
+            lost: sample.ack_lost,
+            marked: sample.ack_marked,
             ece: u32::from(sample.ece),
             rtt_us: or_none(sample.rtt_us),
-            interval_us: sample.interval_us.filter(|_| sample.delivered.is_some()).map_or(-1, |us| us as i64),
-            sample_delivered: sample.delivered.unwrap_or(0),
-            sample_lost: sample.lost,
-            sample_marked: sample.delivered_ce,
+            interval_us: sample.interval_us.filter(|_| sample.sample_delivered.is_some()).map_or(-1, |us| us as i64),
+            sample_delivered: sample.sample_delivered.unwrap_or(0),
+            sample_lost: sample.sample_lost,
+            sample_marked: sample.sample_marked,
             app_limited: u32::from(sample.is_app_limited),
             prior_in_flight: sample.prior_in_flight,
             tx_in_flight: sample.tx_in_flight,
@@ -234,15 +234,15 @@ impl CongestionControl for Plugged {
             return conn.cwnd.max(conn.prior_cwnd());
         };
         // SAFETY: `this` came from `create`; what is read is valid for the call
-        let segments = unsafe { undo(self.this, &abi::Conn::of(conn), &abi::Steer::of(conn)) };
+        let segments = unsafe { undo(self.this, &abi::CConn::read_conn(conn), &abi::CSteer::read_steer(conn)) };
         self.window("undo_cwnd", segments)
     }
 
     fn model(&self, conn: &Conn) -> Option<Model> {
         let tell = self.model.filter(|_| !self.this.is_null())?;
-        let mut told = abi::Model::NOTHING;
+        let mut told = abi::CModel::NOTHING;
         // SAFETY: `this` came from `create`; what is read and told is valid for the call
-        unsafe { tell(self.this, &abi::Conn::of(conn), &raw mut told) }
+        unsafe { tell(self.this, &abi::CConn::read_conn(conn), &raw mut told) }
         if told.state.is_null() {
             return None;
         }

@@ -9,7 +9,7 @@ const FEW: usize = 1024;
 
 /// A place.
 #[derive(Default)]
-struct Place {
+struct DatagramPlace {
     bytes: Vec<u8>,
     sent: Time,
     /// How often it was given away: the upper half of the number of what is in it.
@@ -20,7 +20,7 @@ struct Place {
 /// Datagrams by number.
 #[derive(Default)]
 pub struct Datagrams {
-    places: Vec<Place>,
+    places: Vec<DatagramPlace>,
     free: Vec<u32>,
     /// Memory of those that have arrived.
     spare: Vec<Vec<u8>>,
@@ -35,7 +35,7 @@ impl Datagrams {
             self.free_lost(now);
         }
         let index = self.free.pop().unwrap_or_else(|| {
-            self.places.push(Place::default());
+            self.places.push(DatagramPlace::default());
             self.places.len() as u32 - 1
         });
         let place = &mut self.places[index as usize];

@@ -3,12 +3,12 @@
 
 use crate::abi;
 use crate::control::{Functions, Plugged};
-use crate::queue::Queue;
-use crate::stack::Stack;
+use crate::queue::PluginQueue;
+use crate::stack::PluginStack;
 use dumbbell_core::aqm::{self, QueueContext};
 use dumbbell_core::cc::{self, CcContext};
 use dumbbell_core::param::ParamError;
-use dumbbell_sim::additions::{Additions, Fault};
+use dumbbell_sim::extensions::{Extensions, PluginFault};
 use dumbbell_sim::protocol::ProtocolContext;
 use serde_json::{json, Map, Value};
 use std::ffi::{c_char, CStr, OsStr};
@@ -51,7 +51,7 @@ impl Declared {
     ///
     /// # Safety
     /// Its pointers are strings of C, or null.
-    unsafe fn read(param: &abi::Param) -> Result<Declared, BadPlugin> {
+    unsafe fn read(param: &abi::CParam) -> Result<Declared, BadPlugin> {
         // SAFETY: the condition above
         let [name, unit, doc] =
             [(param.name, "name"), (param.unit, "unit"), (param.doc, "doc")].map(|(at, of)| unsafe { text(at, of) });
@@ -131,12 +131,12 @@ impl Declared {
     }
 }
 
-type MakeQueue = Arc<dyn Fn(&[f64], &QueueContext, Fault) -> aqm::Foreign + Send + Sync>;
-type MakeStack = Arc<dyn Fn((&str, &[f64]), &ProtocolContext, Fault) -> Stack + Send + Sync>;
-type MakeControl = Arc<dyn Fn(&[f64], &CcContext, Fault) -> cc::Foreign + Send + Sync>;
+type MakeQueue = Arc<dyn Fn(&[f64], &QueueContext, PluginFault) -> aqm::DynAqm + Send + Sync>;
+type MakeStack = Arc<dyn Fn((&str, &[f64]), &ProtocolContext, PluginFault) -> PluginStack + Send + Sync>;
+type MakeControl = Arc<dyn Fn(&[f64], &CcContext, PluginFault) -> cc::DynCc + Send + Sync>;
 
 /// What a plugin is, and how an instance is made of it: of the values of its parameters, for a queue or a connection; what it does
-/// wrong goes to a [`Fault`].
+/// wrong goes to a [`PluginFault`].
 #[derive(Clone)]
 pub enum Make {
     /// A queue discipline.
@@ -216,7 +216,7 @@ impl Plugin {
         // it stays loaded: what it describes is valid from now on
         let library: &'static libloading::Library = Box::leak(Box::new(library));
         // SAFETY: the interface gives this type to that name
-        let describe = unsafe { library.get::<unsafe extern "C" fn() -> *const abi::Plugin>(b"dumbbell_describe\0") };
+        let describe = unsafe { library.get::<unsafe extern "C" fn() -> *const abi::CPlugin>(b"dumbbell_describe\0") };
         let describe = describe.map_err(|_| bad("it exports no dumbbell_describe()"))?;
         // SAFETY: a function of the library without conditions
         let described = unsafe { describe() };
@@ -242,7 +242,7 @@ impl Plugin {
     ///
     /// # Safety
     /// Its pointers are null, or valid from now on.
-    unsafe fn read(described: &'static abi::Description, stack: Option<&'static abi::Stack>) -> Result<Plugin, BadPlugin> {
+    unsafe fn read(described: &'static abi::CDescription, stack: Option<&'static abi::CStack>) -> Result<Plugin, BadPlugin> {
         // SAFETY: the condition above, here and below
         let [name, title, source] =
             unsafe { [text(described.name, "name")?, text(described.title, "title")?, text(described.source, "source")?] };
@@ -260,7 +260,7 @@ impl Plugin {
                     return Err(bad("one of timer() and timer_at() is NULL; allowed: both or none"));
                 }
                 Make::Queue(Arc::new(move |values, context, fault| {
-                    aqm::Foreign::new(Queue::new(queue, &own, values, context, fault))
+                    aqm::DynAqm::new(PluginQueue::new(queue, &own, values, context, fault))
                 }))
             }
             (None, Some(control), None) => {
@@ -273,10 +273,10 @@ impl Plugin {
                     return Err(bad(format!("{found}; allowed: 0 to 2")));
                 }
                 // SAFETY: a control of this version has `model` behind its hooks, or null
-                let model = || unsafe { (*described.control.cast::<abi::Control>()).model };
+                let model = || unsafe { (*described.control.cast::<abi::CControl>()).model };
                 let functions = Functions { hooks: control, model: if described.abi >= abi::ABI { model() } else { None } };
                 Make::Control(Arc::new(move |values, context, fault| {
-                    cc::Foreign(Box::new(Plugged::new(functions, &own, values, context, &fault)))
+                    cc::DynCc(Box::new(Plugged::new(functions, &own, values, context, &fault)))
                 }))
             }
             (None, None, Some(stack)) => {
@@ -299,7 +299,7 @@ impl Plugin {
                 )?;
                 Make::Stack {
                     controls: controls.into(),
-                    new: Arc::new(move |chosen, context, fault| Stack::new(stack, &own, chosen, context, fault)),
+                    new: Arc::new(move |chosen, context, fault| PluginStack::new(stack, &own, chosen, context, fault)),
                 }
             }
             (None, None, None) => return Err(bad("queue, control and stack are NULL; allowed: one of them")),
@@ -397,20 +397,20 @@ impl Plugin {
     }
 
     /// Adds it to what a run may use, as what configurations have under `key`.
-    pub fn add_to(&self, additions: &mut Additions, key: &str) {
-        let (reads, fault) = (self.clone(), additions.fault.clone());
+    pub fn add_to(&self, extensions: &mut Extensions, key: &str) {
+        let (reads, fault) = (self.clone(), extensions.fault.clone());
         match self.make.clone() {
-            Make::Queue(make) => additions.aqm(
+            Make::Queue(make) => extensions.aqm(
                 key,
                 move |keys| reads.values(keys),
                 move |values: Vec<f64>, context| make(&values, context, fault.clone()),
             ),
-            Make::Control(make) => additions.boxed_control(
+            Make::Control(make) => extensions.boxed_control(
                 key,
                 move |keys| reads.values(keys).map(Arc::from),
                 move |values: Arc<[f64]>, context| make(&values, context, fault.clone()),
             ),
-            Make::Stack { new, .. } => additions.stack(
+            Make::Stack { new, .. } => extensions.stack(
                 key,
                 move |keys| Ok((reads.control(keys)?, Arc::from(reads.values(keys)?))),
                 move |(control, values): (String, Arc<[f64]>), context| new((&control, &values), context, fault.clone()),

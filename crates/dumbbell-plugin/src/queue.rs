@@ -7,22 +7,22 @@ use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey, QueueContext, STATES};
 use dumbbell_core::log::Log;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::units::{Rate, Time};
-use dumbbell_sim::additions::Fault;
+use dumbbell_sim::extensions::PluginFault;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void, CStr};
 
 /// One instance. The functions that the interface requires are there: [`load`](crate::Plugin::load) has looked.
-pub struct Queue {
-    functions: &'static abi::Queue,
+pub struct PluginQueue {
+    functions: &'static abi::CQueue,
     this: *mut c_void,
     shelf: Shelf,
     /// What timer_at() said after the last call: the engine looks at it several times a packet.
     next: Time,
 }
 
-// SAFETY: `this` is used only through `&mut Queue` or `&Queue`, and `Queue` is not `Sync`: by one thread at a time, as the interface
+// SAFETY: `this` is used only through `&mut CQueue` or `&CQueue`, and `CQueue` is not `Sync`: by one thread at a time, as the interface
 // promises. What the library shares between instances is its own to guard, as the interface says.
-unsafe impl Send for Queue {}
+unsafe impl Send for PluginQueue {}
 
 /// What the library's calls back lead to, while it is called.
 struct Call<'a> {
@@ -30,23 +30,23 @@ struct Call<'a> {
     log: &'a mut dyn Log,
     now: Time,
     /// Where a packet is put that the library looks at.
-    shown: abi::Packet,
+    shown: abi::CPacket,
 }
 
 /// The call behind `host`.
 ///
 /// # Safety
-/// `host` is the pointer that the library was given by [`Queue::call`], and that call has not returned.
-unsafe fn of<'a>(host: *mut abi::Host) -> &'a mut Call<'a> {
-    // SAFETY: by the condition above, `call` points to the `Call` on the stack of `Queue::call`, which lent it to nobody else.
+/// `host` is the pointer that the library was given by [`PluginQueue::call`], and that call has not returned.
+unsafe fn call_behind<'a>(host: *mut abi::CHost) -> &'a mut Call<'a> {
+    // SAFETY: by the condition above, `call` points to the `Call` on the stack of `PluginQueue::call`, which lent it to nobody else.
     unsafe { &mut *(*host).call.cast::<Call<'a>>() }
 }
 
 macro_rules! calls_back {
     ($($name:ident($call:ident $(, $arg:ident: $type:ty)*) $(-> $out:ty)? $body:block)*) => {$(
-        extern "C" fn $name(host: *mut abi::Host $(, $arg: $type)*) $(-> $out)? {
+        extern "C" fn $name(host: *mut abi::CHost $(, $arg: $type)*) $(-> $out)? {
             // SAFETY: the library calls with the host that it was given, before it returns: the interface asks for that
-            let $call = unsafe { of(host) };
+            let $call = unsafe { call_behind(host) };
             $body
         }
     )*};
@@ -56,27 +56,27 @@ calls_back! {
     mark(call, id: u64) -> c_int { c_int::from(call.shelf.mark(id, call.now, call.log)) }
     drop_packet(call, id: u64) { call.shelf.drop(id, call.now, call.log) }
     push(call, list: u32, id: u64) { call.shelf.push(list, id) }
-    first(call, list: u32) -> *const abi::Packet { call.show(call.shelf.first(list)) }
-    last(call, list: u32) -> *const abi::Packet { call.show(call.shelf.last(list)) }
+    first(call, list: u32) -> *const abi::CPacket { call.show(call.shelf.first(list)) }
+    last(call, list: u32) -> *const abi::CPacket { call.show(call.shelf.last(list)) }
     packets(call, list: u32) -> u64 { call.shelf.in_list(list).0 }
     bytes(call, list: u32) -> u64 { call.shelf.in_list(list).1 }
     wait(call, time: u64) { call.shelf.wait(Time(time)) }
 }
 
 impl Call<'_> {
-    fn show(&mut self, id: Option<u64>) -> *const abi::Packet {
+    fn show(&mut self, id: Option<u64>) -> *const abi::CPacket {
         match id.and_then(|id| Some((id, self.shelf.packet(id)?))) {
             None => std::ptr::null(),
             Some((id, packet)) => {
-                self.shown = shown(id, packet);
+                self.shown = show_packet(id, packet);
                 &raw const self.shown
             }
         }
     }
 }
 
-fn shown(id: u64, packet: &Packet) -> abi::Packet {
-    abi::Packet {
+fn show_packet(id: u64, packet: &Packet) -> abi::CPacket {
+    abi::CPacket {
         id,
         arrived: packet.enqueue_time.0,
         flow: packet.flow,
@@ -86,17 +86,23 @@ fn shown(id: u64, packet: &Packet) -> abi::Packet {
     }
 }
 
-impl Queue {
+impl PluginQueue {
     /// An instance with the values of its parameters.
-    pub fn new(functions: &'static abi::Queue, name: &str, values: &[f64], context: &QueueContext, fault: Fault) -> Queue {
-        let link = abi::Link { rate: context.rate.bits(), seed: context.seed };
+    pub fn new(
+        functions: &'static abi::CQueue,
+        name: &str,
+        values: &[f64],
+        context: &QueueContext,
+        fault: PluginFault,
+    ) -> PluginQueue {
+        let link = abi::CLink { rate: context.rate.bits(), seed: context.seed };
         // SAFETY: both pointers are valid for the call, and there are as many values as the library declared parameters
         let this = functions.create.map_or(std::ptr::null_mut(), |create| unsafe { create(&link, values.as_ptr()) });
         let shelf = Shelf::new(name, fault);
         if this.is_null() {
             shelf.wrong(|| "create() returned NULL".to_owned());
         }
-        let mut queue = Queue { functions, this, shelf, next: Time::NEVER };
+        let mut queue = PluginQueue { functions, this, shelf, next: Time::NEVER };
         queue.ask();
         queue
     }
@@ -110,21 +116,21 @@ impl Queue {
     }
 
     /// Lets the library do something; not if it could not be created.
-    fn call<T>(&mut self, now: Time, log: &mut dyn Log, none: T, act: impl FnOnce(*mut c_void, *mut abi::Host) -> T) -> T {
+    fn call<T>(&mut self, now: Time, log: &mut dyn Log, none: T, act: impl FnOnce(*mut c_void, *mut abi::CHost) -> T) -> T {
         if self.this.is_null() {
             return none;
         }
-        let nothing = abi::Packet { id: 0, arrived: 0, flow: 0, length: 0, ecn: 0, is_ack: 0 };
+        let nothing = abi::CPacket { id: 0, arrived: 0, flow: 0, length: 0, ecn: 0, is_ack: 0 };
         let mut call = Call { shelf: &mut self.shelf, log, now, shown: nothing };
         let mut host =
-            abi::Host { mark, drop: drop_packet, push, first, last, packets, bytes, wait, call: (&raw mut call).cast() };
+            abi::CHost { mark, drop: drop_packet, push, first, last, packets, bytes, wait, call: (&raw mut call).cast() };
         let answer = act(self.this, &raw mut host);
         self.ask();
         answer
     }
 }
 
-impl Drop for Queue {
+impl Drop for PluginQueue {
     fn drop(&mut self) {
         if let Some(destroy) = self.functions.destroy.filter(|_| !self.this.is_null()) {
             // SAFETY: `this` came from `create`, and nobody uses it any more
@@ -133,7 +139,7 @@ impl Drop for Queue {
     }
 }
 
-impl Aqm for Queue {
+impl Aqm for PluginQueue {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         if let Some(starts) = self.functions.flow_starts.filter(|_| !self.this.is_null()) {
             // SAFETY: `this` came from `create`
@@ -144,7 +150,7 @@ impl Aqm for Queue {
 
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         let id = self.shelf.arrive(packet, now);
-        let seen = self.shelf.packet(id).map(|kept| shown(id, kept));
+        let seen = self.shelf.packet(id).map(|kept| show_packet(id, kept));
         if let (Some(enqueue), Some(seen)) = (self.functions.enqueue, seen) {
             // SAFETY: `this` came from `create`; host and packet are valid for the call
             self.call(now, log, (), |this, host| unsafe { enqueue(this, host, &seen, now.0) });
@@ -160,7 +166,7 @@ impl Aqm for Queue {
     }
 
     fn packets(&self) -> usize {
-        self.shelf.held()
+        self.shelf.count_queued()
     }
 
     fn bytes(&self) -> u64 {
@@ -176,7 +182,7 @@ impl Aqm for Queue {
             // SAFETY: `this` came from `create`; host is valid for the call
             self.call(now, log, (), |this, host| unsafe { timer(this, host, now.0) });
         }
-        self.shelf.ticked(self.next, now);
+        self.shelf.check_timer(self.next, now);
     }
 
     fn set_rate(&mut self, rate: Rate, now: Time) {
@@ -188,7 +194,7 @@ impl Aqm for Queue {
     }
 
     fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
-        extern "C" fn told(to: *mut c_void, name: *const c_char, value: f64) {
+        extern "C" fn receive_state(to: *mut c_void, name: *const c_char, value: f64) {
             // SAFETY: `to` is what `state` below passes, valid until it returns, and the name is a string of C, as the interface asks
             let (heard, name) = unsafe { (&*to.cast::<Heard>(), CStr::from_ptr(name)) };
             if let Some(place) = STATES.iter().position(|(known, _, _)| name.to_bytes() == known.as_bytes()) {
@@ -199,7 +205,7 @@ impl Aqm for Queue {
         if let Some(state) = self.functions.state.filter(|_| !self.this.is_null()) {
             let heard: Heard = Default::default();
             // SAFETY: `this` came from `create`; `heard` outlives the call
-            unsafe { state(self.this, told, (&raw const heard).cast_mut().cast()) }
+            unsafe { state(self.this, receive_state, (&raw const heard).cast_mut().cast()) }
             for (value, (name, _, _)) in heard.iter().zip(STATES) {
                 value.get().into_iter().for_each(|value| tell(name, value));
             }

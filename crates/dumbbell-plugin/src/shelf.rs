@@ -1,10 +1,10 @@
 //! Keeps the packets of a queue discipline that handles numbers only, so that it can neither invent nor lose one.
 
 use dumbbell_core::aqm::Dequeue;
-use dumbbell_core::log::{At, DropReason, Log, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, MarkReason};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::units::Time;
-use dumbbell_sim::additions::Fault;
+use dumbbell_sim::extensions::PluginFault;
 use std::collections::VecDeque;
 
 /// Lists have numbers below this.
@@ -20,7 +20,7 @@ struct Entry {
 
 /// What is in one list.
 #[derive(Default)]
-struct List {
+struct ShelfList {
     ids: VecDeque<u64>,
     bytes: u64,
 }
@@ -28,10 +28,10 @@ struct List {
 /// The packets of one queue discipline.
 pub struct Shelf {
     name: String,
-    fault: Fault,
+    fault: PluginFault,
     entries: Vec<Entry>,
     free: Vec<u32>,
-    lists: Vec<List>,
+    lists: Vec<ShelfList>,
     packets: usize,
     bytes: u64,
     /// Numbers so far: the upper half of each.
@@ -44,7 +44,7 @@ pub struct Shelf {
 
 impl Shelf {
     /// Nothing, for the discipline `name`, whose mistakes are reported to `fault`.
-    pub fn new(name: &str, fault: Fault) -> Shelf {
+    pub fn new(name: &str, fault: PluginFault) -> Shelf {
         Shelf {
             name: name.to_owned(),
             fault,
@@ -65,7 +65,7 @@ impl Shelf {
     }
 
     /// Packets in the queue.
-    pub fn held(&self) -> usize {
+    pub fn count_queued(&self) -> usize {
         self.packets
     }
 
@@ -78,7 +78,7 @@ impl Shelf {
         self.entries.get((id & 0xffff_ffff) as usize).filter(|entry| id != 0 && entry.id == id)
     }
 
-    fn known(&mut self, id: u64, doing: &str) -> Option<&mut Entry> {
+    fn find_entry(&mut self, id: u64, doing: &str) -> Option<&mut Entry> {
         if self.entry(id).is_none() {
             self.wrong(|| format!("{doing} packet {id}, which is not in the queue"));
             return None;
@@ -111,21 +111,22 @@ impl Shelf {
     pub fn settle(&mut self, now: Time, log: &mut (impl Log + ?Sized)) {
         let id = std::mem::take(&mut self.arriving);
         if let Some(packet) = self.packet(id) {
-            log.enqueued(packet, At::time(now));
+            log.on_enqueue(packet, At::time(now));
         }
     }
 
     /// Sets CE; whether it has it.
     pub fn mark(&mut self, id: u64, now: Time, log: &mut dyn Log) -> bool {
-        self.known(id, "marked").is_some_and(|entry| log.set_ce(&mut entry.packet, MarkReason::Aqm, At::time(now)))
+        self.find_entry(id, "marked").is_some_and(|entry| log.set_ce(&mut entry.packet, MarkReason::Aqm, At::time(now)))
     }
 
     /// Drops a packet: the one that arrives, which counts as overflow, or one in the queue, which counts as the AQM's.
     pub fn drop(&mut self, id: u64, now: Time, log: &mut dyn Log) {
         let is_arriving = id == self.arriving;
         let Some(packet) = self.take(id, "dropped") else { return };
-        let (place, reason) = if is_arriving { (Place::Arrival, DropReason::Overflow) } else { (Place::Queue, DropReason::Aqm) };
-        log.dropped(&packet, reason, place, At::time(now));
+        let (place, reason) =
+            if is_arriving { (DropSite::Arrival, DropReason::Overflow) } else { (DropSite::Queue, DropReason::Aqm) };
+        log.on_drop(&packet, reason, place, At::time(now));
     }
 
     /// Puts a packet at the end of a list.
@@ -133,14 +134,14 @@ impl Shelf {
         if list >= MAX_LISTS {
             return self.wrong(|| format!("list {list}; allowed: 0 to {}", MAX_LISTS - 1));
         }
-        let Some(entry) = self.known(id, "pushed") else { return };
+        let Some(entry) = self.find_entry(id, "pushed") else { return };
         if entry.list.is_some() {
             return self.wrong(|| format!("pushed packet {id}, which is in a list already"));
         }
         entry.list = Some(list);
         let length = u64::from(entry.packet.len);
         if self.lists.len() <= list as usize {
-            self.lists.resize_with(list as usize + 1, List::default);
+            self.lists.resize_with(list as usize + 1, ShelfList::default);
         }
         let list = &mut self.lists[list as usize];
         list.ids.push_back(id);
@@ -172,7 +173,7 @@ impl Shelf {
         let until = self.until.take();
         if id != 0 {
             return self.take(id, "dequeue() returned").map_or(Dequeue::Empty, |packet| {
-                log.sent(&packet, At::time(now));
+                log.on_dequeue(&packet, At::time(now));
                 Dequeue::Packet(packet)
             });
         }
@@ -188,7 +189,7 @@ impl Shelf {
     }
 
     /// timer() was called at `now`, and is wanted at `next`.
-    pub fn ticked(&self, next: Time, now: Time) {
+    pub fn check_timer(&self, next: Time, now: Time) {
         if next <= now {
             self.wrong(|| format!("timer_at() is {next} after timer() at {now}; allowed: a later time"));
         }
@@ -196,14 +197,14 @@ impl Shelf {
 
     /// A packet leaves its list and the shelf.
     fn take(&mut self, id: u64, doing: &str) -> Option<Packet> {
-        let entry = self.known(id, doing)?;
+        let entry = self.find_entry(id, doing)?;
         let (packet, list) = (entry.packet, entry.list.take());
         entry.id = 0;
         self.free.push((id & 0xffff_ffff) as u32);
         self.packets -= 1;
         self.bytes -= u64::from(packet.len);
         if let Some(list) = list {
-            let List { ids, bytes } = &mut self.lists[list as usize];
+            let ShelfList { ids, bytes } = &mut self.lists[list as usize];
             *bytes -= u64::from(packet.len);
             if ids.front() == Some(&id) {
                 ids.pop_front();

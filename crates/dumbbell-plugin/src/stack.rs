@@ -6,8 +6,8 @@ use crate::datagrams::Datagrams;
 use dumbbell_core::packet::{Ecn, UDP_HEADERS};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::Time;
-use dumbbell_sim::additions::Fault;
-use dumbbell_sim::protocol::{Answer, Datagram, Outlet, Protocol, ProtocolContext, Return, Told};
+use dumbbell_sim::extensions::PluginFault;
+use dumbbell_sim::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext, ProtocolStats};
 use std::ffi::{c_void, CStr, CString};
 use std::sync::Arc;
 
@@ -21,13 +21,13 @@ const AT_ONCE: u32 = 10;
 const LATER: Time = Time(1_000);
 
 /// One connection. The functions that the interface requires are there: [`load`](crate::Plugin::load) has looked.
-pub struct Stack {
-    functions: &'static abi::Stack,
+pub struct PluginStack {
+    functions: &'static abi::CStack,
     this: *mut c_void,
     name: Arc<str>,
     /// Largest payload of a datagram, bytes.
     payload: u32,
-    fault: Fault,
+    fault: PluginFault,
     /// Bytes on their way to the server and to the client.
     up: Datagrams,
     down: Datagrams,
@@ -55,12 +55,12 @@ struct Row {
     later: Time,
 }
 
-// SAFETY: `this` is used only through `&mut Stack` or `&Stack`, and `Stack` is not `Sync`: by one thread at a time, as the interface
+// SAFETY: `this` is used only through `&mut CStack` or `&CStack`, and `CStack` is not `Sync`: by one thread at a time, as the interface
 // promises. What the library shares between instances is its own to guard, as the interface says.
-unsafe impl Send for Stack {}
+unsafe impl Send for PluginStack {}
 
 // SAFETY: a table of functions and names that the library keeps and nobody writes
-unsafe impl Sync for abi::Stack {}
+unsafe impl Sync for abi::CStack {}
 
 /// Where a library's datagrams go while it is called.
 struct Call<'a> {
@@ -72,9 +72,9 @@ struct Call<'a> {
     wrong: Option<String>,
 }
 
-extern "C" fn send(wire: *mut abi::Wire, payload: *const u8, length: u32, ecn: u32) {
+extern "C" fn send(wire: *mut abi::CWire, payload: *const u8, length: u32, ecn: u32) {
     // SAFETY: the library calls with the wire that it was given, before its call returns: the interface asks for that; `call` points to
-    // the `Call` on the stack of `Stack::call`, which lent it to nobody else
+    // the `Call` on the stack of `CStack::call`, which lent it to nobody else
     let call = unsafe { &mut *(*wire).call.cast::<Call<'_>>() };
     let room = call.room;
     if payload.is_null() || length == 0 || length > room || ecn > 2 {
@@ -89,27 +89,27 @@ extern "C" fn send(wire: *mut abi::Wire, payload: *const u8, length: u32, ecn: u
     call.sent.push(Datagram { number, length: length as u16 + UDP_HEADERS, ecn: Ecn::from_bits(ecn as u8) });
 }
 
-impl Stack {
+impl PluginStack {
     /// A connection that has not begun, with the congestion control `control` and the values of its parameters.
     pub fn new(
-        functions: &'static abi::Stack,
+        functions: &'static abi::CStack,
         name: &Arc<str>,
         (control, values): (&str, &[f64]),
         context: &ProtocolContext,
-        fault: Fault,
-    ) -> Stack {
+        fault: PluginFault,
+    ) -> PluginStack {
         let control = CString::new(control).unwrap_or_default();
         let (flow, ecn) = (context.number, u32::from(context.ecn));
         // of the run and this flow: stacks of one run do not draw the same numbers
         let seed = Rng::stream(context.seed, "stack", flow).next_u64();
         let payload = u32::from(context.payload);
-        let flow = abi::Flow { seed, flow, control: control.as_ptr(), payload, ecn };
+        let flow = abi::CFlow { seed, flow, control: control.as_ptr(), payload, ecn };
         // SAFETY: both pointers are valid for the call, and there are as many values as the library declared parameters
         let this = functions.create.map_or(std::ptr::null_mut(), |create| unsafe { create(&flow, values.as_ptr()) });
         // an application of some rate writes a packet's payload at a time
         let size = u64::from(payload);
         let chunk = context.app_rate.map_or((u64::MAX, Time::NEVER), |rate| (size, rate.serialise(size)));
-        let stack = Stack {
+        let stack = PluginStack {
             functions,
             this,
             name: Arc::clone(name),
@@ -137,7 +137,7 @@ impl Stack {
     }
 
     /// Lets the library do something for `side`; not if it could not be created.
-    fn call(&mut self, side: u32, now: Time, act: impl FnOnce(&abi::Stack, *mut c_void, *mut abi::Wire)) {
+    fn call(&mut self, side: u32, now: Time, act: impl FnOnce(&abi::CStack, *mut c_void, *mut abi::CWire)) {
         if self.this.is_null() {
             return;
         }
@@ -145,7 +145,7 @@ impl Stack {
         self.rows[side as usize] = Row::default();
         let (bytes, sent) = if side == abi::CLIENT { (&mut self.up, &mut self.out) } else { (&mut self.down, &mut self.back) };
         let mut call = Call { bytes, sent, now, room: self.payload, wrong: None };
-        let mut wire = abi::Wire { send, call: (&raw mut call).cast() };
+        let mut wire = abi::CWire { send, call: (&raw mut call).cast() };
         act(self.functions, self.this, &raw mut wire);
         if let Some(what) = call.wrong {
             self.wrong(|| what);
@@ -154,13 +154,13 @@ impl Stack {
 
     /// When `side` wants to be called. Stacks set timers to times that have passed already, when they find what is overdue: that is now.
     fn wake(&self, side: u32) -> Time {
-        self.asked(side).max(self.now).max(self.rows[side as usize].later)
+        self.ask_wake(side).max(self.now).max(self.rows[side as usize].later)
     }
 
-    fn asked(&self, side: u32) -> Time {
+    fn ask_wake(&self, side: u32) -> Time {
         match self.functions.wake {
             // SAFETY: `this` is what create() returned and destroy() has not been given
-            Some(wake) if !self.this.is_null() && self.fault.found().is_none() => Time(unsafe { wake(self.this, side) }),
+            Some(wake) if !self.this.is_null() && self.fault.message().is_none() => Time(unsafe { wake(self.this, side) }),
             _ => Time::NEVER,
         }
     }
@@ -178,7 +178,7 @@ impl Stack {
                 unsafe { timer(this, wire, side, now.0) }
             }
         });
-        let asked = self.asked(side);
+        let asked = self.ask_wake(side);
         if asked > now {
             return;
         }
@@ -195,7 +195,7 @@ impl Stack {
     }
 
     /// What is on its way to `side`.
-    fn to(&mut self, side: u32) -> &mut Datagrams {
+    fn datagrams_to(&mut self, side: u32) -> &mut Datagrams {
         if side == abi::CLIENT {
             &mut self.down
         } else {
@@ -204,14 +204,14 @@ impl Stack {
     }
 
     fn deliver(&mut self, side: u32, number: u64, ecn: Ecn, now: Time) {
-        let Some(payload) = self.to(side).take(number) else { return };
+        let Some(payload) = self.datagrams_to(side).take(number) else { return };
         self.call(side, now, |functions, this, wire| {
             if let Some(datagram) = functions.datagram {
                 // SAFETY: `this` lives, and the other pointers are valid for the call
                 unsafe { datagram(this, wire, side, payload.as_ptr(), payload.len() as u32, ecn as u32, now.0) }
             }
         });
-        self.to(side).reuse(payload);
+        self.datagrams_to(side).reuse(payload);
     }
 
     /// The application writes what it has now.
@@ -247,14 +247,14 @@ impl Stack {
     }
 
     /// What the server has sent goes back.
-    fn answer(&mut self, back: &mut dyn Return) {
+    fn answer(&mut self, back: &mut dyn AnswerOutlet) {
         for Datagram { number, length, ecn } in self.back.drain(..) {
             back.answer(Answer { value: number, length, ecn });
         }
     }
 
-    fn stats(&self) -> abi::StackStats {
-        let mut stats = abi::StackStats::UNKNOWN;
+    fn stats(&self) -> abi::CStackStats {
+        let mut stats = abi::CStackStats::UNKNOWN;
         if let (Some(tell), false) = (self.functions.stats, self.this.is_null()) {
             // SAFETY: `this` lives, and `stats` is valid for the call
             unsafe { tell(self.this, &raw mut stats) }
@@ -263,7 +263,7 @@ impl Stack {
     }
 }
 
-impl Drop for Stack {
+impl Drop for PluginStack {
     fn drop(&mut self) {
         if let (Some(destroy), false) = (self.functions.destroy, self.this.is_null()) {
             // SAFETY: it is what create() returned, and nobody uses it after this
@@ -272,7 +272,7 @@ impl Drop for Stack {
     }
 }
 
-impl Protocol for Stack {
+impl Protocol for PluginStack {
     fn start(&mut self, now: Time) {
         self.call(abi::CLIENT, now, |functions, this, wire| {
             if let Some(start) = functions.start {
@@ -295,7 +295,7 @@ impl Protocol for Stack {
         }
     }
 
-    fn on_timer(&mut self, now: Time, net: &mut dyn Outlet) {
+    fn on_timer(&mut self, now: Time, net: &mut dyn DatagramOutlet) {
         if self.writes_at <= now {
             self.write(now);
         }
@@ -308,7 +308,7 @@ impl Protocol for Stack {
         None
     }
 
-    fn receive(&mut self, datagram: &Datagram, now: Time, back: &mut dyn Return) {
+    fn receive(&mut self, datagram: &Datagram, now: Time, back: &mut dyn AnswerOutlet) {
         self.on_datagram(datagram, now);
         self.answer(back);
     }
@@ -321,17 +321,17 @@ impl Protocol for Stack {
         self.wake(abi::SERVER)
     }
 
-    fn on_receiver_timer(&mut self, now: Time, back: &mut dyn Return) {
+    fn on_receiver_timer(&mut self, now: Time, back: &mut dyn AnswerOutlet) {
         self.timer(abi::SERVER, now);
         self.answer(back);
     }
 
-    fn told(&self) -> Option<Told> {
+    fn stats(&self) -> Option<ProtocolStats> {
         let known = |value: u64| Some(value).filter(|&value| value != u64::MAX);
         let stats = self.stats();
-        let abi::StackStats { received, cwnd, ssthresh, in_flight, rtt, min_rtt, lost, spurious, .. } = stats;
-        let abi::StackStats { congestion_events, ce, timeouts, pacing_rate, .. } = stats;
-        Some(Told {
+        let abi::CStackStats { received, cwnd, ssthresh, in_flight, rtt, min_rtt, lost, spurious, .. } = stats;
+        let abi::CStackStats { congestion_events, ce, timeouts, pacing_rate, .. } = stats;
+        Some(ProtocolStats {
             received: known(received).unwrap_or(0),
             srtt: known(rtt).map(Time),
             min_rtt: known(min_rtt).map(Time),
@@ -352,7 +352,7 @@ impl Protocol for Stack {
         (if is_answer { &self.down } else { &self.up }).get(number)
     }
 
-    fn closed(&self) -> Option<&str> {
+    fn close_reason(&self) -> Option<&str> {
         let closed = self.functions.closed.filter(|_| !self.this.is_null())?;
         // SAFETY: `this` lives; the answer is null or a string that stays until the next call, and `self` is borrowed that long
         unsafe { closed(self.this).as_ref().map(|text| CStr::from_ptr(text).to_str().unwrap_or("a reason that is no UTF-8")) }

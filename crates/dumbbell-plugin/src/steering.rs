@@ -11,15 +11,15 @@ pub const MOST_SEGMENTS: u32 = 0x7fff_ffff;
 /// Names of states that all plugins of a process may tell.
 const MOST_NAMES: usize = 256;
 
-impl abi::Steer {
+impl abi::CSteer {
     /// What a control steers of `conn`, as it is.
-    pub fn of(conn: &Conn) -> abi::Steer {
-        abi::Steer { cwnd: conn.cwnd, ssthresh: conn.ssthresh, pacing_rate: conn.pacing_rate }
+    pub fn read_steer(conn: &Conn) -> abi::CSteer {
+        abi::CSteer { cwnd: conn.cwnd, ssthresh: conn.ssthresh, pacing_rate: conn.pacing_rate }
     }
 
     /// Takes over what a control has changed since `before`, and puts right what it must not do, which is returned. A control that sets a
     /// pacing rate is paced from then on, as registered ones ask for it when they begin (Linux `sk_pacing_status`).
-    pub fn apply(&self, before: &abi::Steer, by: Control, conn: &mut Conn) -> Option<String> {
+    pub fn apply(&self, before: &abi::CSteer, by: Control, conn: &mut Conn) -> Option<String> {
         if self == before {
             return None;
         }
@@ -73,7 +73,7 @@ pub fn state_name(name: &str) -> Result<&'static str, String> {
 }
 
 /// What a control told of its model, in `state`.
-pub fn model(told: &abi::Model, state: &'static str) -> Model {
+pub fn model(told: &abi::CModel, state: &'static str) -> Model {
     let rate = |value: u64| Some(value).filter(|&value| value != abi::UNKNOWN);
     // what does not fit is unknown as well
     let count = |value: u64| u32::try_from(value).ok();
@@ -106,11 +106,11 @@ mod tests {
 
     const RATE: u64 = 1_000_000;
 
-    fn after(by: Control, change: impl Fn(&mut abi::Steer)) -> (Conn, Option<String>) {
+    fn steer_with(by: Control, change: impl Fn(&mut abi::CSteer)) -> (Conn, Option<String>) {
         // a sender has no rate at first
         let mut conn = conn();
         conn.pacing_rate = u64::MAX;
-        let before = abi::Steer::of(&conn);
+        let before = abi::CSteer::read_steer(&conn);
         let mut steer = before;
         change(&mut steer);
         let wrong = steer.apply(&before, by, &mut conn);
@@ -120,14 +120,14 @@ mod tests {
     #[test]
     fn who_sets_a_rate_is_paced_and_who_sets_none_is_not() {
         for by in [Control::Rate, Control::Both] {
-            let (paced, none) = after(by, |steer| steer.pacing_rate = RATE);
+            let (paced, none) = steer_with(by, |steer| steer.pacing_rate = RATE);
             assert_eq!((paced.paced, paced.pacing_rate, none), (true, RATE, None));
-            let (free, nothing) = after(by, |steer| steer.cwnd = 7);
+            let (free, nothing) = steer_with(by, |steer| steer.cwnd = 7);
             assert_eq!((free.paced, free.cwnd, nothing), (false, 7, None));
-            let (_, wrong) = after(by, |steer| steer.pacing_rate = 0);
+            let (_, wrong) = steer_with(by, |steer| steer.pacing_rate = 0);
             assert_eq!(wrong.as_deref(), Some("pacing_rate 0; allowed: 1 byte per second or more"));
         }
-        let (windowed, wrong) = after(Control::Window, |steer| steer.pacing_rate = RATE);
+        let (windowed, wrong) = steer_with(Control::Window, |steer| steer.pacing_rate = RATE);
         assert!(!windowed.paced && windowed.pacing_rate != RATE);
         assert_eq!(wrong.as_deref(), Some("pacing_rate 1000000 by the window; allowed: a pacing rate with by rate or both"));
     }
@@ -135,14 +135,14 @@ mod tests {
     #[test]
     fn windows_that_wrap_around_are_told() {
         for (cwnd, told) in [(0, "cwnd 0; "), (5_u32.wrapping_sub(10), "cwnd 4294967291; "), (1 << 31, "cwnd 2147483648; ")] {
-            let (conn, wrong) = after(Control::Window, |steer| steer.cwnd = cwnd);
+            let (conn, wrong) = steer_with(Control::Window, |steer| steer.cwnd = cwnd);
             assert!(wrong.is_some_and(|wrong| wrong.starts_with(told) && wrong.ends_with(WINDOWS)), "{cwnd}");
             assert!(conn.cwnd >= 1);
         }
-        let (_, wrong) = after(Control::Both, |steer| steer.ssthresh = u32::MAX);
+        let (_, wrong) = steer_with(Control::Both, |steer| steer.ssthresh = u32::MAX);
         assert!(wrong.is_some_and(|wrong| wrong.starts_with("ssthresh 4294967295; ")));
         // the largest threshold, and a window above the clamp, are what Linux has, too
-        let (conn, none) = after(Control::Both, |steer| (steer.ssthresh, steer.cwnd) = (MOST_SEGMENTS, MOST_SEGMENTS));
+        let (conn, none) = steer_with(Control::Both, |steer| (steer.ssthresh, steer.cwnd) = (MOST_SEGMENTS, MOST_SEGMENTS));
         assert_eq!((conn.ssthresh, none), (MOST_SEGMENTS, None));
     }
 

@@ -2,11 +2,11 @@
 
 use crate::load::{Make, Plugin};
 use dumbbell_core::aqm::{self, Aqm, Dequeue, FlowKey, QueueContext};
-use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet, MTU_FRAME};
 use dumbbell_core::rng::{mix, Rng};
 use dumbbell_core::units::{Rate, Time};
-use dumbbell_sim::additions::{Additions, Fault};
+use dumbbell_sim::extensions::{Extensions, PluginFault};
 use dumbbell_sim::RunError;
 use serde_json::{json, Map, Value};
 use std::fmt::Write;
@@ -24,7 +24,7 @@ pub struct Tried {
 
 /// How far a trial has come, for who watches it from another thread.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct TrialProgress {
     /// Sequences and runs that are done.
     done: AtomicU64,
     /// Simulated time of the run that is being made, ns.
@@ -32,19 +32,19 @@ pub struct Watch {
     doing: Mutex<String>,
 }
 
-impl Watch {
+impl TrialProgress {
     /// Sequences and runs that are done.
-    pub fn done(&self) -> u64 {
+    pub fn count_done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
 
     /// Simulated time of the run that is being made, ns.
-    pub fn simulated(&self) -> u64 {
+    pub fn simulated_time(&self) -> u64 {
         self.simulated.load(Ordering::Relaxed)
     }
 
     /// What is being done, in words.
-    pub fn doing(&self) -> String {
+    pub fn current_step(&self) -> String {
         self.doing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
@@ -69,7 +69,7 @@ impl Watch {
 ///
 /// # Errors
 /// One line: what went wrong, and where.
-pub fn try_out(plugin: &Plugin, seed: u64, sequences: u32, runs: u32, watch: &Watch) -> Result<Tried, String> {
+pub fn try_out(plugin: &Plugin, seed: u64, sequences: u32, runs: u32, watch: &TrialProgress) -> Result<Tried, String> {
     let mut tried = Tried::default();
     if matches!(plugin.make(), Make::Queue(_)) {
         for number in 0..sequences {
@@ -103,10 +103,10 @@ fn keys(plugin: &Plugin, rng: &mut Rng) -> Map<String, Value> {
     let mut keys = Map::from_iter([("name".to_owned(), json!(plugin.name()))]);
     if let Make::Stack { controls, .. } = plugin.make() {
         // any of its controls; an initial window of 1 TB is no test of it
-        keys.insert("control".to_owned(), json!(controls[rng.below(controls.len() as u64) as usize]));
+        keys.insert("control".to_owned(), json!(controls[rng.draw_below(controls.len() as u64) as usize]));
         return keys;
     }
-    if rng.below(2) == 1 {
+    if rng.draw_below(2) == 1 {
         keys.extend(plugin.params().iter().map(|param| (param.name.clone(), param.draw(rng.next_f64()))));
     }
     keys
@@ -122,29 +122,29 @@ struct Story {
 }
 
 impl Story {
-    fn tell(&mut self, event: u64, packet: &Packet, at: Time) {
+    fn push_event(&mut self, event: u64, packet: &Packet, at: Time) {
         self.hash = mix(self.hash ^ mix(event ^ packet.seq << 3) ^ at.0);
     }
 }
 
 impl Log for Story {
-    fn enqueued(&mut self, packet: &Packet, at: At) {
+    fn on_enqueue(&mut self, packet: &Packet, at: At) {
         self.enqueued += 1;
-        self.tell(1, packet, at.now);
+        self.push_event(1, packet, at.now);
     }
-    fn sent(&mut self, packet: &Packet, at: At) {
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
         self.left += 1;
-        self.tell(2, packet, at.now);
+        self.push_event(2, packet, at.now);
         if packet.enqueue_time > at.now {
             self.wrong = Some(format!("packet {} left before it came", packet.seq));
         }
     }
-    fn marked(&mut self, packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, at: At) {
-        self.tell(3, packet, at.now);
+    fn on_mark(&mut self, packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, at: At) {
+        self.push_event(3, packet, at.now);
     }
-    fn dropped(&mut self, packet: &Packet, _reason: DropReason, place: Place, at: At) {
-        self.left += u64::from(place == Place::Queue);
-        self.tell(4, packet, at.now);
+    fn on_drop(&mut self, packet: &Packet, _reason: DropReason, place: DropSite, at: At) {
+        self.left += u64::from(place == DropSite::Queue);
+        self.push_event(4, packet, at.now);
     }
 }
 
@@ -156,9 +156,9 @@ const FLOWS: u32 = 12;
 /// One sequence of operations: a number that depends on all that happened.
 fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
     let mut rng = Rng::stream(seed, "operations", u64::from(number));
-    let fault = Fault::default();
+    let fault = PluginFault::default();
     let rates = [Rate::from_mbit(1), Rate::from_mbit(10), Rate::from_mbit(100), Rate::from_mbit(10_000)];
-    let rate = |of: &mut Rng| rates[of.below(rates.len() as u64) as usize];
+    let rate = |of: &mut Rng| rates[of.draw_below(rates.len() as u64) as usize];
     let context = QueueContext::new(rate(&mut rng), rng.next_u64());
     let values = plugin.values(&keys(plugin, &mut rng)).map_err(|error| error.to_string())?;
     let Make::Queue(make) = plugin.make() else { return Err("no queue discipline".to_owned()) };
@@ -170,26 +170,26 @@ fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
     // bursts and silence: one of them rules for a while
     let mut arrivals = 5;
     for operation in 0..OPERATIONS {
-        if rng.below(40) == 0 {
-            arrivals = 1 + rng.below(9);
+        if rng.draw_below(40) == 0 {
+            arrivals = 1 + rng.draw_below(9);
         }
-        now += Time([0, 1, 1_000, 120_000, 1_000_000, 30_000_000, 2_000_000_000][rng.below(7) as usize]);
-        while queue.next_timer() <= now && fault.found().is_none() {
+        now += Time([0, 1, 1_000, 120_000, 1_000_000, 30_000_000, 2_000_000_000][rng.draw_below(7) as usize]);
+        while queue.next_timer() <= now && fault.message().is_none() {
             let due = queue.next_timer();
             queue.on_timer(due, &mut story);
         }
-        if rng.below(20) == 0 {
+        if rng.draw_below(20) == 0 {
             let mut told = 0.0;
             queue.state(&mut |_, value| told += value);
         }
-        match rng.below(10) {
+        match rng.draw_below(10) {
             draw if draw < arrivals => {
-                let len = if rng.below(3) == 0 { 66 + rng.below(1400) as u16 } else { MTU_FRAME };
-                let ecn = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce][rng.below(4) as usize];
-                let flow = rng.below(u64::from(FLOWS)) as u32;
+                let len = if rng.draw_below(3) == 0 { 66 + rng.draw_below(1400) as u16 } else { MTU_FRAME };
+                let ecn = [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce][rng.draw_below(4) as usize];
+                let flow = rng.draw_below(u64::from(FLOWS)) as u32;
                 queue.enqueue(Packet { seq: operation, flow, len, ecn, ..Packet::EMPTY }, now, &mut story);
             }
-            9 if rng.below(8) == 0 => queue.set_rate(rate(&mut rng), now),
+            9 if rng.draw_below(8) == 0 => queue.set_rate(rate(&mut rng), now),
             _ => drop(queue.dequeue(now, &mut story)),
         }
         check(&queue, &story, &fault)?;
@@ -209,8 +209,8 @@ fn sequence(plugin: &Plugin, seed: u64, number: u32) -> Result<u64, String> {
     }
 }
 
-fn check(queue: &impl Aqm, story: &Story, fault: &Fault) -> Result<(), String> {
-    if let Some(what) = fault.found() {
+fn check(queue: &impl Aqm, story: &Story, fault: &PluginFault) -> Result<(), String> {
+    if let Some(what) = fault.message() {
         return Err(what.to_owned());
     }
     if let Some(what) = &story.wrong {
@@ -226,14 +226,14 @@ fn check(queue: &impl Aqm, story: &Story, fault: &Fault) -> Result<(), String> {
 /// A short run with the plugin in it.
 fn configuration(plugin: &Plugin, seed: u64, number: u32) -> Value {
     let mut rng = Rng::stream(seed, "runs", u64::from(number));
-    let mut any = |values: &[u64]| values[rng.below(values.len() as u64) as usize];
+    let mut any = |values: &[u64]| values[rng.draw_below(values.len() as u64) as usize];
     let rate = any(&[1_000_000, 10_000_000, 50_000_000]);
     let base_rtt = any(&[1_000_000, 20_000_000, 120_000_000]);
     let count = any(&[1, 2, 5]);
     let duration = any(&[1_000_000_000, 3_000_000_000]);
     let (ecn, loss) = (any(&[0, 1]) == 1, any(&[0, 0, 1]));
     let own = keys(plugin, &mut rng);
-    let mut other = |names: &[&str]| json!({"name": names[rng.below(names.len() as u64) as usize]});
+    let mut other = |names: &[&str]| json!({"name": names[rng.draw_below(names.len() as u64) as usize]});
     let (aqm, cc) = match plugin.make() {
         Make::Queue(_) => (json!(own), other(&["cubic", "bbr3", "dctcp", "reno"])),
         Make::Control(_) => (other(&["pfifo", "codel", "dualpi2", "fq_codel"]), json!(own)),
@@ -248,7 +248,7 @@ fn configuration(plugin: &Plugin, seed: u64, number: u32) -> Value {
         _ => json!([{"name": "loss", "probability": 0.01}]),
     };
     json!({
-        "duration": duration, "seed": rng.below(1 << 32), "bottleneck": {"rate": rate, "aqm": aqm},
+        "duration": duration, "seed": rng.draw_below(1 << 32), "bottleneck": {"rate": rate, "aqm": aqm},
         "hosts": {"ecn": ecn}, "flows": [{"cc": cc, "base_rtt": base_rtt, "count": count, "path": path}],
         "udp": [{"rate": rate / 4, "start": {"min": duration / 2, "max": duration / 2}}],
     })
@@ -257,22 +257,22 @@ fn configuration(plugin: &Plugin, seed: u64, number: u32) -> Value {
 /// Stages that a transport must live with: loss up to a fifth, jitter, and packets that come late.
 fn rough(rng: &mut Rng) -> Value {
     let mut stages = vec![json!({"name": "loss", "probability": 0.2 * rng.next_f64()})];
-    if rng.below(2) == 1 {
-        stages.push(json!({"name": "jitter", "max": rng.below(30_000_000)}));
+    if rng.draw_below(2) == 1 {
+        stages.push(json!({"name": "jitter", "max": rng.draw_below(30_000_000)}));
     }
-    if rng.below(2) == 1 {
-        stages.push(json!({"name": "reorder", "probability": 0.1 * rng.next_f64(), "delay": 1 + rng.below(50_000_000)}));
+    if rng.draw_below(2) == 1 {
+        stages.push(json!({"name": "reorder", "probability": 0.1 * rng.next_f64(), "delay": 1 + rng.draw_below(50_000_000)}));
     }
     json!(stages)
 }
 
 /// Events of a run are limited by its time; a plugin that lets none pass is somebody else's to end.
-fn run(plugin: &Plugin, config: &Value, watch: &Watch) -> Result<String, String> {
-    let mut additions = Additions::default();
-    plugin.add_to(&mut additions, plugin.name());
-    match dumbbell_sim::run_with(config, additions, &AtomicBool::new(false), &watch.simulated) {
+fn run(plugin: &Plugin, config: &Value, watch: &TrialProgress) -> Result<String, String> {
+    let mut extensions = Extensions::default();
+    plugin.add_to(&mut extensions, plugin.name());
+    match dumbbell_sim::run_with(config, extensions, &AtomicBool::new(false), &watch.simulated) {
         Ok(outcome) => Ok(outcome.hash),
-        Err(RunError::Foreign(what)) => Err(what),
+        Err(RunError::Plugin(what)) => Err(what),
         Err(error) => Err(error.to_string()),
     }
 }

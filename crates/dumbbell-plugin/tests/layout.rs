@@ -104,31 +104,31 @@ fn last(path: &'static str) -> &'static str {
 #[test]
 fn every_field_is_where_the_header_has_it() {
     let types = layout! {
-        dumbbell_param: Param { name, kind, value, min, max, unit, doc }
-        dumbbell_packet: Packet { id, arrived, flow, length, ecn, is_ack }
-        dumbbell_link: Link { rate, seed }
-        dumbbell_queue: Queue { create, destroy, enqueue, dequeue, flow_starts, rate, timer_at, timer, state }
-        dumbbell_conn: Conn { now, delivered, delivered_ce, sent, acked, min_rtt_us, srtt_us, mdev_us, in_flight, lost, sacked, retransmitted,
+        dumbbell_param: CParam { name, kind, value, min, max, unit, doc }
+        dumbbell_packet: CPacket { id, arrived, flow, length, ecn, is_ack }
+        dumbbell_link: CLink { rate, seed }
+        dumbbell_queue: CQueue { create, destroy, enqueue, dequeue, flow_starts, rate, timer_at, timer, state }
+        dumbbell_conn: CConn { now, delivered, delivered_ce, sent, acked, min_rtt_us, srtt_us, mdev_us, in_flight, lost, sacked, retransmitted,
             prior_cwnd, cwnd_max, mss, state, cwnd_limited }
-        dumbbell_steer: Steer { cwnd, ssthresh, pacing_rate }
-        dumbbell_sample: Sample { delivered, lost, marked, ece, rtt_us, interval_us, sample_delivered, sample_lost, sample_marked, app_limited,
+        dumbbell_steer: CSteer { cwnd, ssthresh, pacing_rate }
+        dumbbell_sample: CSample { delivered, lost, marked, ece, rtt_us, interval_us, sample_delivered, sample_lost, sample_marked, app_limited,
             prior_in_flight, tx_in_flight, prior_delivered }
-        dumbbell_model: Model { state, round, max_bw, bw, bw_shortterm, inflight_shortterm, inflight_longterm, min_rtt_us, extra_acked, inflight,
+        dumbbell_model: CModel { state, round, max_bw, bw, bw_shortterm, inflight_shortterm, inflight_longterm, min_rtt_us, extra_acked, inflight,
             probe_up_step, pacing_gain, cwnd_gain, ecn_alpha, full_bw_now, full_bw_reached, idle_restart }
-        dumbbell_control: Control { hooks.by, hooks.rate_samples, hooks.codepoint, hooks.ecn_required, hooks.echo, hooks.create, hooks.destroy,
+        dumbbell_control: CControl { hooks.by, hooks.rate_samples, hooks.codepoint, hooks.ecn_required, hooks.echo, hooks.create, hooks.destroy,
             hooks.init, hooks.cong_avoid, hooks.ssthresh, hooks.cong_control, hooks.pkts_acked, hooks.in_ack_event, hooks.set_state,
             hooks.undo_cwnd, model }
-        dumbbell_flow: Flow { seed, flow, control, payload, ecn }
-        dumbbell_stack_stats: StackStats { received, cwnd, ssthresh, in_flight, pacing_rate, rtt, min_rtt, lost, spurious, congestion_events, acks,
+        dumbbell_flow: CFlow { seed, flow, control, payload, ecn }
+        dumbbell_stack_stats: CStackStats { received, cwnd, ssthresh, in_flight, pacing_rate, rtt, min_rtt, lost, spurious, congestion_events, acks,
             ce, timeouts, state, connected }
-        dumbbell_stack: Stack { controls, create, destroy, start, write, finish, datagram, wake, timer, stats, closed }
-        dumbbell_plugin: Plugin { first.abi, first.params, first.name, first.title, first.source, first.param, first.queue, first.control, stack }
+        dumbbell_stack: CStack { controls, create, destroy, start, write, finish, datagram, wake, timer, stats, closed }
+        dumbbell_plugin: CPlugin { first.abi, first.params, first.name, first.title, first.source, first.param, first.queue, first.control, stack }
     };
     let header = of_header();
     // a plugin does not know of the last field of these two
     let hosts = layout! {
-        dumbbell_host: Host { mark, drop, push, first, last, packets, bytes, wait }
-        dumbbell_wire: Wire { send }
+        dumbbell_host: CHost { mark, drop, push, first, last, packets, bytes, wait }
+        dumbbell_wire: CWire { send }
     };
     assert_eq!(types.len() + hosts.len(), header.len(), "{:?}", header.keys());
     let mut asserts = "#include \"dumbbell.h\"\n".to_owned();
@@ -154,17 +154,17 @@ fn what_is_written_for_rust_has_the_fields_and_types_of_the_header() {
     let header = of_header();
     let own = include_str!("../src/abi.rs");
     let cases = [
-        (own, "Packet", "packet", 0),
-        (own, "Conn", "conn", 0),
-        (own, "Steer", "steer", 0),
-        (own, "Sample", "sample", 0),
-        (own, "Model", "model", 0),
-        (own, "Param", "param", 0),
-        (own, "Link", "link", 0),
-        (own, "Queue", "queue", 0),
-        (own, "Flow", "flow", 0),
-        (own, "StackStats", "stack_stats", 0),
-        (own, "Stack", "stack", 0),
+        (own, "CPacket", "packet", 0),
+        (own, "CConn", "conn", 0),
+        (own, "CSteer", "steer", 0),
+        (own, "CSample", "sample", 0),
+        (own, "CModel", "model", 0),
+        (own, "CParam", "param", 0),
+        (own, "CLink", "link", 0),
+        (own, "CQueue", "queue", 0),
+        (own, "CFlow", "flow", 0),
+        (own, "CStackStats", "stack_stats", 0),
+        (own, "CStack", "stack", 0),
         (TEMPLATE, "Packet", "packet", 0),
         (TEMPLATE, "Link", "link", 0),
         (TEMPLATE, "Host", "host", 0),
@@ -182,9 +182,9 @@ fn what_is_written_for_rust_has_the_fields_and_types_of_the_header() {
         (ADAPTER, "CStack", "stack", 0),
         (ADAPTER, "CParam", "param", 0),
         (ADAPTER, "Plugin", "plugin", 0),
-        (own, "Hooks", "control", 1),
-        (own, "Host", "host", -1),
-        (own, "Wire", "wire", -1),
+        (own, "CHooks", "control", 1),
+        (own, "CHost", "host", -1),
+        (own, "CWire", "wire", -1),
     ];
     for (text, rust, c, more) in cases {
         let expected = &header[&format!("dumbbell_{c}")];

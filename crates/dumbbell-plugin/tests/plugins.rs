@@ -6,7 +6,7 @@ use dumbbell_core::cc::CcContext;
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_plugin::{abi, trial, Make, Plugin};
-use dumbbell_sim::additions::{Additions, Fault};
+use dumbbell_sim::extensions::{Extensions, PluginFault};
 use dumbbell_sim::{RunError, Sim};
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::OnceLock;
 
 /// Compiles `source` to a library called `name`. What is wrong on purpose is nothing to warn of.
-fn compiled(name: &str, source: &Path) -> PathBuf {
+fn compile_library(name: &str, source: &Path) -> PathBuf {
     let to = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("lib{name}.so"));
     let include = concat!(env!("CARGO_MANIFEST_DIR"), "/include");
     let flags = ["-std=c11", "-w", "-O1", "-shared", "-fPIC", "-I", include];
@@ -41,19 +41,19 @@ fn example(name: &str) -> Plugin {
             std::fs::write(&source, window()).expect("a folder to write to");
             source
         });
-        return Plugin::load(compiled(name, source)).expect("a plugin");
+        return Plugin::load(compile_library(name, source)).expect("a plugin");
     }
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("examples/{name}.c"));
-    Plugin::load(compiled(name, &source)).expect("a plugin")
+    Plugin::load(compile_library(name, &source)).expect("a plugin")
 }
 
 /// The example `lifo` with one text in place of another.
-fn changed(name: &str, from: &str, to: &str) -> PathBuf {
+fn change_example(name: &str, from: &str, to: &str) -> PathBuf {
     let lifo = include_str!("../examples/lifo.c");
     assert!(lifo.contains(from), "{from}");
     let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}.c"));
     std::fs::write(&source, lifo.replace(from, to)).expect("a folder to write to");
-    compiled(name, &source)
+    compile_library(name, &source)
 }
 
 fn full(seq: u64, ecn: Ecn) -> Packet {
@@ -67,7 +67,7 @@ fn a_queue_in_c_by_hand() {
     let keys = json!({"name": "lifo", "limit": 3, "threshold": 2000});
     let values = plugin.values(keys.as_object().expect("a table")).expect("parameters");
     assert_eq!(values, [3.0, 2000.0]);
-    let fault = Fault::default();
+    let fault = PluginFault::default();
     let Make::Queue(make) = plugin.make() else { panic!("no queue") };
     let mut queue = make(&values, &QueueContext::new(Rate::from_mbit(10), 1), fault.clone());
     // two are below the threshold when they come; the third finds 3028 B and is marked, a fourth that cannot be is dropped
@@ -82,7 +82,7 @@ fn a_queue_in_c_by_hand() {
     assert_eq!(left(), Some((2, Ecn::Ce, Time(2))));
     assert_eq!(left(), Some((1, Ecn::NotEct, Time(1))));
     assert_eq!(left(), Some((0, Ecn::Ect0, Time(0))));
-    assert_eq!((left(), fault.found()), (None, None));
+    assert_eq!((left(), fault.message()), (None, None));
 }
 
 fn config(aqm: &str, cc: &str) -> Value {
@@ -93,11 +93,11 @@ fn config(aqm: &str, cc: &str) -> Value {
 #[test]
 fn plugins_run_with_registered_algorithms_and_stand_in_tables_by_name() {
     let (queue, control) = (example("lifo"), example("aimd"));
-    let mut additions = Additions::default();
-    queue.add_to(&mut additions, "lifo");
-    control.add_to(&mut additions, "aimd");
+    let mut extensions = Extensions::default();
+    queue.add_to(&mut extensions, "lifo");
+    control.add_to(&mut extensions, "aimd");
     let config = config("lifo", "aimd");
-    let run = || Sim::builder(&config).additions(additions.clone()).build().expect("a configuration").finish().expect("a run");
+    let run = || Sim::builder(&config).extensions(extensions.clone()).build().expect("a configuration").finish().expect("a run");
     let (first, second) = (run(), run());
     assert_eq!(first.hash, second.hash);
     assert!(format!("{:?}", first.tables.flows).contains("aimd"));
@@ -108,11 +108,11 @@ fn plugins_run_with_registered_algorithms_and_stand_in_tables_by_name() {
 fn aimd_of_one_and_a_half_does_what_reno_does() {
     // the same law, counted in fractions instead of whole ACKs: the same goodput and drops, within a few percent
     let plugin = example("aimd");
-    let mut additions = Additions::default();
-    plugin.add_to(&mut additions, "aimd");
+    let mut extensions = Extensions::default();
+    plugin.add_to(&mut extensions, "aimd");
     let run = |cc: &str| {
         let config = config("codel", cc);
-        let sim = Sim::builder(&config).additions(additions.clone()).build().expect("a configuration");
+        let sim = Sim::builder(&config).extensions(extensions.clone()).build().expect("a configuration");
         let summary = sim.finish().expect("a run").summary;
         let of = |key: &str| summary[key].as_f64().expect("a figure");
         (of("goodput_total_mbit"), of("drops"))
@@ -126,11 +126,11 @@ fn aimd_of_one_and_a_half_does_what_reno_does() {
 fn the_examples_stand_the_trial() {
     for name in ["lifo", "aimd", "window"] {
         let plugin = example(name);
-        let watch = trial::Watch::default();
+        let watch = trial::TrialProgress::default();
         let tried = trial::try_out(&plugin, 7, 20, 6, &watch).unwrap_or_else(|what| panic!("{name}: {what}"));
         assert_eq!(tried.sequences, if matches!(plugin.make(), Make::Queue(_)) { 20 } else { 0 });
-        assert_eq!(watch.done(), u64::from(tried.sequences + tried.runs));
-        assert!(watch.doing().starts_with("run 5 of seed 7; its configuration: {") && watch.simulated() > 0);
+        assert_eq!(watch.count_done(), u64::from(tried.sequences + tried.runs));
+        assert!(watch.current_step().starts_with("run 5 of seed 7; its configuration: {") && watch.simulated_time() > 0);
     }
 }
 
@@ -161,7 +161,7 @@ fn what_is_no_plugin_is_said_in_a_line() {
         ("range", "1000, 1, 1e6", "1000, 2000, 1e6", "parameter limit: kind 1, 1000 from 2000 to 1000000"),
     ];
     for (name, from, to, expected) in cases {
-        let text = said(changed(name, from, to));
+        let text = said(change_example(name, from, to));
         assert!(text.starts_with(expected) && !text.contains('\n'), "{name}: {text}");
     }
     assert!(said(PathBuf::from("/nowhere/libnothing.so")).contains("nowhere"));
@@ -177,15 +177,15 @@ fn what_a_queue_must_not_do_ends_the_trial_in_a_line() {
         ("null", "self = malloc(sizeof *self)", "self = params[0] > 0 ? NULL : malloc(1)", "create() returned NULL"),
     ];
     for (name, from, to, expected) in cases {
-        let plugin = Plugin::load(changed(name, from, to)).expect("a plugin");
-        let text = trial::try_out(&plugin, 1, 20, 0, &trial::Watch::default()).expect_err("a mistake");
+        let plugin = Plugin::load(change_example(name, from, to)).expect("a plugin");
+        let text = trial::try_out(&plugin, 1, 20, 0, &trial::TrialProgress::default()).expect_err("a mistake");
         assert!(text.contains("queue lifo: ") && text.contains(expected) && !text.contains('\n'), "{name}: {text}");
         // and a run ends with it, too
-        let mut additions = Additions::default();
-        plugin.add_to(&mut additions, "lifo");
+        let mut extensions = Extensions::default();
+        plugin.add_to(&mut extensions, "lifo");
         let config = config("lifo", "reno");
-        let run = Sim::builder(&config).additions(additions).build().expect("a configuration").finish().map(drop);
-        assert!(matches!(run, Err(RunError::Foreign(what)) if what.contains(expected)), "{name}");
+        let run = Sim::builder(&config).extensions(extensions).build().expect("a configuration").finish().map(drop);
+        assert!(matches!(run, Err(RunError::Plugin(what)) if what.contains(expected)), "{name}");
     }
 }
 
@@ -194,10 +194,10 @@ fn plugins_of_older_versions_are_loaded_and_nothing_behind_their_end_is_read() {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let aimd = include_str!("../examples/aimd.c");
     let run = |plugin: &Plugin| {
-        let mut additions = Additions::default();
-        plugin.add_to(&mut additions, "aimd");
+        let mut extensions = Extensions::default();
+        plugin.add_to(&mut extensions, "aimd");
         let config = config("codel", "aimd");
-        Sim::builder(&config).additions(additions).build().expect("a configuration").finish().expect("a run").hash
+        Sim::builder(&config).extensions(extensions).build().expect("a configuration").finish().expect("a run").hash
     };
     let now = run(&example("aimd"));
     for version in [1, 2] {
@@ -212,9 +212,9 @@ fn plugins_of_older_versions_are_loaded_and_nothing_behind_their_end_is_read() {
         assert!(source.contains("not yours"));
         let path = folder.join(format!("aimd-{version}.c"));
         std::fs::write(&path, source).expect("a folder to write to");
-        let plugin = Plugin::load(compiled(&format!("aimd-{version}"), &path)).expect("a plugin");
+        let plugin = Plugin::load(compile_library(&format!("aimd-{version}"), &path)).expect("a plugin");
         let Make::Control(make) = plugin.make() else { panic!("no control") };
-        let control = make(&[1.0, 0.5], &CcContext::default(), Fault::default());
+        let control = make(&[1.0, 0.5], &CcContext::default(), PluginFault::default());
         assert_eq!(control.0.model(&conn()), None);
         assert_eq!(run(&plugin), now, "{version}");
     }
@@ -227,14 +227,14 @@ fn the_header_says_the_version() {
 
 /// A run of 20 s over 10 Mbit/s with the example `window`, and what `flow` says beside.
 fn with_window(plugin: &Plugin, flow: &Value, others: &[Value]) -> Result<dumbbell_sim::Outcome, RunError> {
-    let mut additions = Additions::default();
-    plugin.add_to(&mut additions, "window");
+    let mut extensions = Extensions::default();
+    plugin.add_to(&mut extensions, "window");
     let mut own = json!({"cc": {"name": "window"}, "base_rtt": 20_000_000});
     own.as_object_mut().expect("a table").extend(flow.as_object().expect("a table").clone());
     let flows: Vec<&Value> = std::iter::once(&own).chain(others).collect();
     let config = json!({"duration": 20_000_000_000_u64, "flows": flows,
         "bottleneck": {"rate": 10_000_000, "aqm": {"name": "pfifo", "limit": 50}}});
-    Sim::builder(&config).additions(additions).build().expect("a configuration").finish()
+    Sim::builder(&config).extensions(extensions).build().expect("a configuration").finish()
 }
 
 fn column(outcome: &dumbbell_sim::Outcome, name: &str) -> Vec<f64> {
@@ -280,27 +280,27 @@ fn a_transport_ends_when_everything_has_arrived_and_writes_as_fast_as_its_applic
     let paused = json!({"duration": 1_000_000_000, "bottleneck": {"rate": 1_000_000, "aqm": {"name": "pfifo"}},
         "flows": [{"cc": {"name": "window"}, "app_pause": 5}]});
     let refused = Sim::builder(&paused);
-    let mut additions = Additions::default();
-    plugin.add_to(&mut additions, "window");
-    let error = refused.additions(additions).build().err().expect("it is refused").to_string();
+    let mut extensions = Extensions::default();
+    plugin.add_to(&mut extensions, "window");
+    let error = refused.extensions(extensions).build().err().expect("it is refused").to_string();
     assert_eq!(error, "flows[0].app_pause: found a value, allowed: none with a stack");
     let web = json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "pfifo"}}, "web": [{"cc": {"name": "window"}}]});
-    let mut again = Additions::default();
+    let mut again = Extensions::default();
     plugin.add_to(&mut again, "window");
-    let short = Sim::builder(&web).additions(again).build().err().expect("it is refused").to_string();
+    let short = Sim::builder(&web).extensions(again).build().err().expect("it is refused").to_string();
     assert_eq!(short, "web[0].cc.plugin: found a stack, allowed: a congestion control: only flows of [[flows]] may be a stack's");
 }
 
 #[test]
 fn answers_of_a_transport_wait_in_queues_as_packets() {
     let plugin = example("window");
-    let mut additions = Additions::default();
-    plugin.add_to(&mut additions, "window");
+    let mut extensions = Extensions::default();
+    plugin.add_to(&mut extensions, "window");
     // 16 B of answer are a frame of 60 B or less: 58 B on a link of 100 kbit/s take 4.6 ms, one for each packet of 1258 B
     let config = json!({"duration": 20_000_000_000_u64, "bottleneck": {"rate": 10_000_000, "aqm": {"name": "pfifo"}},
         "reverse": {"rate": 100_000, "aqm": {"name": "pfifo"}},
         "flows": [{"cc": {"name": "window"}, "base_rtt": 20_000_000}]});
-    let outcome = Sim::builder(&config).additions(additions).build().expect("a configuration").finish().expect("a run");
+    let outcome = Sim::builder(&config).extensions(extensions).build().expect("a configuration").finish().expect("a run");
     let goodput = column(&outcome, "goodput_mbit")[0];
     assert!(
         (1.9..2.2).contains(&goodput),
@@ -337,9 +337,9 @@ fn a_transport_that_misbehaves_ends_its_run_with_one_line() {
         assert_ne!(changed, window, "{name}");
         let source = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("window-{name}.c"));
         std::fs::write(&source, changed).expect("a folder to write to");
-        let plugin = Plugin::load(compiled(&format!("window-{name}"), &source)).expect("a plugin");
+        let plugin = Plugin::load(compile_library(&format!("window-{name}"), &source)).expect("a plugin");
         let found = with_window(&plugin, &json!({}), &[]).map(drop);
-        assert!(matches!(&found, Err(RunError::Foreign(what)) if what.starts_with(expected)), "{name}: {found:?}");
+        assert!(matches!(&found, Err(RunError::Plugin(what)) if what.starts_with(expected)), "{name}: {found:?}");
     }
 }
 
@@ -353,7 +353,7 @@ fn each_connection_of_a_transport_has_a_seed_of_its_own() {
     assert!(source.contains("flow->seed == last"));
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("window-seeds.c");
     std::fs::write(&path, source).expect("a folder to write to");
-    let plugin = Plugin::load(compiled("window-seeds", &path)).expect("a plugin");
+    let plugin = Plugin::load(compile_library("window-seeds", &path)).expect("a plugin");
     let outcome =
         with_window(&plugin, &json!({}), &[json!({"cc": {"name": "window"}, "base_rtt": 20_000_000})]).expect("two seeds");
     assert_eq!(column(&outcome, "goodput_mbit").len(), 2);
@@ -369,7 +369,7 @@ fn a_timer_that_asks_for_now_until_the_clock_goes_on_is_called_a_little_later() 
     assert!(source.contains("+ 3000)"));
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("window-late.c");
     std::fs::write(&path, source).expect("a folder to write to");
-    let plugin = Plugin::load(compiled("window-late", &path)).expect("a plugin");
+    let plugin = Plugin::load(compile_library("window-late", &path)).expect("a plugin");
     let outcome = with_window(&plugin, &json!({"base_rtt": 1_000_000_000_u64}), &[]).expect("a run");
     assert!(column(&outcome, "goodput_mbit")[0] > 0.0);
     assert!(column(&outcome, "retransmissions")[0] > 0.0, "the timer went off");

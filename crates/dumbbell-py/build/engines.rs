@@ -72,7 +72,7 @@ pub const NOT_MEASURING: [(&str, &str); 16] = [
     ("dumbbell-core/tcp/host.rs", "reads switches of hosts, which the run's key has, and describes profiles"),
     ("dumbbell-core/tcp/mod.rs", "a type of acknowledgements, for stages that delay them"),
     ("dumbbell-core/tcp/sender.rs", "a simulated sender, of which measures are taken in simulations only"),
-    ("dumbbell-config/additions.rs", "algorithms of a program around the simulator, which no other engine has"),
+    ("dumbbell-config/extensions.rs", "algorithms of a program around the simulator, which no other engine has"),
     ("dumbbell-config/protocol.rs", "what a transport that is no TCP says of itself, for traces, which captures have not"),
     ("dumbbell-measure/lib.rs", "declares modules"),
 ];

@@ -50,21 +50,21 @@ struct State {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn adds() {
+    fn add_lines() {
         assert_eq!(super::sum(1, 2), 5);
     }
 }
 "#;
 
-fn of(text: &str) -> String {
+fn hash_text(text: &str) -> String {
     let mut hash = Hash::new();
     Code::parse(text).expect("tokens").hash(&mut hash);
     hash.hex()
 }
 
-fn with(from: &str, to: &str) -> String {
+fn hash_changed(from: &str, to: &str) -> String {
     assert_eq!(BEFORE.matches(from).count(), 1, "{from}");
-    of(&BEFORE.replace(from, to))
+    hash_text(&BEFORE.replace(from, to))
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn it_is_that_of_fnv_1a() {
 
 #[test]
 fn comments_documentation_white_space_and_tests_leave_it() {
-    let before = of(BEFORE);
+    let before = hash_text(BEFORE);
     for (from, to) in [
         ("//! Adds.\n", ""),
         ("//! Adds.", "//! Adds two numbers.\n//!\n//! Twice the second."),
@@ -97,13 +97,13 @@ fn comments_documentation_white_space_and_tests_leave_it() {
         ("    #[cfg(test)]\n    looked_at: Vec<u32>,\n", ""),
         ("{ [1] }", "{ [2] }"),
     ] {
-        assert_eq!(with(from, to), before, "{from} -> {to}");
+        assert_eq!(hash_changed(from, to), before, "{from} -> {to}");
     }
 }
 
 #[test]
 fn constants_operators_literals_and_names_change_it() {
-    let mut seen = BTreeSet::from([of(BEFORE)]);
+    let mut seen = BTreeSet::from([hash_text(BEFORE)]);
     for (from, to) in [
         ("b * 2", "b * 3"),
         ("a + b", "a - b"),
@@ -119,7 +119,7 @@ fn constants_operators_literals_and_names_change_it() {
         ("#[cfg(test)]\nmod tests", "#[cfg(any(test, unix))]\nmod tests"),
         ("a + b * 2", "(a + b) * 2"),
     ] {
-        assert!(seen.insert(with(from, to)), "{from} -> {to}");
+        assert!(seen.insert(hash_changed(from, to)), "{from} -> {to}");
     }
 }
 

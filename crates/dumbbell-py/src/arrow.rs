@@ -55,7 +55,7 @@ pub fn reals(words: Vec<u64>, without_nan: bool) -> ArrayRef {
 ///
 /// # Errors
 /// A number beyond them.
-pub fn coded(codes: Vec<i32>, texts: ArrayRef) -> Result<ArrayRef, ArrowError> {
+pub fn encode_texts(codes: Vec<i32>, texts: ArrayRef) -> Result<ArrayRef, ArrowError> {
     Ok(Arc::new(DictionaryArray::<Int32Type>::try_new(codes.into(), texts)?))
 }
 

@@ -7,10 +7,10 @@ use dumbbell_core::link_trace::{BadTrace, LinkTrace};
 use dumbbell_core::param::{ParamError, ParamType};
 use dumbbell_measure::from_capture::{measure, Capture, CaptureError, Crossed};
 use dumbbell_plugin::{trial, Plugin, HEADER};
-use dumbbell_sim::additions::Additions;
+use dumbbell_sim::extensions::Extensions;
 use dumbbell_sim::huge_pages::HugePages;
 use dumbbell_sim::{Outcome, RunError, Tables};
-use packed::{Described, Packed};
+use packed::{Described, PackedRun};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyException, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -60,7 +60,7 @@ impl Cancel {
 
     /// Whether `cancel()` was called.
     #[getter]
-    fn cancelled(&self) -> bool {
+    fn get_cancelled(&self) -> bool {
         self.flag.load(Ordering::Relaxed)
     }
 }
@@ -81,7 +81,7 @@ impl Progress {
 
     /// Simulated time so far, ns.
     #[getter]
-    fn simulated(&self) -> u64 {
+    fn get_simulated(&self) -> u64 {
         self.simulated.load(Ordering::Relaxed)
     }
 
@@ -93,11 +93,11 @@ impl Progress {
 
 /// What one run measured; `gather` puts what many of them measured into tables.
 #[pyclass(frozen)]
-struct Result(Packed);
+struct Result(PackedRun);
 
 impl From<Outcome> for Result {
     fn from(outcome: Outcome) -> Result {
-        Result(Packed::new(&outcome))
+        Result(PackedRun::new(&outcome))
     }
 }
 
@@ -125,7 +125,7 @@ impl Result {
     /// What `to_bytes` was called on.
     #[staticmethod]
     fn from_bytes(data: &[u8]) -> PyResult<Result> {
-        Packed::from_bytes(data).map(Result).map_err(|error| PyValueError::new_err(error.to_string()))
+        PackedRun::from_bytes(data).map(Result).map_err(|error| PyValueError::new_err(error.to_string()))
     }
 }
 
@@ -137,13 +137,13 @@ impl Result {
 #[pyo3(signature = (results, described=vec![]))]
 #[allow(clippy::needless_pass_by_value)] // made from Python's lists
 fn gather(py: Python<'_>, results: Vec<Py<Result>>, described: Vec<(String, Described)>) -> PyResult<Vec<(String, Rows)>> {
-    let runs: Vec<&Packed> = results.iter().map(|result| &result.get().0).collect();
-    let tables = py.detach(|| packed::joined(&runs, &described))?;
+    let runs: Vec<&PackedRun> = results.iter().map(|result| &result.get().0).collect();
+    let tables = py.detach(|| packed::join(&runs, &described))?;
     tables.ok_or_else(|| PyValueError::new_err("results of several versions of the engine"))
 }
 
 /// The ValueError for a configuration that cannot be used, with the attributes `key`, `found` and `allowed`.
-fn refused(error: ParamError) -> PyErr {
+fn config_error(error: ParamError) -> PyErr {
     let raised = PyValueError::new_err(error.to_string());
     let fields = [("key", error.key), ("found", error.found), ("allowed", error.allowed)];
     Python::attach(|py| fields.into_iter().try_for_each(|(name, text)| raised.value(py).setattr(name, text)))
@@ -151,7 +151,7 @@ fn refused(error: ParamError) -> PyErr {
 }
 
 fn parse(config: &str) -> PyResult<Value> {
-    serde_json::from_str(config).map_err(|error| refused(ParamError::new("config", error, "JSON")))
+    serde_json::from_str(config).map_err(|error| config_error(ParamError::new("config", error, "JSON")))
 }
 
 /// Everything that a configuration can hold, described, as JSON.
@@ -163,7 +163,7 @@ fn registry() -> String {
 /// Every table and column of the results, described, as JSON.
 #[pyfunction]
 fn columns() -> String {
-    Tables::described().to_string()
+    Tables::describe_tables().to_string()
 }
 
 /// Version of the engine: the package's version and a hash of the engine's code, without comments and tests.
@@ -181,7 +181,7 @@ fn measuring_version() -> &'static str {
 /// Checks a canonical configuration without running it; ValueError with `key`, `found` and `allowed`.
 #[pyfunction]
 fn check(config: &str) -> PyResult<()> {
-    dumbbell_sim::check(&parse(config)?).map_err(refused)
+    dumbbell_sim::check(&parse(config)?).map_err(config_error)
 }
 
 /// Runs one canonical configuration without holding the GIL. `plugins` are the libraries, or classes in Python, that it calls plugins, by
@@ -200,16 +200,16 @@ fn run(
 ) -> PyResult<Result> {
     let flag = &cancel.flag;
     let simulated = progress.map_or_else(Arc::default, |p| p.simulated.clone());
-    let mut additions = Additions::default();
+    let mut extensions = Extensions::default();
     for (name, plugin) in plugins {
-        load(&plugin)?.add_to(&mut additions, &name);
+        load(&plugin)?.add_to(&mut extensions, &name);
     }
-    py.detach(|| simulate(config, additions, flag, &simulated))
+    py.detach(|| simulate(config, extensions, flag, &simulated))
 }
 
-fn simulate(config: &str, additions: Additions, flag: &AtomicBool, simulated: &AtomicU64) -> PyResult<Result> {
-    dumbbell_sim::run_with(&parse(config)?, additions, flag, simulated).map(Result::from).map_err(|error| match error {
-        RunError::Config(error) => refused(error),
+fn simulate(config: &str, extensions: Extensions, flag: &AtomicBool, simulated: &AtomicU64) -> PyResult<Result> {
+    dumbbell_sim::run_with(&parse(config)?, extensions, flag, simulated).map(Result::from).map_err(|error| match error {
+        RunError::Config(error) => config_error(error),
         RunError::Cancelled => Interrupted::new_err("cancelled"),
         other => PyRuntimeError::new_err(other.to_string()),
     })
@@ -229,8 +229,8 @@ fn run_all<'py>(
     let told: Vec<_> = progress.iter().map(|one| one.get().simulated.clone()).collect();
     let one_run = |(config, simulated): (&PyBackedStr, &Arc<AtomicU64>)| {
         let started = Instant::now();
-        let found = catch_unwind(AssertUnwindSafe(|| simulate(config, Additions::default(), flag, simulated)));
-        let found = found.unwrap_or_else(|panic| Err(PyRuntimeError::new_err(said(panic.as_ref()))));
+        let found = catch_unwind(AssertUnwindSafe(|| simulate(config, Extensions::default(), flag, simulated)));
+        let found = found.unwrap_or_else(|panic| Err(PyRuntimeError::new_err(panic_message(panic.as_ref()))));
         found.map(|result| (started.elapsed().as_secs_f64(), result))
     };
     let ended: Vec<_> = py.detach(|| configs.iter().zip(&told).map(one_run).collect());
@@ -242,7 +242,7 @@ fn run_all<'py>(
 }
 
 /// What a panic says.
-fn said(panic: &(dyn Any + Send)) -> String {
+fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|&text| text.to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic".to_owned())
 }
@@ -267,7 +267,7 @@ fn describe_plugin(plugin: &Bound<'_, PyAny>) -> PyResult<String> {
 /// How far the trial of a plugin has come, readable from any thread.
 #[pyclass(frozen)]
 #[derive(Default)]
-struct Trial(trial::Watch);
+struct Trial(trial::TrialProgress);
 
 #[pymethods]
 impl Trial {
@@ -278,20 +278,20 @@ impl Trial {
 
     /// Sequences and runs that are done.
     #[getter]
-    fn done(&self) -> u64 {
-        self.0.done()
+    fn get_done(&self) -> u64 {
+        self.0.count_done()
     }
 
     /// Simulated time of the run that is being made, ns.
     #[getter]
-    fn simulated(&self) -> u64 {
-        self.0.simulated()
+    fn get_simulated(&self) -> u64 {
+        self.0.simulated_time()
     }
 
     /// What is being done, in words.
     #[getter]
-    fn doing(&self) -> String {
-        self.0.doing()
+    fn get_doing(&self) -> String {
+        self.0.current_step()
     }
 }
 
@@ -342,7 +342,7 @@ fn link_rate(schedule: &str) -> PyResult<u64> {
 fn link_layer(keys: &str) -> PyResult<(Option<u16>, u16, String)> {
     let value = parse(keys)?;
     let table = value.as_object().cloned().unwrap_or_default();
-    let layer = BottleneckParams::from_json(&table).map_err(refused)?.layer();
+    let layer = BottleneckParams::from_json(&table).map_err(config_error)?.layer();
     let framing = layer.framing.to_json();
     Ok((layer.overhead, layer.mpu, framing.as_str().unwrap_or_default().to_owned()))
 }
@@ -352,7 +352,7 @@ fn link_layer(keys: &str) -> PyResult<(Option<u16>, u16, String)> {
 /// Raises ValueError (with `key`, `found` and `allowed`) on a bad configuration.
 #[pyfunction]
 fn schedule(config: &str) -> PyResult<String> {
-    let config = RunConfig::from_json(&parse(config)?).map_err(refused)?;
+    let config = RunConfig::from_json(&parse(config)?).map_err(config_error)?;
     Ok(Schedule::new(&config).to_json().to_string())
 }
 
@@ -387,7 +387,7 @@ fn from_capture(py: Python<'_>, config: &str, hops: Vec<Hop>, samples: &[u8], st
     });
     let captured = Capture { hops: hops.collect(), samples, started };
     let outcome = py.detach(|| measure(&config, &captured)).map_err(|error| match error {
-        CaptureError::Config(error) => refused(error),
+        CaptureError::Config(error) => config_error(error),
         other => PyRuntimeError::new_err(other.to_string()),
     })?;
     Ok(outcome.into())

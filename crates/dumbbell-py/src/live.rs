@@ -1,6 +1,6 @@
 //! Bindings of the engine on the real clock.
 
-use super::{parse, refused, Cancel, Interrupted, Progress, Result};
+use super::{config_error, parse, Cancel, Interrupted, Progress, Result};
 use dumbbell_live::run::LiveError;
 use dumbbell_live::{namespaces, programs, shell};
 use pyo3::exceptions::{PyChildProcessError, PyFileNotFoundError, PyOSError, PyPermissionError, PyRuntimeError};
@@ -19,7 +19,7 @@ fn live_version() -> String {
 /// Checks that a canonical configuration can be run live on this machine; ValueError with `key`, `found` and `allowed`.
 #[pyfunction]
 fn live_check(config: &str) -> PyResult<()> {
-    dumbbell_live::run::check(&parse(config)?).map_err(refused)
+    dumbbell_live::run::check(&parse(config)?).map_err(config_error)
 }
 
 /// Lets this process, which must have one thread only, make network namespaces; OSError says why it may not.
@@ -44,12 +44,12 @@ fn live_run(
     let flag = &cancel.flag;
     let reached = progress.map_or_else(Default::default, |p| p.simulated.clone());
     let done = py.detach(|| parse(config).map(|config| dumbbell_live::run::run(&config, flag, &reached, trace.as_deref())))?;
-    done.map(Result::from).map_err(said)
+    done.map(Result::from).map_err(live_error)
 }
 
-fn said(error: LiveError) -> PyErr {
+fn live_error(error: LiveError) -> PyErr {
     match error {
-        LiveError::Config(error) => refused(error),
+        LiveError::Config(error) => config_error(error),
         LiveError::Setup(error) => PyOSError::new_err(error.to_string()),
         LiveError::Program(error) => match error.kind() {
             std::io::ErrorKind::NotFound => PyFileNotFoundError::new_err(error.to_string()),
@@ -64,7 +64,7 @@ fn said(error: LiveError) -> PyErr {
 /// Checks that programs can be put behind the bottleneck of a canonical configuration; ValueError with `key`, `found` and `allowed`.
 #[pyfunction]
 fn shell_check(config: &str) -> PyResult<()> {
-    shell::check(&parse(config)?).map_err(refused)
+    shell::check(&parse(config)?).map_err(config_error)
 }
 
 /// Ends all processes below this one, which are given `seconds` to do so by themselves.
@@ -76,7 +76,7 @@ fn end_descendants(py: Python<'_>, seconds: f64) {
 /// From now on what descendants of this process leave behind are its children.
 #[pyfunction]
 fn adopt_descendants() {
-    programs::adopt();
+    programs::become_subreaper();
 }
 
 /// Namespaces with a bottleneck in between, for programs; `live_permission` comes before.
@@ -102,14 +102,14 @@ impl Shell {
             Some(IpAddr::V4(address)) => Some(address),
             _ => None,
         };
-        shell::Shell::new(shell::Job { configs, servers, files, way_out, resolver }).map(Shell).map_err(said)
+        shell::Shell::new(shell::Job { configs, servers, files, way_out, resolver }).map(Shell).map_err(live_error)
     }
 
     /// Runs a command until it is over: its exit status, what was measured on the way up and down, and servers that ended before, with their
     /// status. FileNotFoundError or PermissionError for a command that cannot be started, ChildProcessError for a server that ends at once.
     #[allow(clippy::type_complexity)]
     fn run(&self, py: Python<'_>, command: Vec<OsString>) -> PyResult<(i32, Result, Result, Vec<(usize, i32)>)> {
-        let ended = py.detach(|| self.0.run(&command)).map_err(said)?;
+        let ended = py.detach(|| self.0.run(&command)).map_err(live_error)?;
         let [up, down] = ended.measured;
         Ok((ended.status, up.into(), down.into(), ended.servers))
     }

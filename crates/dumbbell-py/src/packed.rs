@@ -3,7 +3,7 @@
 //! A short run has some 300 columns with a value or two each. Thousands of runs wait to be stored, and another thread frees them: one allocation
 //! per column and name would take as long as the run.
 
-use crate::arrow::{as_error, coded, integers, reals, Rows};
+use crate::arrow::{as_error, encode_texts, integers, reals, Rows};
 use arrow_array::{ArrayRef, StringArray};
 use dumbbell_sim::table::{self, Table, UNTOLD};
 use dumbbell_sim::Outcome;
@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-enum Kind {
+enum PackedKind {
     U64,
     /// Real numbers; NaN where there is no value.
     F64,
@@ -26,14 +26,14 @@ enum Kind {
 }
 
 /// Every table, `runs` first: its name, and the name and kind of each column.
-type Layout = Vec<(String, Vec<(String, Kind)>)>;
+type Layout = Vec<(String, Vec<(String, PackedKind)>)>;
 
 /// The layout of the last run: the next one mostly has the same.
 static LAST: Mutex<Option<Arc<Layout>>> = Mutex::new(None);
 
 /// What one run measured.
 #[derive(Clone)]
-pub struct Packed {
+pub struct PackedRun {
     layout: Arc<Layout>,
     /// Rows of every table.
     heights: Vec<usize>,
@@ -43,10 +43,10 @@ pub struct Packed {
     text: String,
 }
 
-impl Packed {
+impl PackedRun {
     /// Packs figures and tables.
-    pub fn new(outcome: &Outcome) -> Packed {
-        let mut packed = Packed { layout: layout(outcome), heights: vec![1], words: Vec::new(), text: String::new() };
+    pub fn new(outcome: &Outcome) -> PackedRun {
+        let mut packed = PackedRun { layout: layout(outcome), heights: vec![1], words: Vec::new(), text: String::new() };
         for figure in outcome.summary.as_object().into_iter().flat_map(Map::values) {
             match figure {
                 Value::Null => packed.words.push(f64::NAN.to_bits()),
@@ -58,7 +58,7 @@ impl Packed {
             }
         }
         packed.put(&outcome.hash);
-        for (_, table) in outcome.tables.named() {
+        for (_, table) in outcome.tables.named_tables() {
             packed.heights.push(table.height());
             for (_, column) in &table.columns {
                 match column {
@@ -81,17 +81,17 @@ impl Packed {
     /// The row of table `runs`: figures of the queue and across flows, and the digest, `hash`.
     pub fn row(&self) -> Map<String, Value> {
         let mut texts = self.text.as_str();
-        let value = |((name, kind), &word): (&(String, Kind), &u64)| {
+        let value = |((name, kind), &word): (&(String, PackedKind), &u64)| {
             let mut text = || {
                 let (own, rest) = texts.split_at(word as usize);
                 texts = rest;
                 own
             };
             let value = match kind {
-                Kind::U64 => json!(Some(word).filter(|&word| word != UNTOLD)),
-                Kind::F64 => json!(f64::from_bits(word)),
-                Kind::Text => json!(text()),
-                Kind::Json => serde_json::from_str(text()).unwrap_or_default(),
+                PackedKind::U64 => json!(Some(word).filter(|&word| word != UNTOLD)),
+                PackedKind::F64 => json!(f64::from_bits(word)),
+                PackedKind::Text => json!(text()),
+                PackedKind::Json => serde_json::from_str(text()).unwrap_or_default(),
             };
             (name.clone(), value)
         };
@@ -104,9 +104,9 @@ impl Packed {
     }
 
     /// What `to_bytes` was called on.
-    pub fn from_bytes(data: &[u8]) -> Result<Packed, postcard::Error> {
+    pub fn from_bytes(data: &[u8]) -> Result<PackedRun, postcard::Error> {
         let (layout, heights, words, text): (Layout, _, _, _) = postcard::from_bytes(data)?;
-        Ok(Packed { layout: last_or(|last| *last == layout, || layout.clone()), heights, words, text })
+        Ok(PackedRun { layout: last_or(|last| *last == layout, || layout.clone()), heights, words, text })
     }
 }
 
@@ -114,11 +114,11 @@ impl Packed {
 fn layout(outcome: &Outcome) -> Arc<Layout> {
     let figures = || {
         let figures = outcome.summary.as_object().into_iter().flatten();
-        figures.map(|(name, value)| (name.as_str(), of_figure(value))).chain([("hash", Kind::Text)])
+        figures.map(|(name, value)| (name.as_str(), of_figure(value))).chain([("hash", PackedKind::Text)])
     };
-    let tables = outcome.tables.named();
+    let tables = outcome.tables.named_tables();
     let is_known = |last: &Layout| {
-        let same = |known: &[(String, Kind)], found: &mut dyn Iterator<Item = (&str, Kind)>| {
+        let same = |known: &[(String, PackedKind)], found: &mut dyn Iterator<Item = (&str, PackedKind)>| {
             known.iter().all(|(name, kind)| found.next() == Some((name.as_str(), *kind))) && found.next().is_none()
         };
         last.len() == tables.len() + 1
@@ -126,7 +126,7 @@ fn layout(outcome: &Outcome) -> Arc<Layout> {
             && last[1..].iter().zip(&tables).all(|(known, (name, table))| known.0 == *name && same(&known.1, &mut columns(table)))
     };
     last_or(is_known, || {
-        let owned = |(name, kind): (&str, Kind)| (name.to_owned(), kind);
+        let owned = |(name, kind): (&str, PackedKind)| (name.to_owned(), kind);
         let runs = ("runs".to_owned(), figures().map(owned).collect());
         let others = tables.iter().map(|(name, table)| ((*name).to_owned(), columns(table).map(owned).collect()));
         once(runs).chain(others).collect()
@@ -142,21 +142,21 @@ fn last_or(is_wanted: impl FnOnce(&Layout) -> bool, other: impl FnOnce() -> Layo
     }
 }
 
-fn columns(table: &Table) -> impl Iterator<Item = (&str, Kind)> {
+fn columns(table: &Table) -> impl Iterator<Item = (&str, PackedKind)> {
     let kind = |column: &table::Column| match column {
-        table::Column::U64(_) => Kind::U64,
-        table::Column::F64(_) => Kind::F64,
-        table::Column::Text(_) => Kind::Text,
+        table::Column::U64(_) => PackedKind::U64,
+        table::Column::F64(_) => PackedKind::F64,
+        table::Column::Text(_) => PackedKind::Text,
     };
     table.columns.iter().map(move |(name, column)| (name.as_str(), kind(column)))
 }
 
-fn of_figure(value: &Value) -> Kind {
+fn of_figure(value: &Value) -> PackedKind {
     match value {
-        Value::Number(number) if number.is_u64() => Kind::U64,
-        Value::Number(_) | Value::Null => Kind::F64,
-        Value::String(_) => Kind::Text,
-        _ => Kind::Json,
+        Value::Number(number) if number.is_u64() => PackedKind::U64,
+        Value::Number(_) | Value::Null => PackedKind::F64,
+        Value::String(_) => PackedKind::Text,
+        _ => PackedKind::Json,
     }
 }
 
@@ -171,7 +171,7 @@ pub enum Described {
 /// What all of `runs` measured, table by table; None if they have not all the same columns.
 ///
 /// Table `runs` has what `described` says of them, too, and every table their `key`, the first of it.
-pub fn joined(runs: &[&Packed], described: &[(String, Described)]) -> PyResult<Option<Vec<(String, Rows)>>> {
+pub fn join(runs: &[&PackedRun], described: &[(String, Described)]) -> PyResult<Option<Vec<(String, Rows)>>> {
     let Some(layout) = runs.first().map(|run| &run.layout) else { return Ok(Some(Vec::new())) };
     if runs.iter().any(|run| !Arc::ptr_eq(&run.layout, layout) && run.layout != *layout) {
         return Ok(None);
@@ -189,14 +189,14 @@ pub fn joined(runs: &[&Packed], described: &[(String, Described)]) -> PyResult<O
         let mut columns = Vec::new();
         if let Some(keys) = &key {
             let of_run = (0..).zip(&heights).flat_map(|(run, &height)| repeat_n(run, height)).collect();
-            columns.push(("key", coded(of_run, keys.clone()).map_err(as_error)?));
+            columns.push(("key", encode_texts(of_run, keys.clone()).map_err(as_error)?));
         }
         for (name, kind) in declared {
             let own = words.iter_mut().zip(&heights).map(|(of_run, &height)| first(of_run, height));
             let values: ArrayRef = match kind {
-                Kind::U64 => integers(own.collect::<Vec<_>>().concat()),
-                Kind::F64 => reals(own.collect::<Vec<_>>().concat(), of_runs),
-                Kind::Text | Kind::Json => {
+                PackedKind::U64 => integers(own.collect::<Vec<_>>().concat()),
+                PackedKind::F64 => reals(own.collect::<Vec<_>>().concat(), of_runs),
+                PackedKind::Text | PackedKind::Json => {
                     let mut each = Vec::new();
                     for (lengths, text) in own.zip(&mut left) {
                         for &length in lengths {

@@ -1,15 +1,17 @@
 //! A run whose packets are written.
 
 use crate::arrow::{as_error, coded_or_none, integers_or_none, reals, Rows};
-use crate::qlog::{carried_out, parsed, Failure};
-use crate::{load, parse, refused, Cancel, Result};
+use crate::qlog::{carried_out, parse_config, Failure};
+use crate::{config_error, load, parse, Cancel, Result};
 use arrow_array::{ArrayRef, StringArray};
 use arrow_schema::ArrowError;
 use dumbbell_config::RunConfig;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::units::Time;
-use dumbbell_packets::{points, Asked, Captured, Column, Columns, Place, Queue, Recorder, Sink, Stream, Written};
-use dumbbell_sim::additions::Additions;
+use dumbbell_packets::{
+    points, Asked, CapturePoint, CaptureWriter, Captured, ColumnValues, Columns, InferredQueue, PacketRecorder, Stream, Written,
+};
+use dumbbell_sim::extensions::Extensions;
 use dumbbell_sim::{Outcome, Sim};
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -24,7 +26,7 @@ const PROGRAM: &str = concat!("dumbbell ", env!("CARGO_PKG_VERSION"));
 
 /// A file that is written from its start. One that is there goes: ext4 writes what was cut to nothing to the disk before it is closed, and whoever
 /// reads the old one keeps it. A pipe, and where a link leads, stay.
-fn new_file(path: &Path) -> io::Result<Sink> {
+fn new_file(path: &Path) -> io::Result<CaptureWriter> {
     if path.symlink_metadata().is_ok_and(|found| found.is_file()) {
         // in a folder where nothing can be removed it is cut
         let _ = std::fs::remove_file(path);
@@ -34,29 +36,29 @@ fn new_file(path: &Path) -> io::Result<Sink> {
 
 fn write(
     config: &str,
-    additions: Additions,
+    extensions: Extensions,
     cancel: &AtomicBool,
     asked: Asked,
-    file: Option<(Sink, &str)>,
+    file: Option<(CaptureWriter, &str)>,
 ) -> std::result::Result<(Outcome, Written), Failure> {
-    let config = parsed(config)?;
-    let read = RunConfig::read(&config, &additions).map_err(|error| Failure::Run(error.into()))?;
+    let config = parse_config(config)?;
+    let read = RunConfig::read(&config, &extensions).map_err(|error| Failure::Run(error.into()))?;
     let file = file.map(|(sink, comment)| (sink, PROGRAM, comment));
-    let recorder = Recorder::new(&read, asked, file)
+    let recorder = PacketRecorder::new(&read, asked, file)
         .map_err(|found| Failure::Run(ParamError::new("points", found, "points of this run").into()))?;
-    let outcome = carried_out(Sim::builder(&config).additions(additions).listener(|hop| recorder.listener(hop)), cancel)?;
+    let outcome = carried_out(Sim::builder(&config).extensions(extensions).listener(|hop| recorder.listener(hop)), cancel)?;
     Ok((outcome, recorder.finish().map_err(Failure::File)?))
 }
 
 fn rows(columns: &Columns) -> PyResult<Rows> {
-    let array = |column: Column<'_>| -> std::result::Result<ArrayRef, ArrowError> {
+    let array = |column: ColumnValues<'_>| -> std::result::Result<ArrayRef, ArrowError> {
         Ok(match column {
-            Column::Whole(values) => integers_or_none(values),
-            Column::Real(values) => reals(values.iter().map(|value| value.to_bits()).collect(), true),
-            Column::Text(words) => coded_or_none(&words.codes, Arc::new(StringArray::from_iter_values(&words.words)))?,
+            ColumnValues::Whole(values) => integers_or_none(values),
+            ColumnValues::Real(values) => reals(values.iter().map(|value| value.to_bits()).collect(), true),
+            ColumnValues::Text(words) => coded_or_none(&words.codes, Arc::new(StringArray::from_iter_values(&words.words)))?,
         })
     };
-    let all = columns.all().into_iter().map(|(name, column)| Ok((name, array(column)?)));
+    let all = columns.name_columns().into_iter().map(|(name, column)| Ok((name, array(column)?)));
     Rows::new(all.collect::<std::result::Result<_, ArrowError>>().map_err(as_error)?).map_err(as_error)
 }
 
@@ -88,16 +90,16 @@ pub fn run_packets(
     snap: Option<u32>,
     plugins: BTreeMap<String, Bound<'_, PyAny>>,
 ) -> PyResult<(Result, u64, Option<Rows>)> {
-    let mut additions = Additions::default();
+    let mut extensions = Extensions::default();
     for (name, plugin) in plugins {
-        load(&plugin)?.add_to(&mut additions, &name);
+        load(&plugin)?.add_to(&mut extensions, &name);
     }
     let asked = Asked { points, flows, from: Time(start), until: Time(end), snap };
     let file = match path {
         Some(path) => Some((py.detach(|| new_file(&path))?, comment)),
         None => None,
     };
-    let (outcome, Written { count, columns }) = py.detach(|| write(config, additions, &cancel.flag, asked, file))?;
+    let (outcome, Written { count, columns }) = py.detach(|| write(config, extensions, &cancel.flag, asked, file))?;
     let rows = columns.as_ref().map(rows).transpose()?;
     Ok((outcome.into(), count, rows))
 }
@@ -105,7 +107,7 @@ pub fn run_packets(
 /// What was captured of a run: a dict.
 #[derive(FromPyObject)]
 #[pyo3(from_item_all)]
-pub struct Files {
+pub struct CaptureFiles {
     streams: Vec<(String, u16, PathBuf, u64)>,
     queues: Vec<QueueFiles>,
     told: Vec<(u16, PathBuf)>,
@@ -129,12 +131,12 @@ struct QueueFiles {
     drops: u64,
 }
 
-fn place(name: &str, hop: u16) -> PyResult<Place> {
+fn place(name: &str, hop: u16) -> PyResult<CapturePoint> {
     Ok(match name {
-        "left" => Place::Left,
-        "right" => Place::Right,
-        "into" => Place::Into(hop),
-        "out" => Place::Out(hop),
+        "left" => CapturePoint::Left,
+        "right" => CapturePoint::Right,
+        "into" => CapturePoint::Into(hop),
+        "out" => CapturePoint::Out(hop),
         _ => return Err(PyValueError::new_err(format!("{name}: left, right, into or out"))),
     })
 }
@@ -149,7 +151,7 @@ fn place(name: &str, hop: u16) -> PyResult<Place> {
 pub fn write_captured(
     py: Python<'_>,
     config: &str,
-    files: Files,
+    files: CaptureFiles,
     path: Option<PathBuf>,
     comment: &str,
     points: Vec<String>,
@@ -158,7 +160,7 @@ pub fn write_captured(
     end: u64,
     snap: Option<u32>,
 ) -> PyResult<(u64, Option<Rows>)> {
-    let config = RunConfig::from_json(&parse(config)?).map_err(refused)?;
+    let config = RunConfig::from_json(&parse(config)?).map_err(config_error)?;
     let asked = Asked { points, flows, from: Time(start), until: Time(end), snap };
     let stream = |(name, hop, records, earlier): (String, u16, PathBuf, u64)| {
         Ok(Stream { place: place(&name, hop)?, path: records, earlier: Time(earlier) })
@@ -172,7 +174,7 @@ pub fn write_captured(
         mss: files.mss,
         completes: files.completes,
     };
-    let queue = |QueueFiles { arrived, left, count, drops_on_arrival, flow_queues, limit, drops }| Queue {
+    let queue = |QueueFiles { arrived, left, count, drops_on_arrival, flow_queues, limit, drops }| InferredQueue {
         arrived,
         left,
         count,
@@ -181,7 +183,7 @@ pub fn write_captured(
         limit,
         drops,
     };
-    let queues: Vec<Queue> = files.queues.into_iter().map(queue).collect();
+    let queues: Vec<InferredQueue> = files.queues.into_iter().map(queue).collect();
     let file = match path {
         Some(path) => Some((py.detach(|| new_file(&path))?, PROGRAM, comment)),
         None => None,

@@ -2,12 +2,12 @@
 
 use dumbbell_core::aqm::{self, Aqm, Dequeue, FlowKey, QueueContext, STATES};
 use dumbbell_core::cc::{self, CcContext, Control, Echo, EcnUse};
-use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::{Rate, Time};
 use dumbbell_plugin::shelf::Shelf;
 use dumbbell_plugin::{abi, Declared, Make, Plugin};
-use dumbbell_sim::additions::Fault;
+use dumbbell_sim::extensions::PluginFault;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -32,7 +32,7 @@ struct PyPacket {
 }
 
 impl PyPacket {
-    fn of(id: u64, packet: &Packet) -> PyPacket {
+    fn from_packet(id: u64, packet: &Packet) -> PyPacket {
         PyPacket {
             id,
             arrived: packet.enqueue_time.0,
@@ -45,24 +45,24 @@ impl PyPacket {
 }
 
 /// What happened while Python was called, in order.
-enum Told {
+enum LogCall {
     Marked(Packet, Ecn, Mark, MarkReason, At),
-    Dropped(Packet, DropReason, Place, At),
+    Dropped(Packet, DropReason, DropSite, At),
 }
 
 #[derive(Default)]
-struct Later(Vec<Told>);
+struct Later(Vec<LogCall>);
 
 impl Log for Later {
-    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
-        self.0.push(Told::Marked(*packet, before, mark, reason, at));
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+        self.0.push(LogCall::Marked(*packet, before, mark, reason, at));
     }
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
-        self.0.push(Told::Dropped(*packet, reason, place, at));
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
+        self.0.push(LogCall::Dropped(*packet, reason, place, at));
     }
 }
 
-struct Kept {
+struct CallState {
     shelf: Shelf,
     now: Time,
     later: Later,
@@ -71,18 +71,18 @@ struct Kept {
 /// The simulator, as `dumbbell_host` of the C interface.
 #[pyclass(frozen, name = "Host")]
 struct PyHost {
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<CallState>>,
 }
 
 impl PyHost {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, CallState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn shown(&self, choose: impl FnOnce(&Shelf) -> Option<u64>) -> Option<PyPacket> {
-        let kept = self.kept();
+    fn show_packet(&self, choose: impl FnOnce(&Shelf) -> Option<u64>) -> Option<PyPacket> {
+        let kept = self.lock();
         let id = choose(&kept.shelf)?;
-        kept.shelf.packet(id).map(|packet| PyPacket::of(id, packet))
+        kept.shelf.packet(id).map(|packet| PyPacket::from_packet(id, packet))
     }
 }
 
@@ -90,44 +90,44 @@ impl PyHost {
 impl PyHost {
     /// Sets CE; returns False if the packet cannot have it.
     fn mark(&self, id: u64) -> bool {
-        let Kept { shelf, now, later } = &mut *self.kept();
+        let CallState { shelf, now, later } = &mut *self.lock();
         shelf.mark(id, *now, later)
     }
 
     /// Drops a packet: the one that arrives, or one in the queue.
     fn drop(&self, id: u64) {
-        let Kept { shelf, now, later } = &mut *self.kept();
+        let CallState { shelf, now, later } = &mut *self.lock();
         shelf.drop(id, *now, later);
     }
 
     /// Puts the packet at the end of a list.
     fn push(&self, list: u32, id: u64) {
-        self.kept().shelf.push(list, id);
+        self.lock().shelf.push(list, id);
     }
 
     /// First packet of a list, or None.
     fn first(&self, list: u32) -> Option<PyPacket> {
-        self.shown(|shelf| shelf.first(list))
+        self.show_packet(|shelf| shelf.first(list))
     }
 
     /// Last packet of a list, or None.
     fn last(&self, list: u32) -> Option<PyPacket> {
-        self.shown(|shelf| shelf.last(list))
+        self.show_packet(|shelf| shelf.last(list))
     }
 
     /// Packets in a list.
     fn packets(&self, list: u32) -> u64 {
-        self.kept().shelf.in_list(list).0
+        self.lock().shelf.in_list(list).0
     }
 
     /// Bytes in a list.
     fn bytes(&self, list: u32) -> u64 {
-        self.kept().shelf.in_list(list).1
+        self.lock().shelf.in_list(list).1
     }
 
     /// In dequeue(): nothing leaves before `time`.
     fn wait(&self, time: u64) {
-        self.kept().shelf.wait(Time(time));
+        self.lock().shelf.wait(Time(time));
     }
 }
 
@@ -136,7 +136,7 @@ struct Instance {
     object: Option<Py<PyAny>>,
     methods: Vec<String>,
     of: String,
-    fault: Fault,
+    fault: PluginFault,
 }
 
 impl Instance {
@@ -144,7 +144,7 @@ impl Instance {
         class: &Py<PyAny>,
         methods: &[&str],
         of: String,
-        fault: Fault,
+        fault: PluginFault,
         arguments: impl FnOnce(Python<'_>) -> PyResult<Py<PyTuple>>,
     ) -> Instance {
         let made = Python::attach(|py| {
@@ -220,13 +220,13 @@ fn table<'py>(py: Python<'py>, params: &[Declared], values: &[f64]) -> PyResult<
 struct PyQueue {
     instance: Instance,
     host: Py<PyHost>,
-    kept: Arc<Mutex<Kept>>,
+    kept: Arc<Mutex<CallState>>,
     /// What timer_at() said after the last call: the engine looks at it several times a packet.
     next: Time,
 }
 
 impl PyQueue {
-    fn new(instance: Instance, host: Py<PyHost>, kept: Arc<Mutex<Kept>>) -> PyQueue {
+    fn new(instance: Instance, host: Py<PyHost>, kept: Arc<Mutex<CallState>>) -> PyQueue {
         let mut queue = PyQueue { instance, host, kept, next: Time::NEVER };
         queue.ask();
         queue
@@ -241,17 +241,17 @@ impl PyQueue {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, CallState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Tells `log` what Python did.
-    fn tell(&self, log: &mut impl Log) {
-        let told = std::mem::take(&mut self.kept().later.0);
+    fn report_calls(&self, log: &mut impl Log) {
+        let told = std::mem::take(&mut self.lock().later.0);
         for one in told {
             match one {
-                Told::Marked(packet, before, mark, reason, at) => log.marked(&packet, before, mark, reason, at),
-                Told::Dropped(packet, reason, place, at) => log.dropped(&packet, reason, place, at),
+                LogCall::Marked(packet, before, mark, reason, at) => log.on_mark(&packet, before, mark, reason, at),
+                LogCall::Dropped(packet, reason, place, at) => log.on_drop(&packet, reason, place, at),
             }
         }
     }
@@ -268,20 +268,20 @@ impl Aqm for PyQueue {
 
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         let seen = {
-            let mut kept = self.kept();
+            let mut kept = self.lock();
             kept.now = now;
             let id = kept.shelf.arrive(packet, now);
-            kept.shelf.packet(id).map(|one| PyPacket::of(id, one))
+            kept.shelf.packet(id).map(|one| PyPacket::from_packet(id, one))
         };
         let host = &self.host;
         self.instance.call("enqueue", |py| (host.clone_ref(py), seen, now.0).into_pyobject(py), |_| Ok(()));
         self.ask();
-        self.tell(log);
-        self.kept().shelf.settle(now, log);
+        self.report_calls(log);
+        self.lock().shelf.settle(now, log);
     }
 
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
-        self.kept().now = now;
+        self.lock().now = now;
         let host = &self.host;
         let id = self.instance.call(
             "dequeue",
@@ -289,16 +289,16 @@ impl Aqm for PyQueue {
             |answer| answer.extract::<Option<u64>>(),
         );
         self.ask();
-        self.tell(log);
-        self.kept().shelf.leave(id.flatten().unwrap_or(0), now, log)
+        self.report_calls(log);
+        self.lock().shelf.leave(id.flatten().unwrap_or(0), now, log)
     }
 
     fn packets(&self) -> usize {
-        self.kept().shelf.held()
+        self.lock().shelf.count_queued()
     }
 
     fn bytes(&self) -> u64 {
-        self.kept().shelf.held_bytes()
+        self.lock().shelf.held_bytes()
     }
 
     fn next_timer(&self) -> Time {
@@ -306,12 +306,12 @@ impl Aqm for PyQueue {
     }
 
     fn on_timer<L: Log>(&mut self, now: Time, log: &mut L) {
-        self.kept().now = now;
+        self.lock().now = now;
         let host = &self.host;
         self.instance.call("timer", |py| (host.clone_ref(py), now.0).into_pyobject(py), |_| Ok(()));
         self.ask();
-        self.tell(log);
-        self.kept().shelf.ticked(self.next, now);
+        self.report_calls(log);
+        self.lock().shelf.check_timer(self.next, now);
     }
 
     fn set_rate(&mut self, rate: Rate, now: Time) {
@@ -355,7 +355,7 @@ fn flag(class: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
     class.getattr_opt(name)?.map_or(Ok(false), |value| value.extract())
 }
 
-fn declared(name: &str, of: &Bound<'_, PyAny>) -> PyResult<Declared> {
+fn read_declaration(name: &str, of: &Bound<'_, PyAny>) -> PyResult<Declared> {
     let kinds = [
         ("float", abi::FLOAT),
         ("int", abi::INT),
@@ -393,7 +393,7 @@ pub fn plugin(class: &Bound<'_, PyAny>) -> PyResult<Plugin> {
     if let Some(of_class) = class.getattr_opt("params")? {
         let table = of_class.cast::<PyDict>().map_err(|_| PyValueError::new_err("params is no dict"))?;
         for (name, of) in table {
-            params.push(declared(&name.extract::<String>()?, &of)?);
+            params.push(read_declaration(&name.extract::<String>()?, &of)?);
         }
     }
     let by = word(class, "by", &[("window", Control::Window), ("rate", Control::Rate), ("both", Control::Both)])?;
@@ -429,18 +429,18 @@ pub fn plugin(class: &Bound<'_, PyAny>) -> PyResult<Plugin> {
         Make::Queue(Arc::new(move |values, context: &QueueContext, fault| {
             let (rate, seed) = (context.rate.bits(), context.seed);
             let arguments = |py: Python<'_>| Ok((table(py, &names, values)?, rate, seed).into_pyobject(py)?.unbind());
-            let kept = Kept { shelf: Shelf::new(&own, fault.clone()), now: Time::ZERO, later: Later::default() };
+            let kept = CallState { shelf: Shelf::new(&own, fault.clone()), now: Time::ZERO, later: Later::default() };
             let kept = Arc::new(Mutex::new(kept));
             let instance = Instance::new(&of, &QUEUE, format!("queue {own}"), fault, arguments);
             let host = Python::attach(|py| Py::new(py, PyHost { kept: Arc::clone(&kept) }));
-            aqm::Foreign::new(PyQueue::new(instance, host.expect("memory for an object"), kept))
+            aqm::DynAqm::new(PyQueue::new(instance, host.expect("memory for an object"), kept))
         }))
     } else {
         Make::Control(Arc::new(move |values, context: &CcContext, fault| {
             let (seed, flow) = (context.seed, context.flow);
             let arguments = |py: Python<'_>| Ok((table(py, &names, values)?, seed, flow).into_pyobject(py)?.unbind());
             let instance = Instance::new(&of, &CONTROL, format!("control {own}"), fault, arguments);
-            cc::Foreign(Box::new(PyControl { instance, traits }))
+            cc::DynCc(Box::new(PyControl { instance, traits }))
         }))
     };
     let mut plugin = Plugin::new(name, text(class, "title")?, text(class, "source")?, params, make)

@@ -1,10 +1,10 @@
 //! A run that is written as qlog.
 
-use crate::{load, refused, Cancel, Interrupted, Result};
+use crate::{config_error, load, Cancel, Interrupted, Result};
 use dumbbell_config::RunConfig;
 use dumbbell_core::units::Time;
-use dumbbell_qlog::{Names, Recorder, Sink};
-use dumbbell_sim::additions::Additions;
+use dumbbell_qlog::{Names, QlogRecorder, QlogWriter};
+use dumbbell_sim::extensions::Extensions;
 use dumbbell_sim::{Builder, Outcome, RunError, Sim};
 use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
@@ -27,7 +27,7 @@ pub enum Failure {
 impl From<Failure> for PyErr {
     fn from(failure: Failure) -> PyErr {
         match failure {
-            Failure::Run(RunError::Config(error)) => refused(error),
+            Failure::Run(RunError::Config(error)) => config_error(error),
             Failure::Run(RunError::Cancelled) => Interrupted::new_err("cancelled"),
             Failure::Run(other) => PyRuntimeError::new_err(other.to_string()),
             Failure::File(error) => PyOSError::new_err(error.to_string()),
@@ -39,7 +39,7 @@ impl From<Failure> for PyErr {
 ///
 /// # Errors
 /// It is none.
-pub fn parsed(config: &str) -> std::result::Result<Value, Failure> {
+pub fn parse_config(config: &str) -> std::result::Result<Value, Failure> {
     serde_json::from_str(config).map_err(|error| Failure::File(io::Error::other(error)))
 }
 
@@ -58,7 +58,7 @@ pub fn carried_out(builder: Builder<'_>, cancel: &AtomicBool) -> std::result::Re
 }
 
 /// Opens a file and writes its header, JSON.
-fn sink(path: &PathBuf, header: &str) -> io::Result<Sink> {
+fn sink(path: &PathBuf, header: &str) -> io::Result<QlogWriter> {
     let mut file = File::create(path)?;
     writeln!(file, "\u{1e}{header}")?;
     Ok(Box::new(file))
@@ -66,15 +66,15 @@ fn sink(path: &PathBuf, header: &str) -> io::Result<Sink> {
 
 fn write(
     config: &str,
-    additions: Additions,
+    extensions: Extensions,
     cancel: &AtomicBool,
-    senders: Vec<(u32, Sink)>,
-    (network, names): (Option<Sink>, Names),
+    senders: Vec<(u32, QlogWriter)>,
+    (network, names): (Option<QlogWriter>, Names),
 ) -> std::result::Result<(Outcome, u64), Failure> {
-    let config = parsed(config)?;
-    let read = RunConfig::read(&config, &additions).map_err(|error| Failure::Run(error.into()))?;
-    let recorder = Recorder::new(names, senders, network, read.run.duration);
-    let builder = Sim::builder(&config).additions(additions).listener(|hop| recorder.listener(hop));
+    let config = parse_config(config)?;
+    let read = RunConfig::read(&config, &extensions).map_err(|error| Failure::Run(error.into()))?;
+    let recorder = QlogRecorder::new(names, senders, network, read.run.duration);
+    let builder = Sim::builder(&config).extensions(extensions).listener(|hop| recorder.listener(hop));
     let outcome = carried_out(builder, cancel)?;
     Ok((outcome, recorder.finish().map_err(Failure::File)?))
 }
@@ -95,15 +95,15 @@ pub fn run_qlog(
     old_names: bool,
     plugins: BTreeMap<String, Bound<'_, PyAny>>,
 ) -> PyResult<(Result, u64)> {
-    let mut additions = Additions::default();
+    let mut extensions = Extensions::default();
     for (name, plugin) in plugins {
-        load(&plugin)?.add_to(&mut additions, &name);
+        load(&plugin)?.add_to(&mut extensions, &name);
     }
     let of_senders = senders.iter().map(|(&number, (path, header))| Ok((number, sink(path, header)?)));
     let of_senders = of_senders.collect::<io::Result<Vec<_>>>()?;
     let of_network = network.map(|(path, header)| sink(&path, &header)).transpose()?;
     let (flag, names) = (&cancel.flag, if old_names { Names::V03 } else { Names::Draft });
-    let written = py.detach(|| write(config, additions, flag, of_senders, (of_network, names)));
+    let written = py.detach(|| write(config, extensions, flag, of_senders, (of_network, names)));
     let (outcome, records) = written?;
     Ok((outcome.into(), records))
 }

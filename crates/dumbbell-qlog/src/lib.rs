@@ -1,6 +1,6 @@
 //! Runs as qlog: what senders do and believe, and what queues do with packets.
 //!
-//! A [`Recorder`] gives a listener for each hop of a run, which writes records of JSON text sequences (RFC 7464) as things happen: a file for each flow, of
+//! A [`QlogRecorder`] gives a listener for each hop of a run, which writes records of JSON text sequences (RFC 7464) as things happen: a file for each flow, of
 //! its sender, and one of the network. Events of senders are those of draft-ietf-quic-qlog-quic-events-13; events of queues are our own, in the
 //! namespace `dumbbell`. A sender of TCP is written as if each transmission of a segment were a packet of QUIC with a number of its own. Headers are the caller's.
 
@@ -9,18 +9,18 @@ mod record;
 mod sender;
 
 use dumbbell_core::cc::exit::ControlEvent;
-use dumbbell_core::log::{At, Belief, DropReason, Hears, Log, Mark, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, ListenLevel, Log, Mark, MarkReason, SenderSnapshot};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::tcp::{Ack, Block};
 use dumbbell_core::units::Time;
-use network::{Network, Queue};
+use network::{HopBacklog, NetworkFile};
 use record::Records;
-use sender::Flow;
+use sender::QlogFlow;
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Where records go.
-pub type Sink = Box<dyn Write + Send>;
+pub type QlogWriter = Box<dyn Write + Send>;
 
 /// What events are called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,41 +32,41 @@ pub enum Names {
 }
 
 /// All that is written of a run.
-struct Files {
+struct QlogFiles {
     /// By slot of the engine.
-    flows: Vec<Option<Flow>>,
-    network: Option<Network>,
+    flows: Vec<Option<QlogFlow>>,
+    network: Option<NetworkFile>,
 }
 
-impl Files {
-    fn flow(&mut self, slot: u32) -> Option<&mut Flow> {
+impl QlogFiles {
+    fn flow(&mut self, slot: u32) -> Option<&mut QlogFlow> {
         self.flows.get_mut(slot as usize)?.as_mut()
     }
 }
 
 /// Writes a run as qlog.
 #[derive(Clone)]
-pub struct Recorder {
-    files: Arc<Mutex<Files>>,
+pub struct QlogRecorder {
+    files: Arc<Mutex<QlogFiles>>,
 }
 
-impl Recorder {
+impl QlogRecorder {
     /// Of the senders of these flows, numbered as in `[[flows]]`, and of what queues do with their packets: until the clock of each sender says `end`, the
     /// duration of the run, when it is measured no more.
-    pub fn new(names: Names, senders: Vec<(u32, Sink)>, network: Option<Sink>, end: Time) -> Recorder {
-        let mut flows: Vec<Option<Flow>> = Vec::new();
+    pub fn new(names: Names, senders: Vec<(u32, QlogWriter)>, network: Option<QlogWriter>, end: Time) -> QlogRecorder {
+        let mut flows: Vec<Option<QlogFlow>> = Vec::new();
         for (number, sink) in senders {
             let index = number as usize;
             flows.resize_with(flows.len().max(index + 1), || None);
-            flows[index] = Some(Flow::new(names, Records::new(sink), end));
+            flows[index] = Some(QlogFlow::new(names, Records::new(sink), end));
         }
-        let network = network.map(|sink| Network::new(Records::new(sink)));
-        Recorder { files: Arc::new(Mutex::new(Files { flows, network })) }
+        let network = network.map(|sink| NetworkFile::new(Records::new(sink)));
+        QlogRecorder { files: Arc::new(Mutex::new(QlogFiles { flows, network })) }
     }
 
     /// What listens at a hop.
-    pub fn listener(&self, hop: &str) -> Listener {
-        Listener { recorder: self.clone(), queue: Queue::new(hop) }
+    pub fn listener(&self, hop: &str) -> QlogListener {
+        QlogListener { recorder: self.clone(), queue: HopBacklog::new(hop) }
     }
 
     /// Writes what is left. Returns how many records there are.
@@ -75,28 +75,28 @@ impl Recorder {
     /// The first that there was while something was written.
     pub fn finish(&self) -> io::Result<u64> {
         let mut files = self.files();
-        let Files { flows, network } = &mut *files;
+        let QlogFiles { flows, network } = &mut *files;
         let of_flows = flows.iter_mut().flatten().map(|flow| flow.records.finish());
         of_flows.chain(network.iter_mut().map(|network| network.records.finish())).sum()
     }
 
-    fn files(&self) -> MutexGuard<'_, Files> {
+    fn files(&self) -> MutexGuard<'_, QlogFiles> {
         // a panic elsewhere leaves records that are whole
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Listens at a hop.
-pub struct Listener {
-    recorder: Recorder,
-    queue: Queue,
+pub struct QlogListener {
+    recorder: QlogRecorder,
+    queue: HopBacklog,
 }
 
-impl Listener {
+impl QlogListener {
     /// The queue has done something with a packet of a flow that is written.
-    fn queue_did(&mut self, packet: &Packet, at: At, name: &'static str, more: impl FnOnce(&mut record::Record)) {
+    fn queue_did(&mut self, packet: &Packet, at: At, name: &'static str, more: impl FnOnce(&mut record::QlogRecord)) {
         let mut files = self.recorder.files();
-        let Files { flows, network } = &mut *files;
+        let QlogFiles { flows, network } = &mut *files;
         let (Some(network), Some(Some(flow))) = (network, flows.get(packet.flow as usize)) else { return };
         if flow.is_over(at.now) {
             return;
@@ -105,32 +105,32 @@ impl Listener {
     }
 }
 
-impl Log for Listener {
-    fn hears(&self) -> Hears {
-        Hears::Beliefs
+impl Log for QlogListener {
+    fn listen_level(&self) -> ListenLevel {
+        ListenLevel::Snapshots
     }
 
-    fn enqueued(&mut self, packet: &Packet, at: At) {
+    fn on_enqueue(&mut self, packet: &Packet, at: At) {
         self.queue.add(packet);
         self.queue_did(packet, at, "dumbbell:packet_enqueued", |_| {});
     }
 
-    fn sent(&mut self, packet: &Packet, at: At) {
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
         self.queue.remove(packet);
         self.queue_did(packet, at, "dumbbell:packet_dequeued", |data| {
             data.key("sojourn").ms(at.now.saturating_sub(packet.enqueue_time));
         });
     }
 
-    fn marked(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
         self.queue_did(packet, at, "dumbbell:packet_marked", |data| {
             data.key("old_ecn").text(record::ecn(before)).key("mark").text(mark.name());
             data.key("reason").text(reason.name());
         });
     }
 
-    fn dropped(&mut self, packet: &Packet, reason: DropReason, place: Place, at: At) {
-        if place == Place::Queue {
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
+        if place == DropSite::Queue {
             self.queue.remove(packet);
         }
         self.queue_did(packet, at, "dumbbell:packet_dropped", |data| {
@@ -138,25 +138,25 @@ impl Log for Listener {
         });
     }
 
-    fn control(&mut self, flow: u32, event: &ControlEvent, _now: Time) {
+    fn on_control_event(&mut self, flow: u32, event: &ControlEvent, _now: Time) {
         if let (ControlEvent::SlowStartExit(exit), Some(flow)) = (event, self.recorder.files().flow(flow)) {
             flow.left_slow_start(exit.cause);
         }
     }
 
-    fn posted(&mut self, packet: &Packet, now: Time) {
+    fn on_send(&mut self, packet: &Packet, now: Time) {
         if let Some(flow) = self.recorder.files().flow(packet.flow) {
             flow.post(packet, now);
         }
     }
 
-    fn acknowledged(&mut self, ack: &Ack, blocks: &[Block], _now: Time) {
+    fn on_ack(&mut self, ack: &Ack, blocks: &[Block], _now: Time) {
         if let Some(flow) = self.recorder.files().flow(ack.flow) {
-            flow.hear(ack, blocks);
+            flow.on_ack(ack, blocks);
         }
     }
 
-    fn believes(&mut self, flow: u32, belief: &Belief<'_>, now: Time) {
+    fn on_snapshot(&mut self, flow: u32, belief: &SenderSnapshot<'_>, now: Time) {
         if let Some(flow) = self.recorder.files().flow(flow) {
             flow.look(belief, now);
         }

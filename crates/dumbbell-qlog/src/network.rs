@@ -1,21 +1,21 @@
 //! What queues do with packets. Times are those at the queue.
 
-use crate::record::{self, Record, Records};
+use crate::record::{self, QlogRecord, Records};
 use dumbbell_core::log::At;
 use dumbbell_core::packet::{flag, Packet};
 
 /// What is in the queue of a hop, of all flows.
-pub struct Queue {
+pub struct HopBacklog {
     /// Its name as JSON: it comes from outside.
     hop: String,
     packets: u64,
     bytes: u64,
 }
 
-impl Queue {
+impl HopBacklog {
     /// Of `hop`, empty.
-    pub fn new(hop: &str) -> Queue {
-        Queue { hop: serde_json::Value::from(hop).to_string(), packets: 0, bytes: 0 }
+    pub fn new(hop: &str) -> HopBacklog {
+        HopBacklog { hop: serde_json::Value::from(hop).to_string(), packets: 0, bytes: 0 }
     }
 
     /// A packet enters.
@@ -32,45 +32,45 @@ impl Queue {
 }
 
 /// The file of the network.
-pub struct Network {
+pub struct NetworkFile {
     pub records: Records,
 }
 
-impl Network {
+impl NetworkFile {
     /// With nothing in it yet.
-    pub fn new(records: Records) -> Network {
-        Network { records }
+    pub fn new(records: Records) -> NetworkFile {
+        NetworkFile { records }
     }
 
     /// A queue has done something with a packet, which has this number at its sender, if it has one.
     pub fn write(
         &mut self,
-        queue: &Queue,
+        queue: &HopBacklog,
         number: Option<u64>,
         packet: &Packet,
         at: At,
         name: &str,
-        more: impl FnOnce(&mut Record),
+        more: impl FnOnce(&mut QlogRecord),
     ) {
         self.records.event(at.now, name, |data| {
-            data.key("hop").json(&queue.hop).key("flow").whole(u64::from(packet.flow));
+            data.key("hop").json(&queue.hop).key("flow").integer(u64::from(packet.flow));
             if let Some(number) = number {
-                data.key(if packet.has(flag::UDP) { "datagram_id" } else { "packet_number" }).whole(number);
+                data.key(if packet.has(flag::UDP) { "datagram_id" } else { "packet_number" }).integer(number);
             }
             if packet.is_back() {
                 data.key("acknowledgement").yes();
             } else if !packet.has(flag::NO_DATA) {
-                data.key("segment").whole(packet.seq);
+                data.key("segment").integer(packet.seq);
                 if packet.has(flag::RETRANSMISSION) {
                     data.key("retransmission").yes();
                 }
             }
-            data.key("length").whole(u64::from(packet.len)).key("ecn").text(record::ecn(packet.ecn));
+            data.key("length").integer(u64::from(packet.len)).key("ecn").text(record::ecn(packet.ecn));
             if at.queue > 0 {
-                data.key("queue").whole(u64::from(at.queue));
+                data.key("queue").integer(u64::from(at.queue));
             }
             more(data);
-            data.key("queue_packets").whole(queue.packets).key("queue_bytes").whole(queue.bytes);
+            data.key("queue_packets").integer(queue.packets).key("queue_bytes").integer(queue.bytes);
         });
     }
 }

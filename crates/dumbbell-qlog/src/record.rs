@@ -1,6 +1,6 @@
 //! Records of JSON text sequences (RFC 7464), written by hand: there are some for every packet.
 
-use crate::Sink;
+use crate::QlogWriter;
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::Time;
 use std::fmt::Write as _;
@@ -20,32 +20,32 @@ pub fn ecn(ecn: Ecn) -> &'static str {
 }
 
 /// One record on its way: each value follows its key.
-pub struct Record {
+pub struct QlogRecord {
     text: String,
 }
 
-impl Record {
+impl QlogRecord {
     /// A key; names of keys need no escapes.
-    pub fn key(&mut self, name: &str) -> &mut Record {
+    pub fn key(&mut self, name: &str) -> &mut QlogRecord {
         if !self.text.ends_with(['{', '[']) {
             self.text.push(',');
         }
         self.push(format_args!("\"{name}\":"))
     }
 
-    fn push(&mut self, what: std::fmt::Arguments<'_>) -> &mut Record {
+    fn push(&mut self, what: std::fmt::Arguments<'_>) -> &mut QlogRecord {
         // a String takes everything
         let _ = self.text.write_fmt(what);
         self
     }
 
     /// A whole number.
-    pub fn whole(&mut self, value: u64) -> &mut Record {
+    pub fn integer(&mut self, value: u64) -> &mut QlogRecord {
         self.push(format_args!("{value}"))
     }
 
     /// A number; what is no number is null.
-    pub fn real(&mut self, value: f64) -> &mut Record {
+    pub fn real(&mut self, value: f64) -> &mut QlogRecord {
         if value.is_finite() {
             self.push(format_args!("{value}"))
         } else {
@@ -54,33 +54,33 @@ impl Record {
     }
 
     /// No value.
-    pub fn null(&mut self) -> &mut Record {
+    pub fn null(&mut self) -> &mut QlogRecord {
         self.push(format_args!("null"))
     }
 
     /// `true`.
-    pub fn yes(&mut self) -> &mut Record {
+    pub fn yes(&mut self) -> &mut QlogRecord {
         self.push(format_args!("true"))
     }
 
     /// A time or a duration, ms, to the nanosecond.
-    pub fn ms(&mut self, time: Time) -> &mut Record {
+    pub fn ms(&mut self, time: Time) -> &mut QlogRecord {
         self.push(format_args!("{}.{:06}", time.0 / 1_000_000, time.0 % 1_000_000))
     }
 
     /// A word of ours, which needs no escapes.
-    pub fn text(&mut self, word: &str) -> &mut Record {
+    pub fn text(&mut self, word: &str) -> &mut QlogRecord {
         self.push(format_args!("\"{word}\""))
     }
 
     /// JSON.
-    pub fn json(&mut self, text: &str) -> &mut Record {
+    pub fn json(&mut self, text: &str) -> &mut QlogRecord {
         self.text.push_str(text);
         self
     }
 
     /// The object that `fill` fills.
-    pub fn object(&mut self, fill: impl FnOnce(&mut Record)) -> &mut Record {
+    pub fn object(&mut self, fill: impl FnOnce(&mut QlogRecord)) -> &mut QlogRecord {
         self.text.push('{');
         fill(self);
         self.text.push('}');
@@ -88,7 +88,7 @@ impl Record {
     }
 
     /// Ranges, inclusive, of sorted numbers: a range of one is `[5]`.
-    pub fn ranges(&mut self, numbers: &[u64]) -> &mut Record {
+    pub fn ranges(&mut self, numbers: &[u64]) -> &mut QlogRecord {
         self.text.push('[');
         for range in numbers.chunk_by(|one, next| one + 1 == *next) {
             let comma = if self.text.ends_with('[') { "" } else { "," };
@@ -105,20 +105,20 @@ impl Record {
 
 /// A file of records.
 pub struct Records {
-    out: BufWriter<Sink>,
-    record: Record,
+    out: BufWriter<QlogWriter>,
+    record: QlogRecord,
     count: u64,
     error: Option<io::Error>,
 }
 
 impl Records {
     /// With none yet.
-    pub fn new(sink: Sink) -> Records {
-        Records { out: BufWriter::with_capacity(BUFFER, sink), record: Record { text: String::new() }, count: 0, error: None }
+    pub fn new(sink: QlogWriter) -> Records {
+        Records { out: BufWriter::with_capacity(BUFFER, sink), record: QlogRecord { text: String::new() }, count: 0, error: None }
     }
 
     /// Writes an event, whose data `fill` fills. Nothing is written after an error.
-    pub fn event(&mut self, time: Time, name: &str, fill: impl FnOnce(&mut Record)) {
+    pub fn event(&mut self, time: Time, name: &str, fill: impl FnOnce(&mut QlogRecord)) {
         if self.error.is_some() {
             return;
         }
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn ranges_are_inclusive_and_as_few_as_possible() {
         let of = |numbers: &[u64]| {
-            let mut record = Record { text: String::new() };
+            let mut record = QlogRecord { text: String::new() };
             record.ranges(numbers);
             record.text
         };
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn times_are_exact() {
-        let mut record = Record { text: String::new() };
+        let mut record = QlogRecord { text: String::new() };
         record.ms(Time(1_002_003_004)).json(" ").real(f64::NAN).json(" ").real(0.1);
         assert_eq!(record.text, "1002.003004 null 0.1");
     }

@@ -1,11 +1,11 @@
 //! What a sender does and believes. Times are those on its clock.
 
-use crate::record::{self, Record, Records};
+use crate::record::{self, QlogRecord, Records};
 use crate::Names;
 use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::cc::exit::ExitCause;
 use dumbbell_core::cc::Model;
-use dumbbell_core::log::Belief;
+use dumbbell_core::log::SenderSnapshot;
 use dumbbell_core::packet::{flag, Ecn, Packet, HEADERS, UDP_HEADERS};
 use dumbbell_core::tcp::sender::Sender;
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
@@ -14,7 +14,7 @@ use std::collections::{HashMap, VecDeque};
 
 /// Events of a sender.
 #[derive(Clone, Copy)]
-enum Event {
+enum SenderEvent {
     PacketSent,
     PacketReceived,
     DatagramsSent,
@@ -25,15 +25,15 @@ enum Event {
 }
 
 impl Names {
-    fn of(self, event: Event) -> &'static str {
+    fn name_event(self, event: SenderEvent) -> &'static str {
         let (draft, before) = match event {
-            Event::PacketSent => ("quic:packet_sent", "transport:packet_sent"),
-            Event::PacketReceived => ("quic:packet_received", "transport:packet_received"),
-            Event::DatagramsSent => ("quic:udp_datagrams_sent", "transport:datagrams_sent"),
-            Event::DatagramsReceived => ("quic:udp_datagrams_received", "transport:datagrams_received"),
-            Event::PacketLost => ("quic:packet_lost", "recovery:packet_lost"),
-            Event::Metrics => ("quic:recovery_metrics_updated", "recovery:metrics_updated"),
-            Event::State => ("quic:congestion_state_updated", "recovery:congestion_state_updated"),
+            SenderEvent::PacketSent => ("quic:packet_sent", "transport:packet_sent"),
+            SenderEvent::PacketReceived => ("quic:packet_received", "transport:packet_received"),
+            SenderEvent::DatagramsSent => ("quic:udp_datagrams_sent", "transport:datagrams_sent"),
+            SenderEvent::DatagramsReceived => ("quic:udp_datagrams_received", "transport:datagrams_received"),
+            SenderEvent::PacketLost => ("quic:packet_lost", "recovery:packet_lost"),
+            SenderEvent::Metrics => ("quic:recovery_metrics_updated", "recovery:metrics_updated"),
+            SenderEvent::State => ("quic:congestion_state_updated", "recovery:congestion_state_updated"),
         };
         match self {
             Names::Draft => draft,
@@ -44,7 +44,7 @@ impl Names {
 
 /// A segment that is not acknowledged cumulatively.
 #[derive(Clone, Copy, Default)]
-struct Segment {
+struct UnackedSegment {
     /// Packet number of its last transmission.
     number: u64,
     /// That one was written as lost.
@@ -75,7 +75,7 @@ enum Metric {
 }
 
 /// What is written of one flow.
-pub struct Flow {
+pub struct QlogFlow {
     pub records: Records,
     names: Names,
     /// When it is over, on its clock.
@@ -89,15 +89,15 @@ pub struct Flow {
     next_handshake: u64,
     next_received: u64,
     /// Segments from `first` on.
-    segments: VecDeque<Segment>,
+    segments: VecDeque<UnackedSegment>,
     first: u64,
     largest_acked: Option<u64>,
-    /// Numbers of packets by what they carry, see [`carried`].
+    /// Numbers of packets by what they carry, see [`payload_number`].
     numbers: HashMap<u64, u64>,
     heard: Vec<Heard>,
     posted: Vec<(Packet, u64)>,
     /// Segments that were sent again since the last look: what they were before.
-    superseded: HashMap<u64, Segment>,
+    superseded: HashMap<u64, UnackedSegment>,
     lost: u64,
     trigger: Option<ExitCause>,
     state: (&'static str, &'static str),
@@ -105,7 +105,7 @@ pub struct Flow {
 }
 
 /// What tells packets of a flow apart: segment and whether it was sent again, or a datagram.
-fn carried(packet: &Packet) -> u64 {
+fn payload_number(packet: &Packet) -> u64 {
     if packet.has(flag::UDP) {
         packet.seq
     } else {
@@ -113,10 +113,10 @@ fn carried(packet: &Packet) -> u64 {
     }
 }
 
-impl Flow {
+impl QlogFlow {
     /// With nothing written yet; it is over at `end` on its clock.
-    pub fn new(names: Names, records: Records, end: Time) -> Flow {
-        Flow {
+    pub fn new(names: Names, records: Records, end: Time) -> QlogFlow {
+        QlogFlow {
             records,
             names,
             end,
@@ -145,7 +145,7 @@ impl Flow {
         if packet.is_back() || packet.flags & (flag::SYN | flag::PURE_ACK) != 0 {
             return None;
         }
-        self.numbers.get(&carried(packet)).copied()
+        self.numbers.get(&payload_number(packet)).copied()
     }
 
     /// Slow start has ended: the next change of the state is because of that.
@@ -174,23 +174,23 @@ impl Flow {
         if packet.flags & (flag::SYN | flag::PURE_ACK) != 0 {
             return;
         }
-        self.numbers.insert(carried(packet), number);
+        self.numbers.insert(payload_number(packet), number);
         if packet.has(flag::UDP) || packet.seq < self.first {
             return;
         }
         let index = (packet.seq - self.first) as usize;
-        let sent = Segment { number, ..Segment::default() };
+        let sent = UnackedSegment { number, ..UnackedSegment::default() };
         if let Some(before) = self.segments.get_mut(index) {
             let before = std::mem::replace(before, sent);
             self.superseded.entry(packet.seq).or_insert(before);
         } else {
-            self.segments.resize(index, Segment::default());
+            self.segments.resize(index, UnackedSegment::default());
             self.segments.push_back(sent);
         }
     }
 
     /// An acknowledgement or an answer reaches the sender.
-    pub fn hear(&mut self, ack: &Ack, blocks: &[Block]) {
+    pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block]) {
         let mut heard = Heard { kind: "1RTT", number: self.next_received, acked: Vec::new(), ack: *ack, blocks: blocks.len() };
         if ack.has(ack_flag::SYN_ACK) {
             (heard.kind, heard.number, heard.acked) = ("initial", 0, vec![0]);
@@ -228,7 +228,7 @@ impl Flow {
     }
 
     /// The sender has done all that an acknowledgement or a timer asked for, at `now` on its clock.
-    pub fn look(&mut self, belief: &Belief<'_>, now: Time) {
+    pub fn look(&mut self, belief: &SenderSnapshot<'_>, now: Time) {
         if !self.posted.is_empty() {
             self.behind = self.posted_at.saturating_sub(now);
         }
@@ -263,12 +263,12 @@ impl Flow {
         let length = u64::from(ack.frame(*blocks));
         if ack.has(ack_flag::ECHO) {
             let payload = length.saturating_sub(u64::from(UDP_HEADERS));
-            self.records.event(now, self.names.of(Event::DatagramsReceived), |data| {
+            self.records.event(now, self.names.name_event(SenderEvent::DatagramsReceived), |data| {
                 datagram(data, payload, Ecn::from_bits(ack.flags), heard.number);
             });
             return;
         }
-        self.records.event(now, self.names.of(Event::PacketReceived), |data| {
+        self.records.event(now, self.names.name_event(SenderEvent::PacketReceived), |data| {
             header(data, heard.kind, heard.number);
             data.key("frames").json("[").object(|frame| {
                 frame.key("frame_type").text("ack");
@@ -277,7 +277,7 @@ impl Flow {
                 }
             });
             data.json("]").key("raw").object(|raw| {
-                raw.key("length").whole(length);
+                raw.key("length").integer(length);
             });
             for (name, bit) in [("ece", ack_flag::ECE), ("esce", ack_flag::ESCE), ("dsack", ack_flag::DSACK)] {
                 if ack.has(bit) {
@@ -285,7 +285,7 @@ impl Flow {
                 }
             }
             if ack.has(ack_flag::ACCECN_OPTION) {
-                data.key("ce_bytes").whole(u64::from(ack.ce_bytes));
+                data.key("ce_bytes").integer(u64::from(ack.ce_bytes));
             }
         });
     }
@@ -294,7 +294,9 @@ impl Flow {
         let length = u64::from(packet.len);
         if packet.has(flag::UDP) {
             let payload = length.saturating_sub(u64::from(UDP_HEADERS));
-            self.records.event(now, self.names.of(Event::DatagramsSent), |data| datagram(data, payload, packet.ecn, number));
+            self.records.event(now, self.names.name_event(SenderEvent::DatagramsSent), |data| {
+                datagram(data, payload, packet.ecn, number)
+            });
             return;
         }
         let (kind, has_data) = match packet.flags & (flag::SYN | flag::PURE_ACK) {
@@ -302,17 +304,17 @@ impl Flow {
             0 => ("1RTT", true),
             _ => ("handshake", false),
         };
-        self.records.event(now, self.names.of(Event::PacketSent), |data| {
+        self.records.event(now, self.names.name_event(SenderEvent::PacketSent), |data| {
             header(data, kind, number);
             data.key("raw").object(|raw| {
-                raw.key("length").whole(length);
+                raw.key("length").integer(length);
                 if has_data {
-                    raw.key("payload_length").whole(length.saturating_sub(u64::from(headers)));
+                    raw.key("payload_length").integer(length.saturating_sub(u64::from(headers)));
                 }
             });
             data.key("ecn").text(record::ecn(packet.ecn));
             if has_data {
-                data.key("segment").whole(packet.seq);
+                data.key("segment").integer(packet.seq);
             }
             for (name, bit) in [("retransmission", flag::RETRANSMISSION), ("cwr", flag::CWR)] {
                 if packet.has(bit) {
@@ -337,9 +339,9 @@ impl Flow {
                 continue;
             }
             let number = lost.number;
-            self.records.event(now, self.names.of(Event::PacketLost), |data| {
+            self.records.event(now, self.names.name_event(SenderEvent::PacketLost), |data| {
                 header(data, "1RTT", number);
-                data.key("segment").whole(seq);
+                data.key("segment").integer(seq);
             });
         }
     }
@@ -359,7 +361,7 @@ impl Flow {
             return;
         }
         let (old, _) = std::mem::replace(&mut self.state, found);
-        self.records.event(now, self.names.of(Event::State), |data| {
+        self.records.event(now, self.names.name_event(SenderEvent::State), |data| {
             if !old.is_empty() {
                 data.key("old").text(old);
             }
@@ -372,7 +374,7 @@ impl Flow {
     }
 
     /// Writes the metrics that have changed.
-    fn write_metrics(&mut self, belief: &Belief<'_>, now: Time) {
+    fn write_metrics(&mut self, belief: &SenderSnapshot<'_>, now: Time) {
         let found = metrics(belief);
         self.metrics.resize(found.len(), Metric::Unknown);
         let is_new = |(&(_, value), &before): (&(&str, Metric), &Metric)| value != before && value != Metric::Unknown;
@@ -380,7 +382,7 @@ impl Flow {
             return;
         }
         let before = &mut self.metrics;
-        self.records.event(now, self.names.of(Event::Metrics), |data| {
+        self.records.event(now, self.names.name_event(SenderEvent::Metrics), |data| {
             for ((name, value), known) in found.iter().zip(before) {
                 if value == known {
                     continue;
@@ -388,7 +390,7 @@ impl Flow {
                 match *value {
                     Metric::Unknown => continue,
                     Metric::Unset => data.key(name).null(),
-                    Metric::Whole(number) => data.key(name).whole(number),
+                    Metric::Whole(number) => data.key(name).integer(number),
                     Metric::Real(number) => data.key(name).real(number),
                     Metric::Ms(time) => data.key(name).ms(time),
                 };
@@ -398,25 +400,25 @@ impl Flow {
     }
 }
 
-fn header(data: &mut Record, kind: &str, number: u64) {
+fn header(data: &mut QlogRecord, kind: &str, number: u64) {
     data.key("header").object(|header| {
-        header.key("packet_type").text(kind).key("packet_number").whole(number);
+        header.key("packet_type").text(kind).key("packet_number").integer(number);
     });
 }
 
-fn datagram(data: &mut Record, payload: u64, ecn: Ecn, id: u64) {
-    data.key("count").whole(1).key("raw").json("[").object(|raw| {
-        raw.key("length").whole(payload);
+fn datagram(data: &mut QlogRecord, payload: u64, ecn: Ecn, id: u64) {
+    data.key("count").integer(1).key("raw").json("[").object(|raw| {
+        raw.key("length").integer(payload);
     });
     data.json("]").key("ecn").json("[").text(record::ecn(ecn)).json("]");
-    data.key("datagram_ids").json("[").whole(id).json("]");
+    data.key("datagram_ids").json("[").integer(id).json("]");
 }
 
 /// What is believed, by its name in qlog: the metrics of its schema, bytes, ms and bit/s, and of controls with a model the variables of the BBR draft.
-fn metrics(belief: &Belief<'_>) -> Vec<(&'static str, Metric)> {
+fn metrics(belief: &SenderSnapshot<'_>) -> Vec<(&'static str, Metric)> {
     let whole = |value: Option<u64>| value.map_or(Metric::Unknown, Metric::Whole);
     let ms = |time: Option<Time>| time.map_or(Metric::Unknown, Metric::Ms);
-    let Belief { cwnd, ssthresh, in_flight, srtt, min_rtt, .. } = *belief;
+    let SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, .. } = *belief;
     let model = belief.tcp.and_then(Sender::model);
     let least = match &model {
         Some(model) => model.min_rtt_us.map(|us| Time::from_micros(u64::from(us))),
@@ -462,8 +464,8 @@ fn of_model(model: &Model, sender: &Sender) -> [(&'static str, Metric); 20] {
         ("bbr_full_bw_now", flag(model.full_bw_now)),
         ("bbr_full_bw_reached", flag(model.full_bw_reached)),
         ("bbr_idle_restart", flag(model.idle_restart)),
-        ("delivered", Metric::Whole(conn.delivered())),
-        ("lost", Metric::Whole(sender.lost())),
+        ("delivered", Metric::Whole(conn.delivered_segments())),
+        ("lost", Metric::Whole(sender.count_lost())),
         ("sent", Metric::Whole(stats.sent)),
         ("timeouts", Metric::Whole(stats.timeouts)),
         ("undone", Metric::Whole(stats.undone)),

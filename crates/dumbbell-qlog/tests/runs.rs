@@ -1,7 +1,7 @@
 //! Files of whole runs.
 
 use dumbbell_core::units::Time;
-use dumbbell_qlog::{Names, Recorder};
+use dumbbell_qlog::{Names, QlogRecorder};
 use dumbbell_sim::Sim;
 use serde_json::{json, Value};
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,10 +36,10 @@ struct Logged {
     outcome: dumbbell_sim::Outcome,
 }
 
-fn logged(config: &Value) -> Logged {
+fn log_run(config: &Value) -> Logged {
     let (sender, network) = (Memory::default(), Memory::default());
     let end = Time(config["duration"].as_u64().unwrap());
-    let recorder = Recorder::new(Names::Draft, vec![(0, Box::new(sender.clone()))], Some(Box::new(network.clone())), end);
+    let recorder = QlogRecorder::new(Names::Draft, vec![(0, Box::new(sender.clone()))], Some(Box::new(network.clone())), end);
     let outcome = Sim::builder(config).listener(|hop| recorder.listener(hop)).build().unwrap().finish().unwrap();
     let written = recorder.finish().unwrap();
     let (sender, network) = (sender.events(), network.events());
@@ -47,7 +47,7 @@ fn logged(config: &Value) -> Logged {
     Logged { sender, network, outcome }
 }
 
-fn of<'a>(events: &'a [Value], name: &'a str) -> impl Iterator<Item = &'a Value> {
+fn select_events<'a>(events: &'a [Value], name: &'a str) -> impl Iterator<Item = &'a Value> {
     events.iter().filter(move |event| event["name"] == name).map(|event| &event["data"])
 }
 
@@ -57,7 +57,7 @@ fn config(cc: &str, aqm: &str) -> Value {
 }
 
 /// A counter of the first flow in table `flows`.
-fn counted(outcome: &dumbbell_sim::Outcome, name: &str) -> usize {
+fn read_counter(outcome: &dumbbell_sim::Outcome, name: &str) -> usize {
     outcome.tables.flows.int(name).unwrap()[0] as usize
 }
 
@@ -67,7 +67,7 @@ fn number(data: &Value) -> u64 {
 
 /// The packets of data among events.
 fn data<'a>(events: &'a [Value], name: &'a str) -> Vec<&'a Value> {
-    of(events, name).filter(|data| data["header"]["packet_type"] == "1RTT").collect()
+    select_events(events, name).filter(|data| data["header"]["packet_type"] == "1RTT").collect()
 }
 
 const CASES: [(&str, &str); 5] =
@@ -78,18 +78,18 @@ fn a_run_that_is_written_measures_the_same() {
     for (cc, aqm) in CASES {
         let config = config(cc, aqm);
         let plain = Sim::new(&config).unwrap().finish().unwrap();
-        assert_eq!(logged(&config).outcome.hash, plain.hash, "{cc} over {aqm}");
+        assert_eq!(log_run(&config).outcome.hash, plain.hash, "{cc} over {aqm}");
     }
 }
 
 #[test]
 fn what_is_written_adds_up_to_what_is_measured() {
     for (cc, aqm) in CASES {
-        let Logged { sender, network, outcome } = logged(&config(cc, aqm));
+        let Logged { sender, network, outcome } = log_run(&config(cc, aqm));
         let sent = data(&sender, "quic:packet_sent");
-        assert_eq!(sent.len(), counted(&outcome, "sent"), "{cc} over {aqm}");
+        assert_eq!(sent.len(), read_counter(&outcome, "sent"), "{cc} over {aqm}");
         let again = sent.iter().filter(|data| data["retransmission"] == true).count();
-        assert_eq!(again, counted(&outcome, "retransmissions"), "{cc} over {aqm}");
+        assert_eq!(again, read_counter(&outcome, "retransmissions"), "{cc} over {aqm}");
         let numbers: Vec<u64> = sent.iter().map(|data| number(data)).collect();
         assert!(numbers.iter().copied().eq(0..numbers.len() as u64));
         // a queue counts until the run is over there, and the log goes on as long as senders do
@@ -99,17 +99,17 @@ fn what_is_written_adds_up_to_what_is_measured() {
         };
         let dropped = mine("dumbbell:packet_dropped");
         let because = |why: &str| dropped.iter().filter(|data| data["reason"] == why).count();
-        assert_eq!(because("overflow"), counted(&outcome, "drops_overflow"), "{cc} over {aqm}");
-        assert_eq!(because("aqm"), counted(&outcome, "drops_aqm"), "{cc} over {aqm}");
+        assert_eq!(because("overflow"), read_counter(&outcome, "drops_overflow"), "{cc} over {aqm}");
+        assert_eq!(because("aqm"), read_counter(&outcome, "drops_aqm"), "{cc} over {aqm}");
         let marked = mine("dumbbell:packet_marked").iter().filter(|data| data["old_ecn"] != "CE").count();
-        assert_eq!(marked, counted(&outcome, "ce_marks"), "{cc} over {aqm}");
+        assert_eq!(marked, read_counter(&outcome, "ce_marks"), "{cc} over {aqm}");
     }
 }
 
 #[test]
 fn each_packet_is_lost_or_acknowledged_once_and_dropped_ones_are_lost() {
     for (cc, aqm) in CASES {
-        let Logged { sender, network, .. } = logged(&config(cc, aqm));
+        let Logged { sender, network, .. } = log_run(&config(cc, aqm));
         let lost: Vec<u64> = data(&sender, "quic:packet_lost").into_iter().map(number).collect();
         let once: BTreeSet<u64> = lost.iter().copied().collect();
         assert_eq!(lost.len(), once.len(), "{cc} over {aqm}");
@@ -120,7 +120,7 @@ fn each_packet_is_lost_or_acknowledged_once_and_dropped_ones_are_lost() {
                 acked.extend(ends[0]..=*ends.last().unwrap());
             }
         }
-        let dropped: BTreeSet<u64> = of(&network, "dumbbell:packet_dropped")
+        let dropped: BTreeSet<u64> = select_events(&network, "dumbbell:packet_dropped")
             .filter(|data| data["flow"] == 0)
             .filter_map(|data| data["packet_number"].as_u64())
             .collect();
@@ -134,7 +134,7 @@ fn each_packet_is_lost_or_acknowledged_once_and_dropped_ones_are_lost() {
 
 #[test]
 fn times_do_not_go_back_and_a_packet_takes_half_the_rtt_to_the_queue() {
-    let Logged { sender, network, .. } = logged(&config("cubic", "pfifo"));
+    let Logged { sender, network, .. } = log_run(&config("cubic", "pfifo"));
     for events in [&sender, &network] {
         assert!(events.is_sorted_by(|one, next| one["time"].as_f64() <= next["time"].as_f64()));
     }
@@ -153,24 +153,25 @@ fn times_do_not_go_back_and_a_packet_takes_half_the_rtt_to_the_queue() {
 
 #[test]
 fn metrics_are_in_the_units_of_the_schema() {
-    let Logged { sender, .. } = logged(&config("bbr3", "pfifo"));
-    let metrics: Vec<&Value> = of(&sender, "quic:recovery_metrics_updated").collect();
+    let Logged { sender, .. } = log_run(&config("bbr3", "pfifo"));
+    let metrics: Vec<&Value> = select_events(&sender, "quic:recovery_metrics_updated").collect();
     // RFC 6928: ten segments of 1448 bytes
     assert_eq!(metrics[0]["congestion_window"], 14_480);
     let rates: Vec<u64> = metrics.iter().filter_map(|data| data["bbr_max_bw"].as_u64()).collect();
     // two flows share 20 Mbit/s: payload is 95 % of that
     assert!(rates.iter().max().is_some_and(|&most| most > 5_000_000 && most < 21_000_000), "{rates:?}");
-    let states: Vec<&str> = of(&sender, "quic:congestion_state_updated").filter_map(|data| data["new"].as_str()).collect();
+    let states: Vec<&str> =
+        select_events(&sender, "quic:congestion_state_updated").filter_map(|data| data["new"].as_str()).collect();
     assert_eq!(states[..2], ["startup", "drain"]);
     let lost = metrics.iter().filter_map(|data| data["lost"].as_u64()).max();
-    assert_eq!(lost, Some(of(&sender, "quic:packet_lost").count() as u64));
+    assert_eq!(lost, Some(select_events(&sender, "quic:packet_lost").count() as u64));
 }
 
 #[test]
 fn acknowledgements_in_a_hop_are_written_as_such() {
     let mut config = config("cubic", "pfifo");
     config["reverse"] = json!({"rate": 200_000, "aqm": {"name": "pfifo", "limit": 20}});
-    let Logged { sender, network, outcome } = logged(&config);
+    let Logged { sender, network, outcome } = log_run(&config);
     let back: Vec<&Value> = network.iter().filter(|event| event["data"]["hop"] == "reverse").collect();
     assert!(back.iter().all(|event| event["data"]["acknowledgement"] == true && event["data"]["segment"].is_null()));
     let count = |name: &str| back.iter().filter(|event| event["name"] == name).count() as u64;
@@ -178,7 +179,7 @@ fn acknowledgements_in_a_hop_are_written_as_such() {
     // of the first flow alone
     assert!(count("dumbbell:packet_dropped") > 0);
     assert!(count("dumbbell:packet_dropped") <= hops.int("ack_drops").unwrap()[1]);
-    let heard = of(&sender, "quic:packet_received").count() as u64;
+    let heard = select_events(&sender, "quic:packet_received").count() as u64;
     let left = count("dumbbell:packet_dequeued");
     // at the end, those of the last 20 ms are on their way: eight of 66 B at 200 kbit/s
     assert!((heard..=heard + 8).contains(&left), "{left} left, {heard} came");

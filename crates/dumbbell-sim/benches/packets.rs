@@ -111,11 +111,11 @@ fn cases() -> Vec<Case> {
 
 impl Case {
     fn config(&self, millis: u64, most_flows: usize) -> Value {
-        self.started(millis, most_flows, 0, 50 * MS)
+        self.start_between(millis, most_flows, 0, 50 * MS)
     }
 
     /// Flows start between `first` and `last`, ns.
-    fn started(&self, millis: u64, most_flows: usize, first: u64, last: u64) -> Value {
+    fn start_between(&self, millis: u64, most_flows: usize, first: u64, last: u64) -> Value {
         let route = self.net.as_ref().map(|(_, route)| *route);
         let flow = |cc: &str| json!({"cc": {"name": cc}, "base_rtt": self.base_rtt, "start": {"min": first, "max": last}, "route": route});
         let flows: Vec<Value> = self.flows.iter().flat_map(|&(cc, count)| vec![flow(cc); count]).take(most_flows).collect();
@@ -230,7 +230,7 @@ fn latency(bytes: usize) -> f64 {
     let mut random = Rng::stream(1, "latency", 0);
     for index in (1..lines).rev() {
         // Sattolo's algorithm: one cycle through all
-        order.swap(index, random.below(index as u64) as usize);
+        order.swap(index, random.draw_below(index as u64) as usize);
     }
     let mut next = vec![0_usize; lines * LINE];
     for (line, &to) in order.iter().enumerate() {
@@ -268,7 +268,7 @@ fn line(case: &Case, bare: f64) -> String {
     let millis = case.millis.min(1000);
     let per_flow =
         |config: &dyn Fn(usize) -> Value| (memory(&config(all)) - memory(&config(1))).max(0.0) / case.flow_count() as f64;
-    let idle = per_flow(&|flows| case.started(millis, flows, 2 * millis * MS, 2 * millis * MS));
+    let idle = per_flow(&|flows| case.start_between(millis, flows, 2 * millis * MS, 2 * millis * MS));
     let peak = per_flow(&|flows| case.config(millis, flows));
     write!(line, " instructions_per_packet={cost} allocations_per_packet={allocated:.6} bytes_per_flow={idle:.0} peak_bytes_per_flow={peak:.0}")
         .expect("a string");

@@ -21,7 +21,7 @@ fn main() {
         let outcome = dumbbell_sim::run(&config, &AtomicBool::new(false), &AtomicU64::new(0)).expect("a run");
         let mut digests = Map::new();
         let summary = Table::row(&outcome.summary);
-        let named = std::iter::once(("run", &summary)).chain(outcome.tables.named());
+        let named = std::iter::once(("run", &summary)).chain(outcome.tables.named_tables());
         for (name, table) in named {
             let columns = table.columns.iter().filter(|(column, _)| column != "events");
             digests.extend(columns.map(|(column, values)| (format!("{name}.{column}"), digest(values))));

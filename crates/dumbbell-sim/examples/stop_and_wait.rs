@@ -3,7 +3,7 @@
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::units::Time;
-use dumbbell_sim::protocol::{Answer, Datagram, Outlet, Protocol, ProtocolContext};
+use dumbbell_sim::protocol::{Answer, Datagram, DatagramOutlet, Protocol, ProtocolContext};
 use dumbbell_sim::{Outcome, RunError, Sim};
 use serde_json::{json, Map, Value};
 
@@ -38,7 +38,7 @@ impl Protocol for StopAndWait {
         self.next
     }
 
-    fn on_timer(&mut self, _now: Time, net: &mut dyn Outlet) {
+    fn on_timer(&mut self, _now: Time, net: &mut dyn DatagramOutlet) {
         self.next = Time::NEVER;
         net.send(Datagram { number: self.number, length: self.length, ecn: Ecn::NotEct });
     }

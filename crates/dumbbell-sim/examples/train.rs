@@ -20,7 +20,7 @@ fn cell(rate: u64, base_rtt: u64, flows: &[(&str, usize)], web: f64, aqm: &Value
 }
 
 /// BBRv2 beside DCTCP at 1 Gbit/s, on the hosts of the study of their coexistence: 5 flows of each.
-fn beside(aqm: &Value, marked: bool) -> Value {
+fn put_beside(aqm: &Value, marked: bool) -> Value {
     let mut config = cell(GBIT, 5 * MS, &[("bbr2", 5), ("dctcp", 5)], 0.0, aqm, 2000);
     config["hosts"]["profile"] = json!("linux-5.4");
     for flow in config["flows"].as_array_mut().expect("flows") {
@@ -57,9 +57,9 @@ fn main() {
         cell(10 * GBIT, 5 * MS, &[("bbr2", 10)], 0.0, &step, 350),
         cell(GBIT, 20 * MS, &[("cubic", 20)], 0.0, &json!({"name": "cake"}), 2000),
         cell(GBIT, 5 * MS, &[("prague", 5), ("cubic", 5)], 0.0, &json!({"name": "dualpi2"}), 2000),
-        beside(&red, false),
-        beside(&pi2, false),
-        beside(&csaqm, true),
+        put_beside(&red, false),
+        put_beside(&pi2, false),
+        put_beside(&csaqm, true),
         draft(),
     ];
     for config in cells {

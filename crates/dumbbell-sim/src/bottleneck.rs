@@ -4,12 +4,12 @@ use crate::capacity::Given;
 use crate::config::BottleneckParams;
 use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey};
 use dumbbell_core::hint::{seldom, unlikely};
-use dumbbell_core::link::{AnyLink, Link, Waiting};
+use dumbbell_core::link::{AnyLink, Link, QueueContent};
 use dumbbell_core::link_layer::LinkLayer;
-use dumbbell_core::log::{At, DropReason, Log, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::log_to;
 use dumbbell_core::packet::{flag, Packet};
-use dumbbell_core::path::End;
+use dumbbell_core::path::Sink;
 use dumbbell_core::record::{Counters, FlowLog, InternalLog};
 use dumbbell_core::units::{Rate, Time};
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 fn on_link(layer: &Option<LinkLayer>, len: u16) -> u64 {
     let Some(layer) = layer else { return u64::from(len) };
     seldom();
-    u64::from(layer.of(len))
+    u64::from(layer.wire_bytes(len))
 }
 
 /// [`Aqm::dequeue`], compiled once more for token buckets only.
@@ -30,7 +30,7 @@ fn ask<A: Aqm, L: Log>(aqm: &mut A, now: Time, log: &mut L) -> Dequeue {
 
 /// [`Link::wait`] of the links that are not asked for every packet of most runs.
 #[inline(never)]
-fn wait(link: &mut AnyLink, waiting: Waiting, now: Time) -> Option<Time> {
+fn wait(link: &mut AnyLink, waiting: QueueContent, now: Time) -> Option<Time> {
     link.wait(waiting, now)
 }
 
@@ -71,7 +71,7 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
     coming: Vec<Packet>,
     /// The rest of the burst in front leaves without waiting.
     leaving: bool,
-    /// Frames of up to so many bytes that find queue and link idle need not enter the queue ([`Aqm::passes`]).
+    /// Frames of up to so many bytes that find queue and link idle need not enter the queue ([`Aqm::bypass_max_len`]).
     passes: u16,
     /// The packet on the wire was one of them: if nothing has come meanwhile, the queue need not be asked again.
     passing: bool,
@@ -86,17 +86,17 @@ pub struct Bottleneck<A: Aqm, L: Log = ()> {
 impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// An idle bottleneck for flows of `classes` connection classes, over the link that `params` describe.
     pub fn new(aqm: A, classes: usize, params: &BottleneckParams, listener: L) -> Bottleneck<A, L> {
-        Bottleneck::over(None, aqm, classes, params, listener)
+        Bottleneck::with_link(None, aqm, classes, params, listener)
     }
 
     /// The same over the link that is `named`, if one is.
-    pub fn over(named: Option<AnyLink>, aqm: A, classes: usize, params: &BottleneckParams, listener: L) -> Bottleneck<A, L> {
+    pub fn with_link(named: Option<AnyLink>, aqm: A, classes: usize, params: &BottleneckParams, listener: L) -> Bottleneck<A, L> {
         let is_paced = params.trace.is_some() || named.as_ref().is_some_and(|link| !matches!(link, AnyLink::Unshaped(_)));
         let link = named.unwrap_or_else(|| params.link(aqm.shapes()));
         let counters =
             Counters { internal: InternalLog::new(aqm.internal_queues()), flows: FlowLog::new(classes), ..Counters::default() };
         Bottleneck {
-            passes: aqm.passes(),
+            passes: aqm.bypass_max_len(),
             aqm,
             log: Listeners { counters, listener },
             in_service: None,
@@ -122,7 +122,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// A packet reaches the queue.
     #[inline(never)]
     pub fn arrive(&mut self, mut packet: Packet, now: Time) {
-        self.cross(&mut packet, now, |_| false);
+        self.bypass(&mut packet, now, |_| false);
     }
 
     /// A packet with `flags` that comes now has nothing to do but to enter the queue, as most have.
@@ -134,13 +134,13 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     /// The same as [`Bottleneck::arrive`], if it [is busy](Bottleneck::is_busy). It is compiled into the loops of senders.
     #[inline(always)]
     pub fn arrive_busy(&mut self, packet: Packet, now: Time) {
-        self.log.arrived(&packet, now);
+        self.log.on_arrival(&packet, now);
         self.aqm.enqueue(packet, now, &mut self.log);
     }
 
     /// The same. A packet that finds queue and link idle is gone at once, if its leaving `is_next` of all that happens: returns when it left.
     #[inline(always)]
-    pub fn cross(&mut self, packet: &mut Packet, now: Time, is_next: impl FnOnce(Time) -> bool) -> Option<Time> {
+    pub fn bypass(&mut self, packet: &mut Packet, now: Time, is_next: impl FnOnce(Time) -> bool) -> Option<Time> {
         // a packet whose rest was dropped on the way ends the burst that came before it
         if packet.has(flag::MORE | flag::LAST) || !self.coming.is_empty() {
             self.collect(*packet, now);
@@ -152,17 +152,17 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                 self.taken += bytes;
                 packet.enqueue_time = now;
                 if is_next(leaves) {
-                    self.log.crossed(packet, now, leaves);
+                    self.log.on_bypass(packet, now, leaves);
                     self.count_link_layer(packet.len);
                     return Some(leaves);
                 }
-                self.log.arrived(packet, now);
-                self.log.enqueued(packet, At::time(now));
-                self.log.sent(packet, At::time(now));
+                self.log.on_arrival(packet, now);
+                self.log.on_enqueue(packet, At::time(now));
+                self.log.on_dequeue(packet, At::time(now));
                 (self.next, self.in_service, self.passing) = (leaves, Some(*packet), true);
                 return None;
             }
-            self.log.arrived(packet, now);
+            self.log.on_arrival(packet, now);
             self.aqm.enqueue(*packet, now, &mut self.log);
         }
         if self.next == Time::NEVER {
@@ -196,13 +196,13 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
             return;
         }
         let log = &mut self.log;
-        let fits = self.aqm.fits(self.coming.iter().map(|part| u64::from(part.len)).sum());
+        let fits = self.aqm.has_room(self.coming.iter().map(|part| u64::from(part.len)).sum());
         for part in self.coming.drain(..) {
-            log.arrived(&part, now);
+            log.on_arrival(&part, now);
             if fits {
                 self.aqm.enqueue(part, now, log);
             } else {
-                log.dropped(&part, DropReason::Overflow, Place::Arrival, At::time(now));
+                log.on_drop(&part, DropReason::Overflow, DropSite::Arrival, At::time(now));
             }
         }
     }
@@ -217,7 +217,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                 return;
             }
         }
-        match self.aqm.has_nothing_before(now) {
+        match self.aqm.earliest_packet(now) {
             Some(until) if matches!(self.link, AnyLink::Unshaped(_)) => self.next = until,
             _ => self.look_for_packet(now),
         }
@@ -248,7 +248,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
                 }
             }
             link => {
-                let waiting = Waiting { packets: self.aqm.packets(), bytes: self.aqm.bytes() };
+                let waiting = QueueContent { packets: self.aqm.packets(), bytes: self.aqm.bytes() };
                 if let Some(until) = wait(link, waiting, now) {
                     self.next = until;
                     return;
@@ -284,12 +284,12 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     fn count_link_layer(&mut self, len: u16) {
         if let Some(layer) = &self.layer {
             seldom();
-            self.log.counters.queue.link_layer_bytes += i64::from(layer.of(len)) - i64::from(len);
+            self.log.counters.queue.link_layer_bytes += i64::from(layer.wire_bytes(len)) - i64::from(len);
         }
     }
 
     /// What the link was given until it was last settled.
-    pub fn given(&self) -> Given {
+    pub fn link_use(&self) -> Given {
         Given { bytes: self.settled, ahead: self.link.most_unsent() }
     }
 
@@ -298,7 +298,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
         let queue = &mut self.log.counters.queue;
         // a change of the rate changes the time that a bucket's debt stands for
         queue.carried_bytes = queue.carried_bytes.max(self.taken as i64 - self.link.unsent(now) as i64);
-        queue.lost_bytes = self.link.lost(now);
+        queue.lost_bytes = self.link.capacity_deficit(now);
         self.settled = self.taken;
     }
 
@@ -312,7 +312,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     pub fn advance(&mut self, now: Time) -> Option<Packet> {
         let packet = self.in_service.take();
         if let Some(packet) = &packet {
-            self.log.departed(packet, now);
+            self.log.on_departure(packet, now);
             self.count_link_layer(packet.len);
         }
         match self.following.pop_front() {
@@ -342,7 +342,7 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
     }
 
     /// Packets in the queue and on the wire.
-    pub fn held(&self) -> u64 {
+    pub fn count_packets(&self) -> u64 {
         self.aqm.packets() as u64 + u64::from(self.in_service.is_some()) + self.following.len() as u64
     }
 
@@ -360,17 +360,17 @@ impl<A: Aqm, L: Log> Bottleneck<A, L> {
 }
 
 /// A path leads to the queue.
-impl<A: Aqm, L: Log> End<Packet> for Bottleneck<A, L> {
+impl<A: Aqm, L: Log> Sink<Packet> for Bottleneck<A, L> {
     fn arrive(&mut self, packet: Packet, now: Time) {
         Bottleneck::arrive(self, packet, now);
     }
 
-    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        self.log.dropped(&packet, reason, Place::Ahead, At::time(now));
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        self.log.on_drop(&packet, reason, DropSite::Ahead, At::time(now));
     }
 
-    fn erased(&mut self, packet: &Packet, now: Time) {
-        self.log.erased(packet, now);
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+        self.log.on_clear_ecn(packet, now);
     }
 }
 

@@ -1,8 +1,8 @@
 //! A run with what a program brings along: queue disciplines, congestion controls, endpoints, listeners.
 
-use crate::additions::Additions;
 use crate::config::{RunConfig, BOTTLENECK};
 use crate::engine::{Engine, Run};
+use crate::extensions::Extensions;
 use crate::protocol::{Protocol, ProtocolContext};
 use crate::{build, Sim};
 use dumbbell_core::aqm::{Aqm, QueueContext};
@@ -20,19 +20,19 @@ type OfHop<'a> = Box<dyn FnMut(&str) -> Listener + 'a>;
 /// Gathers what a run needs; [`Sim::builder`] begins one.
 pub struct Builder<'a> {
     config: &'a Value,
-    additions: Additions,
+    extensions: Extensions,
     listeners: Option<OfHop<'a>>,
 }
 
 impl<'a> Builder<'a> {
     pub(crate) fn new(config: &'a Value) -> Builder<'a> {
-        Builder { config, additions: Additions::default(), listeners: None }
+        Builder { config, extensions: Extensions::default(), listeners: None }
     }
 
     /// All of these, instead of those so far.
     #[must_use]
-    pub fn additions(self, additions: Additions) -> Builder<'a> {
-        Builder { additions, ..self }
+    pub fn extensions(self, extensions: Extensions) -> Builder<'a> {
+        Builder { extensions, ..self }
     }
 
     /// Adds the queue discipline that the configuration may call `name`: `read` reads its keys, `new` builds it. For a file as those of
@@ -44,7 +44,7 @@ impl<'a> Builder<'a> {
         read: impl Fn(&Map<String, Value>) -> Result<P, ParamError> + Send + Sync + 'static,
         new: impl Fn(P, &QueueContext) -> A + Send + Sync + 'static,
     ) -> Builder<'a> {
-        self.additions.aqm(name, read, new);
+        self.extensions.aqm(name, read, new);
         self
     }
 
@@ -56,7 +56,7 @@ impl<'a> Builder<'a> {
         read: impl Fn(&Map<String, Value>) -> Result<P, ParamError> + Send + Sync + 'static,
         new: impl Fn(P, &CcContext) -> C + Send + Sync + 'static,
     ) -> Builder<'a> {
-        self.additions.control(name, read, new);
+        self.extensions.control(name, read, new);
         self
     }
 
@@ -69,7 +69,7 @@ impl<'a> Builder<'a> {
         read: impl Fn(&Map<String, Value>) -> Result<P, ParamError> + Send + Sync + 'static,
         new: impl Fn(P, &ProtocolContext) -> T + Send + Sync + 'static,
     ) -> Builder<'a> {
-        self.additions.endpoint(name, read, new);
+        self.extensions.endpoint(name, read, new);
         self
     }
 
@@ -85,9 +85,9 @@ impl<'a> Builder<'a> {
     /// # Errors
     /// The first key that cannot be used.
     pub fn build(self) -> Result<Sim, ParamError> {
-        let Builder { config, additions, listeners } = self;
-        let config = Arc::new(RunConfig::read(config, &additions)?);
-        let (mut aqms, controls) = build(&config, &additions)?;
+        let Builder { config, extensions, listeners } = self;
+        let config = Arc::new(RunConfig::read(config, &extensions)?);
+        let (mut aqms, controls) = build(&config, &extensions)?;
         let duration = config.run.duration;
         let run: Box<dyn Run> = match (listeners, config.is_one_hop()) {
             (None, true) => {
@@ -97,6 +97,6 @@ impl<'a> Builder<'a> {
             (Some(mut of_hop), true) => Box::new(Engine::new(config, controls, aqms.remove(0), of_hop(BOTTLENECK))?),
             (Some(of_hop), false) => Box::new(Engine::over_hops(config, controls, aqms, of_hop)?),
         };
-        Ok(Sim::of(run, duration, additions.fault))
+        Ok(Sim::from_run(run, duration, extensions.fault))
     }
 }

@@ -8,34 +8,36 @@
 //! so the engine lets each sender's clock run ahead by that half: what a sender sends is in the queue at once, and its
 //! acknowledgements take the whole base RTT to come back. Starts, stops and samples of the flow are shifted alike.
 
-mod acks;
+mod ack_log;
 mod clock;
+mod delay_lines;
 pub mod endpoint;
-mod hops;
-mod lines;
-mod net;
-mod one;
+mod ingress;
+mod memory;
+mod multi_hop;
 mod other;
 mod setup;
+mod single_hop;
 mod tcp;
+mod topology;
 mod transport;
 pub mod udp;
-mod ways;
 
-use crate::additions::MakeProtocol;
 use crate::classes::Totals;
 use crate::config::web::WebProcess;
 use crate::config::{Classes, RunConfig, UdpConfig};
-use crate::measure::{Counted, FlowResult, Measures, Samples, Seen, SeenTcp};
+use crate::extensions::MakeProtocol;
+use crate::measure::{FlowCounts, FlowResult, Measures, Samples, SeenTcp, SeriesView};
 use crate::outcome::outcome;
 use crate::protocol::{Protocol, ProtocolContext};
 use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
-use clock::{Clock, Due};
+use clock::{Clock, NextEvent};
+use delay_lines::{DelayLine, ReceiverPort};
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
-use dumbbell_core::cc::exit::Said;
+use dumbbell_core::cc::exit::Reported;
 use dumbbell_core::cc::{AnyCc, CcContext};
-use dumbbell_core::log::{Beginning, Hears, Log};
+use dumbbell_core::log::{FlowStart, ListenLevel, Log};
 use dumbbell_core::packet::{HEADERS, UDP_HEADERS};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::rng::Rng;
@@ -44,17 +46,16 @@ use dumbbell_core::tcp::sender::Application;
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
 use endpoint::{Arena, Endpoint, Origin, UnderWay};
-use hops::Hops;
-use lines::{Answering, Line};
-use net::{Moment, Net};
-use one::One;
+use ingress::EndpointPort;
+use multi_hop::MultiHop;
 use other::Other;
 use setup::{application, build_stages, line_of, lines, listed_key};
+use single_hop::SingleHop;
 use std::sync::Arc;
 use tcp::Tcp;
-use transport::{Ends, Transport};
+use topology::{LoopState, Topology};
+use transport::{Connection, Transport};
 use udp::Udp;
-use ways::Port;
 
 /// What a listed flow speaks.
 pub enum Speaks {
@@ -105,7 +106,7 @@ struct Web {
 }
 
 /// One simulation.
-pub struct Engine<N: Net> {
+pub struct Engine<N: Topology> {
     config: Arc<RunConfig>,
     classes: Classes,
     host: Arc<HostParams>,
@@ -122,10 +123,10 @@ pub struct Engine<N: Net> {
     lines_left: usize,
     queue_over: bool,
     /// By slot, what its sender told last and its number; of listeners that hear controls only.
-    said: Vec<(u32, Said)>,
+    said: Vec<(u32, Reported)>,
 }
 
-impl<A: Aqm + Send, L: Log + Send> Engine<One<A, L>> {
+impl<A: Aqm + Send, L: Log + Send> Engine<SingleHop<A, L>> {
     /// A run of `config` that has not begun, with the `controls` of its flows, over `aqm`. Events at the bottleneck are
     /// reported to `listener` as well.
     ///
@@ -133,12 +134,12 @@ impl<A: Aqm + Send, L: Log + Send> Engine<One<A, L>> {
     /// A stage that cannot be built.
     pub fn new(config: Arc<RunConfig>, controls: Vec<Speaks>, aqm: A, listener: L) -> Result<Self, ParamError> {
         let classes = config.classes();
-        let net = One::new(&config, &classes, lines(&config), aqm, listener)?;
-        Engine::over(net, config, classes, controls)
+        let net = SingleHop::new(&config, &classes, lines(&config), aqm, listener)?;
+        Engine::with_link(net, config, classes, controls)
     }
 }
 
-impl<L: Log + Send + 'static> Engine<Hops<L>> {
+impl<L: Log + Send + 'static> Engine<MultiHop<L>> {
     /// The same over the hops of `config`, with these queue disciplines; `listener` gives what listens at a hop.
     ///
     /// # Errors
@@ -150,17 +151,17 @@ impl<L: Log + Send + 'static> Engine<Hops<L>> {
         listener: impl FnMut(&str) -> L,
     ) -> Result<Self, ParamError> {
         let classes = config.classes();
-        let net = Hops::new(&config, &classes, lines(&config), aqms, listener)?;
-        Engine::over(net, config, classes, controls)
+        let net = MultiHop::new(&config, &classes, lines(&config), aqms, listener)?;
+        Engine::with_link(net, config, classes, controls)
     }
 }
 
-impl<N: Net> Engine<N> {
+impl<N: Topology> Engine<N> {
     /// A run of `config` over `net`.
     ///
     /// # Errors
     /// A stage that cannot be built.
-    fn over(net: N, config: Arc<RunConfig>, classes: Classes, controls: Vec<Speaks>) -> Result<Engine<N>, ParamError> {
+    fn with_link(net: N, config: Arc<RunConfig>, classes: Classes, controls: Vec<Speaks>) -> Result<Engine<N>, ParamError> {
         let listed = config.flows.len() + config.udp.len();
         let aheads: Vec<Time> = net.lines().all.iter().map(|line| line.ahead).collect();
         let mut engine = Engine {
@@ -185,7 +186,7 @@ impl<N: Net> Engine<N> {
             let line = line_of(&engine.net.lines().all, web.params.base_rtt, web.route.up);
             let (process, first) = WebProcess::new(&engine.config, web, index);
             engine.webs.push(Web { process, class: engine.classes.of_web[index], line });
-            engine.clock.set(Due::Arrival(index), first);
+            engine.clock.set(NextEvent::Arrival(index), first);
         }
         Ok(engine)
     }
@@ -288,19 +289,19 @@ impl<N: Net> Engine<N> {
     /// Something happened to the sender in `slot`: the listener hears what is new.
     #[cold]
     #[inline(never)]
-    fn tell(&mut self, slot: u32, now: Time) {
+    fn report_sender(&mut self, slot: u32, now: Time) {
         let Endpoint { number, line, transport, .. } = self.arena.get_mut(slot);
         let time = now - self.net.lines().all[*line as usize].ahead;
         let index = slot as usize;
         if self.said.len() <= index {
-            self.said.resize(index + 1, (u32::MAX, Said::default()));
+            self.said.resize(index + 1, (u32::MAX, Reported::default()));
         }
         let (last, said) = &mut self.said[index];
         if *last != *number {
             // the slot of a flow that is over
-            (*last, *said) = (*number, Said::default());
+            (*last, *said) = (*number, Reported::default());
         }
-        transport.tell(said, self.net.listener(), slot, time);
+        transport.report_changes(said, self.net.listener(), slot, time);
     }
 
     fn on_timer(&mut self, slot: u32, now: Time) -> Result<(), RunError> {
@@ -331,20 +332,20 @@ impl<N: Net> Engine<N> {
             };
             let (back, key) = (transport.back_ecn(), listed_key(&self.config, *number));
             self.net.flow_starts(slot, route, line, &key, back, class);
-            tell_beginning(&mut self.net, slot, (*number, line), key, back, transport);
+            report_flow_start(&mut self.net, slot, (*number, line), key, back, transport);
         }
-        let mut port = Port { way: self.net.way(), path: &mut stages.data, now };
+        let mut port = EndpointPort { way: self.net.way(), path: &mut stages.data, now };
         let started = transport.on_timer(*start, stop, now, &mut port);
-        transport.on_receiver_timer(now, &mut Answering { back: &mut self.net, stages, line, now });
-        if let Some((listener, _)) = self.net.heard() {
-            transport.tell_payloads(listener);
+        transport.on_receiver_timer(now, &mut ReceiverPort { back: &mut self.net, stages, line, now });
+        if let Some((listener, _)) = self.net.frame_listener() {
+            transport.report_payloads(listener);
         }
         self.net.plan();
         if self.measures.trace.is_some() {
             self.trace(slot, now);
         }
-        if self.net.listener().hears() >= Hears::Controls {
-            self.tell(slot, now);
+        if self.net.listener().listen_level() >= ListenLevel::Controls {
+            self.report_sender(slot, now);
         }
         if origin != Origin::Listed && self.end_short_flow(slot, now)? {
             return Ok(());
@@ -357,8 +358,8 @@ impl<N: Net> Engine<N> {
             }
         }
         if started && (slot as usize) < self.config.flows.len() {
-            let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
-            self.measures.together.started(now, listed.map(|one| one.transport.arrived()));
+            let listed = self.arena.iter_listed(self.config.flows.len() + self.config.udp.len());
+            self.measures.together.start_flow(now, listed.map(|one| one.transport.progress()));
             self.plan_look();
         }
         Ok(())
@@ -400,7 +401,7 @@ impl<N: Net> Engine<N> {
     fn measure_short_flow(&mut self, slot: u32, now: Time) {
         let endpoint = self.arena.get(slot);
         let Origin::Web { size } = endpoint.origin else { return };
-        let Line { delay, ahead, .. } = self.net.lines().all[endpoint.line as usize];
+        let DelayLine { delay, ahead, .. } = self.net.lines().all[endpoint.line as usize];
         if endpoint.start - ahead < self.config.measured_from() {
             return;
         }
@@ -424,7 +425,7 @@ impl<N: Net> Engine<N> {
         let Web { process, class, line } = &mut webs[index];
         let (class, line) = (*class, *line);
         let size = process.size();
-        clock.set(Due::Arrival(index), process.after(now));
+        clock.set(NextEvent::Arrival(index), process.next_arrival(now));
         let number = *next_number;
         *next_number = number.checked_add(1).ok_or_else(|| RunError::Invariant("more than 2^32 flows in a run".into()))?;
         let params = &web.params;
@@ -451,7 +452,7 @@ impl<N: Net> Engine<N> {
         let transport = &arena.get(slot).transport;
         let (back, key) = (transport.back_ecn(), process.key(number));
         net.flow_starts(slot, &web.route, line, &key, back, class);
-        tell_beginning(net, slot, (number, line), key, back, transport);
+        report_flow_start(net, slot, (number, line), key, back, transport);
         self.join(slot);
         self.on_timer(slot, now)
     }
@@ -460,15 +461,20 @@ impl<N: Net> Engine<N> {
     #[inline(never)]
     fn tick(&mut self, now: Time) -> Result<(), RunError> {
         match self.clock.due() {
-            Due::Rate => {
+            NextEvent::Rate => {
                 let change = self.clock.take_change(&self.config);
                 self.net.change_rate(change, &self.config, now);
             }
-            Due::Sample(line) => self.sample(line, now)?,
-            Due::Series => {
+            NextEvent::Sample(line) => self.sample(line, now)?,
+            NextEvent::Series => {
                 self.net.settle(now);
-                let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
-                self.measures.point(now, listed.map(|one| one.transport.seen()), self.net.counters().queue, self.net.backlog());
+                let listed = self.arena.iter_listed(self.config.flows.len() + self.config.udp.len());
+                self.measures.point(
+                    now,
+                    listed.map(|one| one.transport.series_view()),
+                    self.net.counters().queue,
+                    self.net.backlog(),
+                );
                 self.net.point(now);
                 if !self.config.states.is_empty() {
                     let (wanted, series) = (&self.config.states, &mut self.measures.states);
@@ -480,22 +486,22 @@ impl<N: Net> Engine<N> {
                 }
                 self.clock.took_point(now);
             }
-            Due::Look => {
-                let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
-                self.measures.together.look(now, listed.map(|one| one.transport.arrived()));
+            NextEvent::Look => {
+                let listed = self.arena.iter_listed(self.config.flows.len() + self.config.udp.len());
+                self.measures.together.look(now, listed.map(|one| one.transport.progress()));
                 self.plan_look();
             }
-            Due::End => {
-                self.clock.set(Due::End, Time::NEVER);
+            NextEvent::End => {
+                self.clock.set(NextEvent::End, Time::NEVER);
                 self.queue_over = true;
                 self.net.settle(now);
                 let flows = self.on_way();
                 self.measures.finish_queue(self.net.counters(), self.net.of_discipline(), flows);
                 self.measures.hops = self.net.finish(&self.config, &self.classes.list);
             }
-            Due::Arrival(process) => self.on_arrival(process, now)?,
-            Due::Begin => {
-                self.clock.set(Due::Begin, Time::NEVER);
+            NextEvent::Arrival(process) => self.on_arrival(process, now)?,
+            NextEvent::Begin => {
+                self.clock.set(NextEvent::Begin, Time::NEVER);
                 self.net.settle(now);
                 self.net.begin();
                 let flows = self.on_way();
@@ -508,14 +514,16 @@ impl<N: Net> Engine<N> {
     /// The next look at what the flows get in the time that they have in common.
     fn plan_look(&mut self) {
         let next = self.measures.together.next();
-        self.clock.set(Due::Look, if next > self.config.run.duration { Time::NEVER } else { next });
+        self.clock.set(NextEvent::Look, if next > self.config.run.duration { Time::NEVER } else { next });
     }
 
     /// What was counted of the listed endpoints on their way.
-    fn on_way(&self) -> Vec<Counted> {
-        let listed = self.arena.listed(self.config.flows.len() + self.config.udp.len());
-        let counted =
-            |(slot, one): (u32, &Endpoint)| Counted { counters: self.net.of_flow(slot), received: one.transport.counted().1 };
+    fn on_way(&self) -> Vec<FlowCounts> {
+        let listed = self.arena.iter_listed(self.config.flows.len() + self.config.udp.len());
+        let counted = |(slot, one): (u32, &Endpoint)| FlowCounts {
+            counters: self.net.of_flow(slot),
+            received: one.transport.sent_and_received().1,
+        };
         (0..).zip(listed).map(counted).collect()
     }
 
@@ -523,7 +531,7 @@ impl<N: Net> Engine<N> {
     fn sample(&mut self, line: usize, now: Time) -> Result<(), RunError> {
         let listed = self.config.flows.len() + self.config.udp.len();
         let ahead = self.net.lines().all[line].ahead;
-        let over = self.clock.sampled(line, ahead, now);
+        let over = self.clock.plan_sample(line, ahead, now);
         let from = self.config.measured_from();
         let begins = from > Time::ZERO && now - ahead == from;
         self.net.lines_mut().all[line].over = over;
@@ -563,17 +571,17 @@ impl<N: Net> Engine<N> {
         let (mut found, mut staged) = (UnderWay::default(), 0);
         for (slot, endpoint) in self.arena.iter() {
             found += endpoint.check_conservation(&self.net.of_flow(slot))?;
-            staged += endpoint.stages.data.as_ref().map_or(0, |path| path.held() as u64);
+            staged += endpoint.stages.data.as_ref().map_or(0, |path| path.count_items() as u64);
         }
         self.net.check_links(&self.config)?;
         self.net.check(found, staged)
     }
 }
 
-impl<N: Net> Run for Engine<N> {
+impl<N: Topology> Run for Engine<N> {
     fn advance(&mut self, until: Time, events: u64) -> Result<Standing, RunError> {
-        let watched = self.measures.trace.is_some() || self.net.listener().hears() >= Hears::Controls;
-        let mut moment = Moment { now: self.now, before: until, events: 0, most_events: events, watched };
+        let watched = self.measures.trace.is_some() || self.net.listener().listen_level() >= ListenLevel::Controls;
+        let mut moment = LoopState { now: self.now, before: until, events: 0, most_events: events, watched };
         let mut standing = Standing::Busy;
         while moment.events < events {
             let (packets_at, due) = self.net.next_due();
@@ -589,8 +597,8 @@ impl<N: Net> Run for Engine<N> {
                 moment.before = timer_at.min(clock_at).min(until);
                 let reached = self.net.move_packets(due, &mut moment, &mut self.arena);
                 if let (true, Some(sender)) = (watched, reached) {
-                    if self.net.listener().hears() >= Hears::Controls {
-                        self.tell(sender, moment.now);
+                    if self.net.listener().listen_level() >= ListenLevel::Controls {
+                        self.report_sender(sender, moment.now);
                     }
                     if self.measures.trace.is_some() {
                         self.trace(sender, moment.now);
@@ -627,7 +635,7 @@ impl<N: Net> Run for Engine<N> {
 
     fn view(&self) -> View {
         let view = |(_, endpoint): (u32, &Endpoint)| {
-            let Seen { payload, tcp, .. } = endpoint.transport.seen();
+            let SeriesView { payload, tcp, .. } = endpoint.transport.series_view();
             let SeenTcp { srtt_us, cwnd, ssthresh, in_flight, .. } = tcp.unwrap_or_default();
             EndpointView { number: endpoint.number, class: endpoint.class, payload, cwnd, ssthresh, in_flight, srtt_us }
         };
@@ -653,14 +661,21 @@ impl<N: Net> Run for Engine<N> {
 
 /// Whoever listens to frames hears that the slot belongs to this flow of this line.
 #[inline]
-fn tell_beginning<N: Net>(net: &mut N, slot: u32, (number, line): (u32, u32), key: FlowKey, back_ecn: BackEcn, ends: &Transport) {
-    if net.listener().hears() < Hears::Frames {
+fn report_flow_start<N: Topology>(
+    net: &mut N,
+    slot: u32,
+    (number, line): (u32, u32),
+    key: FlowKey,
+    back_ecn: BackEcn,
+    ends: &Transport,
+) {
+    if net.listener().listen_level() < ListenLevel::Frames {
         return;
     }
-    let Line { delay, up, ahead, .. } = net.lines().all[line as usize];
+    let DelayLine { delay, up, ahead, .. } = net.lines().all[line as usize];
     let behind = if up { Time(delay.0 / 2) } else { Time::ZERO };
-    let beginning = Beginning { number, ahead, behind, key, up, back_ecn, speaks: ends.speaks() };
-    net.listener().begins(slot, &beginning);
+    let beginning = FlowStart { number, ahead, behind, key, up, back_ecn, protocol: ends.protocol() };
+    net.listener().on_flow_start(slot, &beginning);
 }
 
 /// Largest frame that a host setting gives.

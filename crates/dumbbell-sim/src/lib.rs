@@ -8,13 +8,12 @@ mod engine;
 pub mod huge_pages;
 mod min_tree;
 
-use additions::{Additions, Fault};
 pub use builder::{Builder, Listener};
 use config::{BottleneckParams, FlowConfig, FlowParams, RunConfig, BOTTLENECK};
 use dumbbell_config as config;
-pub use dumbbell_config::{additions, protocol, registry};
+pub use dumbbell_config::{extensions, protocol, registry};
 use dumbbell_core::aqm::{AnyAqm, Aqm, QueueContext};
-use dumbbell_core::cc::{CcContext, Chosen};
+use dumbbell_core::cc::{CcContext, CcSpec};
 use dumbbell_core::link;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::record::QueueCounters;
@@ -23,6 +22,7 @@ use dumbbell_core::units::{Rate, Time};
 use dumbbell_measure::{capacity, classes, hop_log, measure, outcome, short_flows, transit};
 pub use dumbbell_measure::{table, Outcome, Tables};
 use engine::{Speaks, Standing};
+use extensions::{Extensions, PluginFault};
 use serde_json::{Map, Value};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -41,7 +41,7 @@ pub enum RunError {
     Invariant(String),
     /// An algorithm from elsewhere did what it must not do.
     #[error("{0}")]
-    Foreign(String),
+    Plugin(String),
     /// The caller asked to stop.
     #[error("cancelled")]
     Cancelled,
@@ -52,42 +52,42 @@ pub enum RunError {
 /// # Errors
 /// The first key that cannot be used.
 pub fn check(config: &Value) -> Result<(), ParamError> {
-    check_with(config, &Additions::default())
+    check_with(config, &Extensions::default())
 }
 
 /// [`check`] with algorithms that are not registered.
 ///
 /// # Errors
 /// The first key that cannot be used.
-pub fn check_with(config: &Value, additions: &Additions) -> Result<(), ParamError> {
-    let config = RunConfig::read(config, additions)?;
-    let (queues, _) = build(&config, additions)?;
+pub fn check_with(config: &Value, extensions: &Extensions) -> Result<(), ParamError> {
+    let config = RunConfig::read(config, extensions)?;
+    let (queues, _) = build(&config, extensions)?;
     // a run itself may ask for more than there is: whoever watches one asks for all
     check_states(&config, &queues)
 }
 
 /// Builds what `config` names: the queue discipline of each hop and the congestion controls of the flows.
-fn build(config: &RunConfig, additions: &Additions) -> Result<(Vec<AnyAqm>, Vec<Speaks>), ParamError> {
+fn build(config: &RunConfig, extensions: &Extensions) -> Result<(Vec<AnyAqm>, Vec<Speaks>), ParamError> {
     if engine::frame(config.hosts.mss) > u32::from(u16::MAX) {
         return Err(ParamError::new("hosts.mss", config.hosts.mss, "frames below 64 KiB"));
     }
     let mut controls = Vec::with_capacity(config.flows.len());
-    let mut last: Option<(&FlowConfig, Chosen)> = None;
+    let mut last: Option<(&FlowConfig, CcSpec)> = None;
     for (index, flow) in config.flows.iter().enumerate() {
-        let within = |error: ParamError| error.within(&format!("flows[{index}].cc"));
-        if let Some(make) = additions.choose_stack(&flow.cc).map_err(within)? {
-            fits_stack(&flow.params).map_err(|error| error.within(&format!("flows[{index}]")))?;
+        let within = |error: ParamError| error.prefix_key(&format!("flows[{index}].cc"));
+        if let Some(make) = extensions.choose_stack(&flow.cc).map_err(within)? {
+            fits_stack(&flow.params).map_err(|error| error.prefix_key(&format!("flows[{index}]")))?;
             controls.push(Speaks::Stack(make));
             continue;
         }
         let chosen = match last.take() {
             Some((other, chosen)) if Arc::ptr_eq(&other.cc, &flow.cc) => chosen,
-            _ => additions.choose_control(&flow.cc).map_err(within)?,
+            _ => extensions.choose_control(&flow.cc).map_err(within)?,
         };
         controls.push(Speaks::Tcp(chosen.build(&CcContext { seed: config.run.seed, flow: index as u64 })));
         last = Some((flow, chosen));
     }
-    Ok((every_queue(config, additions)?, controls))
+    Ok((every_queue(config, extensions)?, controls))
 }
 
 /// What is to be recorded of queue disciplines, one of them tells, at points of the time series; of a plugin that is not known before it runs.
@@ -104,7 +104,7 @@ fn check_states(config: &RunConfig, queues: &[AnyAqm]) -> Result<(), ParamError>
     }
     let mut told = Vec::new();
     for queue in queues {
-        if matches!(queue, AnyAqm::Foreign(_)) {
+        if matches!(queue, AnyAqm::Dyn(_)) {
             return Ok(());
         }
         queue.state(&mut |name, _| told.push(name));
@@ -142,19 +142,19 @@ fn fits_stack(params: &FlowParams) -> Result<(), ParamError> {
 /// # Errors
 /// The first key below an `aqm` that cannot be used.
 pub fn queue_disciplines(config: &RunConfig) -> Result<Vec<AnyAqm>, ParamError> {
-    every_queue(config, &Additions::default())
+    every_queue(config, &Extensions::default())
 }
 
-fn every_queue(config: &RunConfig, additions: &Additions) -> Result<Vec<AnyAqm>, ParamError> {
-    let mut aqms = vec![first_queue(config, additions)?];
+fn every_queue(config: &RunConfig, extensions: &Extensions) -> Result<Vec<AnyAqm>, ParamError> {
+    let mut aqms = vec![first_queue(config, extensions)?];
     for (index, hop) in config.hops.iter().enumerate() {
         // queues of one kind do not draw the same numbers
         let seed = mix(config.run.seed ^ (index as u64 + 1) << 48);
         let context = context(config, &hop.params, seed);
         let place = format!("{}.aqm", hop.name);
         let is_paced = is_paced(&hop.params, hop.link.as_ref());
-        let aqm = discipline(&hop.aqm, &context, is_paced, additions).map_err(|e| e.within(&place))?;
-        check_link(hop.link.as_ref(), &aqm).map_err(|e| e.within(&hop.name))?;
+        let aqm = discipline(&hop.aqm, &context, is_paced, extensions).map_err(|e| e.prefix_key(&place))?;
+        check_link(hop.link.as_ref(), &aqm).map_err(|e| e.prefix_key(&hop.name))?;
         aqms.push(aqm);
     }
     Ok(aqms)
@@ -165,7 +165,7 @@ fn every_queue(config: &RunConfig, additions: &Additions) -> Result<Vec<AnyAqm>,
 /// # Errors
 /// The first key below `bottleneck.aqm` that cannot be used.
 pub fn queue_discipline(config: &RunConfig) -> Result<AnyAqm, ParamError> {
-    first_queue(config, &Additions::default())
+    first_queue(config, &Extensions::default())
 }
 
 /// What a queue is built for.
@@ -175,23 +175,23 @@ fn context(config: &RunConfig, params: &BottleneckParams, seed: u64) -> QueueCon
     QueueContext { rate: params.rate, seed, link_layer: params.layer(), full_frame, small_heads }
 }
 
-fn first_queue(config: &RunConfig, additions: &Additions) -> Result<AnyAqm, ParamError> {
+fn first_queue(config: &RunConfig, extensions: &Extensions) -> Result<AnyAqm, ParamError> {
     let context = context(config, &config.bottleneck, config.run.seed);
     let is_paced = is_paced(&config.bottleneck, config.link.as_ref());
-    let aqm = discipline(&config.aqm, &context, is_paced, additions).map_err(|e| e.within("bottleneck.aqm"))?;
-    check_link(config.link.as_ref(), &aqm).map_err(|e| e.within(BOTTLENECK))?;
+    let aqm = discipline(&config.aqm, &context, is_paced, extensions).map_err(|e| e.prefix_key("bottleneck.aqm"))?;
+    check_link(config.link.as_ref(), &aqm).map_err(|e| e.prefix_key(BOTTLENECK))?;
     Ok(aqm)
 }
 
 /// Whether a link has a pace of its own, which a queue that shapes leaves to it.
-fn is_paced(params: &BottleneckParams, link: Option<&link::Chosen>) -> bool {
-    params.trace.is_some() || link.is_some_and(|link| !matches!(link, link::Chosen::Unshaped(_)))
+fn is_paced(params: &BottleneckParams, link: Option<&link::LinkSpec>) -> bool {
+    params.trace.is_some() || link.is_some_and(|link| !matches!(link, link::LinkSpec::Unshaped(_)))
 }
 
 /// A link without a rate needs a queue that has one.
-fn check_link(link: Option<&link::Chosen>, aqm: &AnyAqm) -> Result<(), ParamError> {
+fn check_link(link: Option<&link::LinkSpec>, aqm: &AnyAqm) -> Result<(), ParamError> {
     match link {
-        Some(link::Chosen::Unshaped(_)) if !aqm.shapes() => {
+        Some(link::LinkSpec::Unshaped(_)) if !aqm.shapes() => {
             Err(ParamError::new("link", "unshaped", "a link with a rate, or a queue that shapes by itself"))
         }
         _ => Ok(()),
@@ -202,9 +202,9 @@ fn discipline(
     aqm: &Map<String, Value>,
     context: &QueueContext,
     is_paced: bool,
-    additions: &Additions,
+    extensions: &Extensions,
 ) -> Result<AnyAqm, ParamError> {
-    let mut any = additions.build_aqm(aqm, context)?;
+    let mut any = extensions.build_aqm(aqm, context)?;
     if is_paced {
         dumbbell_core::with_aqm!(&mut any, aqm => if aqm.shapes() {
             // a rate that is the mean of others is none to shape at: without a rate of its own, the queue leaves the pace to the link
@@ -267,7 +267,7 @@ pub struct Sim {
     duration: Time,
     reached: Time,
     over: bool,
-    fault: Fault,
+    fault: PluginFault,
 }
 
 impl Sim {
@@ -284,7 +284,7 @@ impl Sim {
         Builder::new(config)
     }
 
-    fn of(run: Box<dyn engine::Run>, duration: Time, fault: Fault) -> Sim {
+    fn from_run(run: Box<dyn engine::Run>, duration: Time, fault: PluginFault) -> Sim {
         Sim { run, duration, reached: Time::ZERO, over: false, fault }
     }
 
@@ -299,8 +299,8 @@ impl Sim {
 
     fn advance(&mut self, until: Time, events: u64) -> Result<Standing, RunError> {
         let standing = self.run.advance(until, events);
-        if let Some(what) = self.fault.found() {
-            return Err(RunError::Foreign(what.to_owned()));
+        if let Some(what) = self.fault.message() {
+            return Err(RunError::Plugin(what.to_owned()));
         }
         let standing = standing?;
         self.over = standing == Standing::Over;
@@ -339,15 +339,15 @@ const SLICE: u64 = 1 << 14;
 /// # Errors
 /// A configuration that cannot be used, a broken invariant, or cancellation.
 pub fn run(config: &Value, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
-    run_with(config, Additions::default(), cancel, progress)
+    run_with(config, Extensions::default(), cancel, progress)
 }
 
 /// [`run`] with algorithms that are not registered.
 ///
 /// # Errors
 /// As [`run`], and what one of them did wrong.
-pub fn run_with(config: &Value, additions: Additions, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
-    let mut sim = Sim::builder(config).additions(additions).build()?;
+pub fn run_with(config: &Value, extensions: Extensions, cancel: &AtomicBool, progress: &AtomicU64) -> Result<Outcome, RunError> {
+    let mut sim = Sim::builder(config).extensions(extensions).build()?;
     while sim.advance(Time::NEVER, SLICE)? != Standing::Over {
         if cancel.load(Ordering::Relaxed) {
             return Err(RunError::Cancelled);

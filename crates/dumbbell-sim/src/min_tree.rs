@@ -17,12 +17,12 @@ pub struct MinTree {
 
 /// A time and the source that fires then, in one number: the smaller one is earlier, or the same time of the source with the lower index.
 #[inline(always)]
-fn packed(time: Time, index: u32) -> u128 {
+fn pack_node(time: Time, index: u32) -> u128 {
     u128::from(time.0) << 64 | u128::from(index)
 }
 
 #[inline(always)]
-fn unpacked(node: u128) -> (Time, u32) {
+fn unpack_node(node: u128) -> (Time, u32) {
     (Time((node >> 64) as u64), node as u32)
 }
 
@@ -32,7 +32,7 @@ impl MinTree {
         let base = n.next_power_of_two().max(1);
         let mut nodes = vec![0; 2 * base];
         for (leaf, node) in nodes[base..].iter_mut().enumerate() {
-            *node = packed(Time::NEVER, leaf as u32);
+            *node = pack_node(Time::NEVER, leaf as u32);
         }
         for k in (1..base).rev() {
             nodes[k] = nodes[2 * k];
@@ -55,7 +55,7 @@ impl MinTree {
     /// When source `index` fires.
     #[inline]
     pub fn get(&self, index: usize) -> Time {
-        unpacked(self.nodes[self.base + index]).0
+        unpack_node(self.nodes[self.base + index]).0
     }
 
     /// It will be asked for [`MinTree::get`] of `index` soon.
@@ -73,7 +73,7 @@ impl MinTree {
         // no number below is larger: to cut them costs less than to check them
         let Some(most) = nodes.len().checked_sub(1) else { return };
         let mut k = self.base + index;
-        let mut winner = packed(time, index as u32);
+        let mut winner = pack_node(time, index as u32);
         nodes[k] = winner;
         while k > 1 {
             // its sibling is loaded without waiting for what was stored below it
@@ -85,7 +85,7 @@ impl MinTree {
             }
             *parent = winner;
         }
-        self.least = unpacked(winner);
+        self.least = unpack_node(winner);
     }
 
     /// The earliest source and its time.

@@ -66,17 +66,17 @@ fn every_queue_over_every_link_uses_at_most_all_of_it() {
             if hop["trace"].is_null() && hop["link"]["name"] != "trace" {
                 // rates at which times are whole nanoseconds, and others
                 let rates = [5 * MBIT, 3 * MBIT, 4_999_999, 12 * MBIT];
-                hop["rate"] = json!(rates[rng.below(4) as usize]);
-                if rng.below(3) == 0 {
+                hop["rate"] = json!(rates[rng.draw_below(4) as usize]);
+                if rng.draw_below(3) == 0 {
                     hop["rate_changes"] = json!([{"at": 200 * MS, "rate": 2 * MBIT}, {"at": 500 * MS, "rate": 7 * MBIT}]);
                 }
             }
-            if rng.below(2) == 0 {
-                hop["link_layer"] = json!(["pppoe-llcsnap", "pppoe-ptm", "ethernet", "ipoa-vcmux"][rng.below(4) as usize]);
+            if rng.draw_below(2) == 0 {
+                hop["link_layer"] = json!(["pppoe-llcsnap", "pppoe-ptm", "ethernet", "ipoa-vcmux"][rng.draw_below(4) as usize]);
             }
             let config = json!({"duration": 700 * MS, "seed": rng.next_u32(), "bottleneck": hop, "flows": [{"cc": {"name": "cubic"}}],
                 "udp": [{"rate": 12 * MBIT}, {"rate": 3 * MBIT, "size": 100}],
-                "record": {"from": 200 * MS * rng.below(3), "interval": 100 * MS}});
+                "record": {"from": 200 * MS * rng.draw_below(3), "interval": 100 * MS}});
             let outcome = must(&config);
             let used = real(&outcome, "utilisation");
             assert!((0.0..=1.0).contains(&used), "{used}: {config}");

@@ -30,7 +30,7 @@ fn reals<'a>(table: &'a Table, column: &str) -> &'a [f64] {
     table.real(column).unwrap_or_else(|| panic!("no column {column}"))
 }
 
-fn all(table: &Table, columns: &[&str], row: usize) -> Vec<f64> {
+fn read_values(table: &Table, columns: &[&str], row: usize) -> Vec<f64> {
     columns.iter().map(|column| reals(table, column)[row]).collect()
 }
 
@@ -41,7 +41,7 @@ fn constant_udp_on_an_idle_link_takes_the_time_of_its_frame() {
         let found = must(10, shaper, json!({"udp": [udp(1_000_000, 1514)]}));
         let runs = Table::row(&found.summary);
         for table in [&found.tables.flows, &found.tables.classes, &runs] {
-            assert_eq!(all(table, &DELAYS, 0), [expected; 5], "{shaper}");
+            assert_eq!(read_values(table, &DELAYS, 0), [expected; 5], "{shaper}");
             assert_eq!(reals(table, "jitter_mean_ms"), [0.0], "{shaper}");
         }
         assert_eq!(reals(&found.tables.flows, "jitter_ms"), [0.0]);
@@ -92,7 +92,7 @@ fn every_other_packet_that_waits_for_one_frame_makes_jitter_of_one_frame() {
     let flows = &found.tables.flows;
     // gaps of 8 and 4 ms, and the last packet arrives before 10 s: those sent at 0, 4, ..., 9996 ms
     assert_eq!(flows.int("packets"), Some(&[1250, 2500][..]));
-    assert_eq!(all(flows, &DELAYS[1..], 0), [0.2; 4]);
+    assert_eq!(read_values(flows, &DELAYS[1..], 0), [0.2; 4]);
     let close = |value: f64, expected: f64| assert!((value - expected).abs() < 1e-9, "{value}, not {expected}");
     close(reals(flows, "delay_mean_ms")[1], 1.3112);
     assert_eq!((reals(flows, "delay_min_ms")[1], reals(flows, "delay_max_ms")[1]), (1.2112, 1.4112));
@@ -118,12 +118,12 @@ fn what_came_before_counting_began_does_not_count() {
     let whole = must(4, "link", json!({"udp": senders}));
     let later = must(4, "link", json!({"udp": senders, "record": {"from": 2 * SECOND}}));
     assert!(reals(&whole.tables.flows, "delay_max_ms")[0] > 100.0);
-    assert_eq!(all(&later.tables.flows, &DELAYS, 0), [1.2112; 5]);
+    assert_eq!(read_values(&later.tables.flows, &DELAYS, 0), [1.2112; 5]);
     // the jitter of a receiver that was there all the time is not quite gone 84 packets later: (15/16)^84 is 0.4 %
     let jitter = reals(&later.tables.flows, "jitter_ms")[0];
     assert!(jitter > 0.0 && jitter < 0.001, "{jitter}");
     // nothing of the other one arrived since
-    assert!(all(&later.tables.flows, &[&DELAYS[..], &JITTERS].concat(), 1).iter().all(|value| value.is_nan()));
+    assert!(read_values(&later.tables.flows, &[&DELAYS[..], &JITTERS].concat(), 1).iter().all(|value| value.is_nan()));
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn time_on_the_path_counts_and_tcp_has_no_delay() {
     held["path"] = path;
     let found = must(10, "link", json!({"udp": [held], "flows": [{"cc": {"name": "reno"}, "base_rtt": 20 * MS, "size": 1000}]}));
     let flows = &found.tables.flows;
-    assert!(all(flows, &[&DELAYS[..], &JITTERS].concat(), 0).iter().all(|value| value.is_nan()));
+    assert!(read_values(flows, &[&DELAYS[..], &JITTERS].concat(), 0).iter().all(|value| value.is_nan()));
     // one every 32 ms, held until the end of its batch
     let [least, most] = [reals(flows, "delay_min_ms")[1], reals(flows, "delay_max_ms")[1]];
     assert!(least >= 1.0 && most > 25.0 && most <= 51.0, "{least} to {most} ms");
@@ -164,7 +164,7 @@ proptest! {
         let runs = Table::row(&found.summary);
         let rows = [(&found.tables.flows, first), (&found.tables.flows, first + 1), (&found.tables.classes, first), (&runs, 0)];
         for (table, row) in rows {
-            let [mean, least, p95, p99, most] = all(table, &DELAYS, row)[..] else { unreachable!("five columns") };
+            let [mean, least, p95, p99, most] = read_values(table, &DELAYS, row)[..] else { unreachable!("five columns") };
             if most.is_nan() {
                 prop_assert!(mean.is_nan() && least.is_nan() && p95.is_nan() && p99.is_nan());
                 continue;

@@ -1,7 +1,7 @@
 //! What the hosts do by default is declared once, and is the same wherever it is read.
 
 use dumbbell_config::RunConfig;
-use dumbbell_core::cc::Chosen;
+use dumbbell_core::cc::CcSpec;
 use dumbbell_core::tcp::host::{self, HostParams};
 use dumbbell_measure::table::Column;
 use dumbbell_sim::{registry, Sim};
@@ -17,7 +17,7 @@ fn hosts_of(hosts: Option<Value>) -> HostParams {
 }
 
 /// `HostParams` has no equality: every field is in this.
-fn shown(params: &HostParams) -> String {
+fn format_params(params: &HostParams) -> String {
     format!("{params:?}")
 }
 
@@ -30,14 +30,14 @@ fn the_registry_describes_the_declaration() {
 
 #[test]
 fn no_table_of_hosts_an_empty_one_and_the_defaults_of_the_registry_are_the_same() {
-    let default = shown(&HostParams::default());
-    assert_eq!(shown(&hosts_of(None)), default);
-    assert_eq!(shown(&hosts_of(Some(json!({})))), default);
+    let default = format_params(&HostParams::default());
+    assert_eq!(format_params(&hosts_of(None)), default);
+    assert_eq!(format_params(&hosts_of(Some(json!({})))), default);
     // what a file has that writes every default out
     let specs = registry()["sections"]["hosts"].as_array().expect("a list").clone();
     let written: Map<String, Value> =
         specs.iter().map(|spec| (spec["name"].as_str().expect("a name").to_owned(), spec["default"].clone())).collect();
-    assert_eq!(shown(&hosts_of(Some(written.into()))), default);
+    assert_eq!(format_params(&hosts_of(Some(written.into()))), default);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_profile_in_a_run_is_what_the_registry_says_of_it() {
     for (name, profile) in registry()["profiles"].as_object().expect("a table") {
         let mut written = profile["hosts"].clone();
         written["profile"] = json!(name);
-        assert_eq!(shown(&hosts_of(Some(json!({"profile": name})))), shown(&hosts_of(Some(written))), "{name}");
+        assert_eq!(format_params(&hosts_of(Some(json!({"profile": name})))), format_params(&hosts_of(Some(written))), "{name}");
         // every switch alone overrides the profile
         for key in profile["hosts"].as_object().expect("a table").keys() {
             let specs = HostParams::specs();
@@ -54,8 +54,8 @@ fn a_profile_in_a_run_is_what_the_registry_says_of_it() {
             let mut others = profile["hosts"].clone();
             others["profile"] = json!(name);
             others[key] = spec.default.clone();
-            assert_eq!(shown(&hosts), shown(&hosts_of(Some(others))), "{name} {key}");
-            assert_ne!(shown(&hosts), shown(&hosts_of(Some(json!({"profile": name})))), "{name} {key}");
+            assert_eq!(format_params(&hosts), format_params(&hosts_of(Some(others))), "{name} {key}");
+            assert_ne!(format_params(&hosts), format_params(&hosts_of(Some(json!({"profile": name})))), "{name} {key}");
         }
     }
 }
@@ -68,7 +68,7 @@ fn controls_of(profile: &str, control: &Value) -> [Map<String, Value>; 2] {
     let mut web = config.clone();
     web["web"] = json!([{"cc": control}]);
     let short = RunConfig::from_json(&web).expect("a valid configuration").web[0].cc.clone();
-    let same = Chosen::from_json(&of_flow(&config)).expect("a congestion control");
+    let same = CcSpec::from_json(&of_flow(&config)).expect("a congestion control");
     assert_eq!(format!("{short:?}"), format!("{same:?}"), "{profile} {control}");
     [of_flow(&config), of_flow(&web)]
 }

@@ -14,12 +14,12 @@ const MS: u64 = 1_000_000;
 
 /// Draws one of `list`.
 fn one<'a, T>(rng: &mut Rng, list: &'a [T]) -> &'a T {
-    &list[rng.below(list.len() as u64) as usize]
+    &list[rng.draw_below(list.len() as u64) as usize]
 }
 
 /// Draws whether, with odds of one in `of`.
 fn rarely(rng: &mut Rng, of: u64) -> bool {
-    rng.below(of) == 0
+    rng.draw_below(of) == 0
 }
 
 /// Stages of packets, or those that acknowledgements pass as well.
@@ -45,13 +45,13 @@ fn link(rng: &mut Rng, shapes: bool) -> Value {
             let text = *one(rng, &["1\n4\n90\n", "1 20\n4 3.5\n90 40\n"]);
             json!({"name": name, "file": LinkTrace::parse("test", text.as_bytes()).expect("a trace").to_json()})
         }
-        "wifi" => json!({"name": name, "jitter": *one(rng, &[1, 7, 12]) * MS, "frames": 1 + rng.below(64)}),
-        "onoff" => json!({"name": name, "on": (1 + rng.below(300)) * MS, "off": rng.below(300) * MS,
+        "wifi" => json!({"name": name, "jitter": *one(rng, &[1, 7, 12]) * MS, "frames": 1 + rng.draw_below(64)}),
+        "onoff" => json!({"name": name, "on": (1 + rng.draw_below(300)) * MS, "off": rng.draw_below(300) * MS,
             "times": one(rng, &["fixed", "exponential"])}),
         "leo" => {
-            json!({"name": name, "interval": 1_000 * MS, "outage": rng.below(400) * MS, "delay_max": (8 + rng.below(40)) * MS})
+            json!({"name": name, "interval": 1_000 * MS, "outage": rng.draw_below(400) * MS, "delay_max": (8 + rng.draw_below(40)) * MS})
         }
-        "docsis" => json!({"name": name, "interval": (1 + rng.below(4)) * MS, "pipeline": 1 + rng.below(5)}),
+        "docsis" => json!({"name": name, "interval": (1 + rng.draw_below(4)) * MS, "pipeline": 1 + rng.draw_below(5)}),
         _ => json!({"name": name}),
     }
 }
@@ -60,7 +60,7 @@ fn hop(rng: &mut Rng) -> Value {
     let queues = aqm::specs();
     let mut aqm = json!({"name": one(rng, &queues).name});
     if aqm["name"] == "pfifo" || aqm["name"] == "fq_codel" {
-        aqm["limit"] = json!(1 + rng.below(200));
+        aqm["limit"] = json!(1 + rng.draw_below(200));
     }
     if aqm["name"] == "cake" {
         aqm["ack_filter"] = json!(one(rng, &["off", "on", "aggressive"]));
@@ -79,7 +79,7 @@ fn hop(rng: &mut Rng) -> Value {
         }
     }
     if rarely(rng, 2) {
-        hop["delay"] = json!(rng.below(20 * MS));
+        hop["delay"] = json!(rng.draw_below(20 * MS));
     }
     if rarely(rng, 3) {
         hop["link_layer"] = json!(one(rng, &["ethernet", "docsis", "pppoe-ptm", "pppoe-llcsnap"]));
@@ -92,8 +92,8 @@ fn hop(rng: &mut Rng) -> Value {
 
 /// Some of the hops in any order, at least `least`; takes them out of `free`.
 fn route(rng: &mut Rng, free: &mut Vec<String>, least: usize) -> Vec<String> {
-    let count = least + rng.below((free.len() - least + 1) as u64) as usize;
-    (0..count).map(|_| free.swap_remove(rng.below(free.len() as u64) as usize)).collect()
+    let count = least + rng.draw_below((free.len() - least + 1) as u64) as usize;
+    (0..count).map(|_| free.swap_remove(rng.draw_below(free.len() as u64) as usize)).collect()
 }
 
 /// Routes, stages and the like of what sends, over the hops `names`.
@@ -114,9 +114,9 @@ fn sender(rng: &mut Rng, names: &[String], entry: &mut Value, has_acks: bool) {
 fn net(seed: u64) -> Value {
     let rng = &mut Rng::stream(seed, "net", 0);
     let mut names = vec!["bottleneck".to_owned()];
-    let mut config = json!({"duration": 700 * MS + rng.below(800) * MS, "seed": seed, "bottleneck": hop(rng), "hop": [],
+    let mut config = json!({"duration": 700 * MS + rng.draw_below(800) * MS, "seed": seed, "bottleneck": hop(rng), "hop": [],
         "hosts": {"ecn": rarely(rng, 2), "offload": one(rng, &["none", "tso", "gso"])}, "record": {"interval": 100 * MS}});
-    let others = rng.below(4);
+    let others = rng.draw_below(4);
     for number in 0..others {
         let mut other = hop(rng);
         other["name"] = json!(format!("h{number}"));
@@ -128,14 +128,16 @@ fn net(seed: u64) -> Value {
         names.push("reverse".to_owned());
     }
     for (section, most) in [("flows", 5), ("web", 2), ("udp", 2)] {
-        let count = rng.below(most) + u64::from(section == "flows");
+        let count = rng.draw_below(most) + u64::from(section == "flows");
         let mut entries = Vec::new();
         for _ in 0..count {
             let mut entry = match section {
-                "flows" if rarely(rng, 3) => json!({"size": 1000 + rng.below(300_000), "start": {"min": 0, "max": 400 * MS}}),
-                "flows" => json!({"start": {"min": 0, "max": 400 * MS}, "count": 1 + rng.below(3)}),
+                "flows" if rarely(rng, 3) => {
+                    json!({"size": 1000 + rng.draw_below(300_000), "start": {"min": 0, "max": 400 * MS}})
+                }
+                "flows" => json!({"start": {"min": 0, "max": 400 * MS}, "count": 1 + rng.draw_below(3)}),
                 "web" => json!({"arrivals": {"per_second": 40.0}, "size": {"pareto": 1.1, "min": 500, "max": 100_000}}),
-                _ => json!({"rate": 500_000, "size": 200 + rng.below(1000)}),
+                _ => json!({"rate": 500_000, "size": 200 + rng.draw_below(1000)}),
             };
             let is_ping = section == "udp" && rarely(rng, 2);
             sender(rng, &names, &mut entry, section != "udp" || is_ping);

@@ -3,10 +3,10 @@
 use dumbbell_core::aqm::{codel, Aqm, Dequeue, QueueContext};
 use dumbbell_core::cc::conn::{Congestion, Conn};
 use dumbbell_core::cc::{cubic, CcContext, CongestionControl};
-use dumbbell_core::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{Ecn, Packet};
 use dumbbell_core::units::Time;
-use dumbbell_sim::protocol::{Answer, Datagram, Outlet, Protocol, ProtocolContext, Return};
+use dumbbell_sim::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext};
 use dumbbell_sim::{Outcome, RunError, Sim};
 use serde_json::{json, Map, Value};
 use std::collections::VecDeque;
@@ -46,7 +46,7 @@ fn plain(config: &Value) -> Outcome {
 }
 
 /// The tables with one name in place of another.
-fn renamed(outcome: &Outcome, from: &str, to: &str) -> String {
+fn rename_tables(outcome: &Outcome, from: &str, to: &str) -> String {
     format!("{:?}", outcome.tables).replace(from, to)
 }
 
@@ -66,7 +66,7 @@ fn a_control_in_a_box_is_the_control_and_has_its_own_name_in_tables() {
     let sim = Sim::builder(&own).control("mine", cubic::Params::from_json, cubic::State::new).build().expect("a configuration");
     let outcome = sim.finish().expect("a run");
     assert!(format!("{:?}", outcome.tables).contains("mine"));
-    assert_eq!(renamed(&outcome, "mine", "cubic"), renamed(&plain(&config("codel", "cubic")), "mine", "cubic"));
+    assert_eq!(rename_tables(&outcome, "mine", "cubic"), rename_tables(&plain(&config("codel", "cubic")), "mine", "cubic"));
 }
 
 /// Last in, first out, 50 packets: as nobody has it.
@@ -77,16 +77,16 @@ struct Stack {
 impl Aqm for Stack {
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
         if self.packets.len() == 50 {
-            return log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
+            return log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
         }
         packet.enqueue_time = now;
-        log.enqueued(&packet, At::time(now));
+        log.on_enqueue(&packet, At::time(now));
         self.packets.push_back(packet);
     }
 
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         self.packets.pop_back().map_or(Dequeue::Empty, |packet| {
-            log.sent(&packet, At::time(now));
+            log.on_dequeue(&packet, At::time(now));
             Dequeue::Packet(packet)
         })
     }
@@ -126,16 +126,16 @@ struct Heard {
 struct Ear(Arc<Mutex<Heard>>);
 
 impl Log for Ear {
-    fn arrived(&mut self, _packet: &Packet, _now: Time) {
+    fn on_arrival(&mut self, _packet: &Packet, _now: Time) {
         self.0.lock().expect("no panic").arrived += 1;
     }
-    fn marked(&mut self, _packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, _at: At) {
+    fn on_mark(&mut self, _packet: &Packet, _before: Ecn, _mark: Mark, _reason: MarkReason, _at: At) {
         self.0.lock().expect("no panic").marked += 1;
     }
-    fn dropped(&mut self, _packet: &Packet, _reason: DropReason, _place: Place, _at: At) {
+    fn on_drop(&mut self, _packet: &Packet, _reason: DropReason, _place: DropSite, _at: At) {
         self.0.lock().expect("no panic").dropped += 1;
     }
-    fn departed(&mut self, _packet: &Packet, _now: Time) {
+    fn on_departure(&mut self, _packet: &Packet, _now: Time) {
         self.0.lock().expect("no panic").departed += 1;
     }
 }
@@ -191,9 +191,9 @@ fn a_name_that_nobody_has_is_an_error_that_lists_the_additions() {
 #[test]
 fn a_fault_ends_the_run() {
     let own = config("codel", "cubic");
-    let mut additions = dumbbell_sim::additions::Additions::default();
-    let fault = additions.fault.clone();
-    additions.control(
+    let mut extensions = dumbbell_sim::extensions::Extensions::default();
+    let fault = extensions.fault.clone();
+    extensions.control(
         "cubic",
         |_| Ok(()),
         move |(), _: &CcContext| {
@@ -201,8 +201,8 @@ fn a_fault_ends_the_run() {
             Aimd
         },
     );
-    let error = Sim::builder(&own).additions(additions).build().expect("a configuration").finish().map(drop);
-    assert!(matches!(error, Err(RunError::Foreign(what)) if what == "it was wrong"));
+    let error = Sim::builder(&own).extensions(extensions).build().expect("a configuration").finish().map(drop);
+    assert!(matches!(error, Err(RunError::Plugin(what)) if what == "it was wrong"));
 }
 
 /// Stop and wait: a datagram, its answer, the next datagram.
@@ -223,7 +223,7 @@ impl Protocol for StopAndWait {
     fn next_timer(&self) -> Time {
         self.next
     }
-    fn on_timer(&mut self, _now: Time, net: &mut dyn Outlet) {
+    fn on_timer(&mut self, _now: Time, net: &mut dyn DatagramOutlet) {
         self.next = Time::NEVER;
         net.send(Datagram { number: self.number, length: self.length, ecn: Ecn::Ect0 });
     }
@@ -284,7 +284,7 @@ impl Protocol for Late {
     fn next_timer(&self) -> Time {
         self.next
     }
-    fn on_timer(&mut self, _now: Time, net: &mut dyn Outlet) {
+    fn on_timer(&mut self, _now: Time, net: &mut dyn DatagramOutlet) {
         self.next = Time::NEVER;
         net.send(Datagram { number: 0, length: 1250, ecn: Ecn::Ect0 });
     }
@@ -295,7 +295,7 @@ impl Protocol for Late {
     fn receiver_timer(&self) -> Time {
         self.due
     }
-    fn on_receiver_timer(&mut self, _now: Time, back: &mut dyn Return) {
+    fn on_receiver_timer(&mut self, _now: Time, back: &mut dyn AnswerOutlet) {
         self.due = Time::NEVER;
         (1..3).for_each(|value| back.answer(Answer { value, length: 125, ecn: Ecn::Ect0 }));
     }
@@ -312,10 +312,10 @@ fn a_stack_answers_by_its_own_timer_and_hears_which_answer_was_marked() {
         "flows": [{"cc": {"name": "late"}, "base_rtt": 40_000_000}]});
     let heard = Arc::new(Mutex::new(Vec::new()));
     let ours = Arc::clone(&heard);
-    let mut additions = dumbbell_sim::additions::Additions::default();
+    let mut extensions = dumbbell_sim::extensions::Extensions::default();
     let new = move |(), _: &ProtocolContext| Late { next: Time::NEVER, due: Time::NEVER, heard: Arc::clone(&ours) };
-    additions.stack("late", |_| Ok(()), new);
-    Sim::builder(&config).additions(additions).build().expect("a configuration").finish().expect("a run");
+    extensions.stack("late", |_| Ok(()), new);
+    Sim::builder(&config).extensions(extensions).build().expect("a configuration").finish().expect("a run");
     let of = |value, ecn, ms| (value, ecn, Time::from_millis(ms));
     assert_eq!(*heard.lock().expect("no panic"), [of(1, Ecn::Ect0, 47), of(2, Ecn::Ce, 48)]);
 }
@@ -329,7 +329,7 @@ impl Protocol for Restless {
     fn next_timer(&self) -> Time {
         Time::ZERO
     }
-    fn on_timer(&mut self, _now: Time, _net: &mut dyn Outlet) {}
+    fn on_timer(&mut self, _now: Time, _net: &mut dyn DatagramOutlet) {}
     fn on_datagram(&mut self, _datagram: &Datagram, _now: Time) -> Option<Answer> {
         None
     }
@@ -340,9 +340,9 @@ impl Protocol for Restless {
 fn a_run_with_an_endpoint_that_is_always_due_can_be_cancelled() {
     let config =
         json!({"duration": 1_000_000_000, "bottleneck": {"aqm": {"name": "codel"}}, "udp": [{"protocol": {"name": "restless"}}]});
-    let mut additions = dumbbell_sim::additions::Additions::default();
-    additions.endpoint("restless", |_| Ok(()), |(), _| Restless);
+    let mut extensions = dumbbell_sim::extensions::Extensions::default();
+    extensions.endpoint("restless", |_| Ok(()), |(), _| Restless);
     let cancelled = AtomicBool::new(true);
-    let run = dumbbell_sim::run_with(&config, additions, &cancelled, &AtomicU64::new(0)).map(drop);
+    let run = dumbbell_sim::run_with(&config, extensions, &cancelled, &AtomicU64::new(0)).map(drop);
     assert!(matches!(run, Err(RunError::Cancelled)));
 }

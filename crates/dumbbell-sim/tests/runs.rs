@@ -21,7 +21,7 @@ fn flow(cc: &str, rtt_ms: u64) -> Value {
 }
 
 /// `flow` with `key` set to `value`.
-fn with(mut flow: Value, key: &str, value: Value) -> Value {
+fn set_key(mut flow: Value, key: &str, value: Value) -> Value {
     flow[key] = value;
     flow
 }
@@ -72,7 +72,7 @@ fn a_packet_finds_the_place_of_one_that_leaves_as_it_arrives() {
 
 /// Two flows of which the second starts `later` ms after the first, over flow queues.
 fn latecomer(later: u64) -> Value {
-    let second = with(flow("cubic", 20), "start", json!({"min": later * MS, "max": later * MS}));
+    let second = set_key(flow("cubic", 20), "start", json!({"min": later * MS, "max": later * MS}));
     let mut config = config(20, 20, vec![flow("cubic", 20), second]);
     config["bottleneck"] = json!({"rate": 20_000_000, "aqm": {"name": "fq_codel"}});
     config
@@ -123,8 +123,8 @@ fn convergence_does_not_depend_on_the_series() {
 
 #[test]
 fn equal_configurations_give_equal_bits() {
-    let noisy = with(with(flow("cubic", 20), "loss", json!(0.01)), "jitter", json!(2 * MS));
-    let random = with(flow("reno", 40), "start", json!({"min": 0, "max": SECOND}));
+    let noisy = set_key(set_key(flow("cubic", 20), "loss", json!(0.01)), "jitter", json!(2 * MS));
+    let random = set_key(flow("reno", 40), "start", json!({"min": 0, "max": SECOND}));
     for aqm in [json!({"name": "pfifo"}), json!({"name": "codel", "ecn": true}), json!({"name": "cake"})] {
         let mut config = config(4, 10, vec![noisy.clone(), random.clone()]);
         config["bottleneck"]["aqm"] = aqm;
@@ -145,9 +145,9 @@ fn the_seed_matters_where_something_is_random_and_only_there() {
     let fixed = config(2, 10, vec![flow("cubic", 20)]);
     assert_eq!(hash(&fixed, 1), hash(&fixed, 2));
     for random in [
-        with(flow("cubic", 20), "start", json!({"min": 0, "max": SECOND})),
-        with(flow("cubic", 20), "loss", json!(0.01)),
-        with(flow("cubic", 20), "jitter", json!(MS)),
+        set_key(flow("cubic", 20), "start", json!({"min": 0, "max": SECOND})),
+        set_key(flow("cubic", 20), "loss", json!(0.01)),
+        set_key(flow("cubic", 20), "jitter", json!(MS)),
     ] {
         let config = config(2, 10, vec![random]);
         assert_ne!(hash(&config, 1), hash(&config, 2), "{config}");
@@ -183,11 +183,11 @@ fn the_hash_covers_every_option_that_changes_a_result() {
 }
 
 /// What a run counts from `from` on, with UDP, short flows and two TCP flows, of which one starts later.
-fn counted(seconds: u64, from: u64) -> Outcome {
+fn count_from(seconds: u64, from: u64) -> Outcome {
     let mut config = config(
         seconds,
         10,
-        vec![flow("cubic", 20), with(flow("reno", 40), "start", json!({"min": 2 * SECOND, "max": 2 * SECOND}))],
+        vec![flow("cubic", 20), set_key(flow("reno", 40), "start", json!({"min": 2 * SECOND, "max": 2 * SECOND}))],
     );
     config["udp"] = json!([{"rate": 1_000_000}]);
     config["web"] = json!([{"cc": {"name": "cubic"}, "arrivals": {"per_second": 5.0}}]);
@@ -199,7 +199,7 @@ fn counted(seconds: u64, from: u64) -> Outcome {
 #[test]
 fn what_happens_before_counting_begins_is_left_out() {
     // the queue counts on: what 8 s count is what the first 3 count, and the 5 s after them
-    let (whole, before, after) = (counted(8, 0), counted(3, 0), counted(8, 3 * SECOND));
+    let (whole, before, after) = (count_from(8, 0), count_from(3, 0), count_from(8, 3 * SECOND));
     for key in ["packets", "ce_marks", "drops"] {
         assert_eq!(total(&whole, key), total(&before, key) + total(&after, key), "{key}");
     }
@@ -222,12 +222,12 @@ fn what_happens_before_counting_begins_is_left_out() {
     // short flows that began before are left out, others not
     assert!(total(&after, "short_flows") < total(&whole, "short_flows") && total(&after, "short_flows") > 10.0);
     // in whole intervals of 200 ms
-    assert_eq!(counted(8, 3 * SECOND - 1).summary["packets"], after.summary["packets"]);
+    assert_eq!(count_from(8, 3 * SECOND - 1).summary["packets"], after.summary["packets"]);
 }
 
 #[test]
 fn random_loss_is_repaired() {
-    let outcome = must(&config(20, 10, vec![with(flow("cubic", 20), "loss", json!(0.01))]));
+    let outcome = must(&config(20, 10, vec![set_key(flow("cubic", 20), "loss", json!(0.01))]));
     let (sent, again) = (int(&outcome, "sent", 0), int(&outcome, "retransmissions", 0));
     // 1 % of what is sent is lost and sent again; the standard deviation of n * 1 % is sqrt(n * 1 %): 4 of them
     let expected = sent as f64 * 0.01;
@@ -240,7 +240,7 @@ fn random_loss_is_repaired() {
 
 #[test]
 fn jitter_keeps_order() {
-    let outcome = must(&config(10, 10, vec![with(flow("cubic", 20), "jitter", json!(10 * MS))]));
+    let outcome = must(&config(10, 10, vec![set_key(flow("cubic", 20), "jitter", json!(10 * MS))]));
     // out of order would show as spurious retransmissions
     assert_eq!(
         (int(&outcome, "retransmissions", 0) as f64, int(&outcome, "duplicates", 0)),
@@ -275,7 +275,7 @@ fn a_change_of_rate_changes_throughput() {
 fn a_serial_link_adds_its_own_time_to_the_round_trip_and_a_bucket_does_not() {
     // the SYN of 74 B takes 59.2 us at 10 Mbit/s, a frame of 1514 B 1211.2 us
     for (shaper, wire) in [("link", 0.0592), ("htb", 0.0)] {
-        let mut config = config(1, 10, vec![with(flow("reno", 20), "size", json!(1448))]);
+        let mut config = config(1, 10, vec![set_key(flow("reno", 20), "size", json!(1448))]);
         config["bottleneck"]["shaper"] = json!(shaper);
         let outcome = must(&config);
         // RTT samples are whole microseconds
@@ -298,8 +298,8 @@ fn capacity_is_shared_and_filled() {
 
 #[test]
 fn a_finite_flow_completes_exactly_and_a_stopped_one_falls_silent() {
-    let sized = with(flow("cubic", 20), "size", json!(1_000_000));
-    let stopped = with(flow("cubic", 20), "stop", json!(2 * SECOND));
+    let sized = set_key(flow("cubic", 20), "size", json!(1_000_000));
+    let stopped = set_key(flow("cubic", 20), "stop", json!(2 * SECOND));
     let outcome = must(&config(5, 10, vec![sized, stopped]));
     let (done, until) = (real(&outcome, "completion_s", 0), real(&outcome, "completion_s", 1));
     // 8 Mbit at no more than 10 Mbit/s
@@ -313,7 +313,7 @@ fn a_finite_flow_completes_exactly_and_a_stopped_one_falls_silent() {
 
 #[test]
 fn an_application_of_constant_rate_gets_it() {
-    let outcome = must(&config(20, 10, vec![with(flow("cubic", 20), "app_rate", json!(2_000_000))]));
+    let outcome = must(&config(20, 10, vec![set_key(flow("cubic", 20), "app_rate", json!(2_000_000))]));
     close(real(&outcome, "goodput_mbit", 0), 2.0, 0.01, "goodput");
     // it does not queue: each segment finds an empty link
     assert!(total(&outcome, "sojourn_mean_ms") < 0.05, "{}", outcome.summary);
@@ -338,9 +338,12 @@ fn an_application_pauses_and_changes_its_rate() {
 fn a_connection_may_be_there_before_its_application_writes() {
     // a burst of UDP that cannot be marked keeps the queue above the step from 1 s to 3 s: it drops what is not ECN-capable, and a SYN is not
     let run = |connect: Value| {
-        let mut one =
-            with(with(flow("dctcp", 20), "cc", json!({"name": "reno"})), "start", json!({"min": 2 * SECOND, "max": 2 * SECOND}));
-        one = with(with(one, "connect", connect), "ecn", json!(true));
+        let mut one = set_key(
+            set_key(flow("dctcp", 20), "cc", json!({"name": "reno"})),
+            "start",
+            json!({"min": 2 * SECOND, "max": 2 * SECOND}),
+        );
+        one = set_key(set_key(one, "connect", connect), "ecn", json!(true));
         let mut config = config(12, 10, vec![one]);
         config["bottleneck"]["aqm"] =
             json!({"name": "red", "min": 20_000, "max": 20_000, "wlog": 0, "ecn": true, "limit": 60_000});
@@ -362,7 +365,7 @@ fn a_connection_may_be_there_before_its_application_writes() {
 
 #[test]
 fn a_thousand_flows() {
-    let flows = (0..1000).map(|n| with(flow(["reno", "cubic"][n % 2], 10 + n as u64 % 7), "ecn", json!(n % 3 == 0))).collect();
+    let flows = (0..1000).map(|n| set_key(flow(["reno", "cubic"][n % 2], 10 + n as u64 % 7), "ecn", json!(n % 3 == 0))).collect();
     let mut config = config(3, 100, flows);
     config["bottleneck"]["aqm"] = json!({"name": "cake"});
     let outcome = must(&config);
@@ -400,7 +403,7 @@ fn edges_give_a_result() {
     assert_eq!((int(&lost, "sent", 0), int(&lost, "timeouts", 0), total(&lost, "packets")), (0, 1, 0.0));
     // stopped before, at and just after its start
     for (start, stop) in [(SECOND, 0), (SECOND, SECOND), (SECOND, SECOND + 1)] {
-        let stopped = with(with(flow("cubic", 20), "start", json!({"min": start, "max": start})), "stop", json!(stop));
+        let stopped = set_key(set_key(flow("cubic", 20), "start", json!({"min": start, "max": start})), "stop", json!(stop));
         let outcome = must(&config(2, 10, vec![stopped]));
         assert_eq!((int(&outcome, "sent", 0), real(&outcome, "goodput_mbit", 0)), (0, 0.0), "{start} {stop}");
     }
@@ -436,7 +439,7 @@ fn edges_give_a_result() {
 #[test]
 fn a_stop_at_the_end_of_time_is_none() {
     // half of the base RTT is added to it: past the end of 64 bits, the flow stopped before it began
-    let flows = |stop: u64| vec![with(flow("cubic", 20), "stop", json!(stop))];
+    let flows = |stop: u64| vec![set_key(flow("cubic", 20), "stop", json!(stop))];
     let never = must(&config(2, 10, vec![flow("cubic", 20)]));
     for stop in [u64::MAX, u64::MAX - 1, u64::MAX / 2] {
         assert_eq!(must(&config(2, 10, flows(stop))).hash, never.hash, "{stop}");
@@ -525,9 +528,9 @@ const PERCENTILES: [&str; 3] = ["rtt_p50_ms", "rtt_p95_ms", "rtt_p99_ms"];
 
 #[test]
 fn rtt_percentiles_of_an_empty_link_are_propagation_and_one_frame() {
-    let steady = with(flow("cubic", 20), "app_rate", json!(2_000_000));
+    let steady = set_key(flow("cubic", 20), "app_rate", json!(2_000_000));
     let mut config =
-        config(20, 10, vec![steady, with(flow("cubic", 20), "start", json!({"min": 30 * SECOND, "max": 30 * SECOND}))]);
+        config(20, 10, vec![steady, set_key(flow("cubic", 20), "start", json!({"min": 30 * SECOND, "max": 30 * SECOND}))]);
     config["hosts"] = json!({"delayed_ack": false, "offload": "none"});
     let outcome = must(&config);
     // a segment every 5.8 ms, each finds an empty link of 10 Mbit/s: 20 ms and 1.2112 ms for 1514 B. 1 % of the samples lie above P99, the
@@ -564,7 +567,8 @@ fn rtt_percentiles_are_in_order_and_within_the_queue() {
 #[test]
 fn rtt_percentiles_of_a_class_are_of_all_samples_of_its_members() {
     // alike but for the path of the second, which adds up to 40 ms
-    let mut config = config(20, 10, vec![flow("cubic", 20), with(flow("cubic", 20), "jitter", json!(40 * MS)), flow("reno", 20)]);
+    let mut config =
+        config(20, 10, vec![flow("cubic", 20), set_key(flow("cubic", 20), "jitter", json!(40 * MS)), flow("reno", 20)]);
     config["udp"] = json!([{"rate": 100_000}]);
     config["web"] =
         json!([{"cc": {"name": "cubic"}, "base_rtt": 20 * MS, "arrivals": {"per_second": 2.0}, "size": {"fixed": 10_000}}]);
@@ -589,7 +593,8 @@ fn rtt_bins(outcome: &Outcome, class: u64) -> Vec<(f64, u64)> {
 
 #[test]
 fn bins_of_the_rtt_give_the_percentiles_of_their_class() {
-    let mut config = config(20, 10, vec![flow("cubic", 20), with(flow("cubic", 20), "jitter", json!(40 * MS)), flow("reno", 60)]);
+    let mut config =
+        config(20, 10, vec![flow("cubic", 20), set_key(flow("cubic", 20), "jitter", json!(40 * MS)), flow("reno", 60)]);
     config["udp"] = json!([{"rate": 100_000}]);
     config["web"] =
         json!([{"cc": {"name": "cubic"}, "base_rtt": 20 * MS, "arrivals": {"per_second": 2.0}, "size": {"fixed": 10_000}}]);
@@ -635,11 +640,11 @@ fn bins_of_the_rtt_hold_every_sample_of_the_flows_of_a_class() {
 fn marks_and_drops_of_all_flows_are_those_of_the_queue() {
     // Flows of a given size are over long before the end: nothing of them is under way when queue and flows are measured. Nothing is CE
     // before it reaches the queue, so that each mark counts once.
-    let sized = |cc: &str| with(flow(cc, 20), "size", json!(3_000_000));
+    let sized = |cc: &str| set_key(flow(cc, 20), "size", json!(3_000_000));
     let codel = json!({"name": "codel", "ecn": true, "limit": 20});
     let sce = json!({"name": "cake", "sce": "on"});
     for (aqm, cc, marked) in [(codel, "reno", "ce_marks"), (sce, "reno-sce", "sce_marks")] {
-        let no_ecn = with(sized("cubic"), "ecn", json!(false));
+        let no_ecn = set_key(sized("cubic"), "ecn", json!(false));
         let mut config = config(30, 10, vec![sized(cc), no_ecn, sized(cc)]);
         config["bottleneck"]["aqm"] = aqm.clone();
         config["hosts"] = json!({"ecn": true, "sce_feedback": true});
@@ -663,7 +668,7 @@ fn marks_and_drops_of_all_flows_are_those_of_the_queue() {
 #[test]
 fn what_a_queue_does_to_flows_is_counted_until_its_own_totals_end() {
     // the clocks of these senders end 5, 50 and 200 ms after the queue's, and packets are marked and dropped all the time
-    let flows = vec![flow("dctcp", 10), with(flow("reno", 100), "ecn", json!(false)), flow("cubic", 400)];
+    let flows = vec![flow("dctcp", 10), set_key(flow("reno", 100), "ecn", json!(false)), flow("cubic", 400)];
     for from in [0, SECOND] {
         let mut config = config(4, 20, flows.clone());
         config["bottleneck"]["aqm"] = json!({"name": "codel", "ecn": true});
@@ -689,7 +694,7 @@ fn who_does_not_answer_counts_no_reduction() {
         json!({"cc": cc, "base_rtt": 4 * MS})
     };
     let eligible = |name| cc(name, json!({"ecn": true}));
-    let far = with(eligible("bbr3"), "base_rtt", json!(20 * MS));
+    let far = set_key(eligible("bbr3"), "base_rtt", json!(20 * MS));
     let silent =
         [cc("bbr1", json!({})), cc("bbr2", json!({})), cc("bbr3", json!({})), cc("constant", json!({"window": 40})), far];
     let answering = [eligible("bbr2"), eligible("bbr3"), cc("cubic", json!({}))];

@@ -11,7 +11,7 @@
 
 mod session;
 
-use session::{Answer, Session};
+use session::{Reply, Session};
 use std::cell::RefCell;
 use std::sync::Once;
 
@@ -40,11 +40,11 @@ fn put(text: String) {
 }
 
 /// Answers a call: its text is the output, its number is returned.
-fn answer(of: impl FnOnce(&mut Session, &[u8]) -> Result<Answer, session::Refusal>) -> i32 {
+fn answer(of: impl FnOnce(&mut Session, &[u8]) -> Result<Reply, session::Refusal>) -> i32 {
     keep_last_words();
     let given = INPUT.take();
     match SESSION.with_borrow_mut(|session| of(session, &given)) {
-        Ok(Answer { code, text }) => {
+        Ok(Reply { code, text }) => {
             put(text);
             code
         }

@@ -9,16 +9,16 @@ use std::collections::BTreeMap;
 
 /// What a call gives.
 #[derive(Debug)]
-pub struct Answer {
+pub struct Reply {
     /// What it returns.
     pub code: i32,
     /// What it leaves.
     pub text: String,
 }
 
-impl From<Value> for Answer {
-    fn from(value: Value) -> Answer {
-        Answer { code: crate::DONE, text: value.to_string() }
+impl From<Value> for Reply {
+    fn from(value: Value) -> Reply {
+        Reply { code: crate::DONE, text: value.to_string() }
     }
 }
 
@@ -66,7 +66,7 @@ fn parse(given: &[u8]) -> Result<Value, ParamError> {
 ///
 /// # Errors
 /// The first key that cannot be used.
-pub fn check(given: &[u8]) -> Result<Answer, Refusal> {
+pub fn check(given: &[u8]) -> Result<Reply, Refusal> {
     dumbbell_sim::check(&parse(given)?)?;
     Ok(Value::Null.into())
 }
@@ -75,8 +75,8 @@ pub fn check(given: &[u8]) -> Result<Answer, Refusal> {
 ///
 /// # Errors
 /// The first key that cannot be used, or a broken invariant.
-pub fn run(given: &[u8]) -> Result<Answer, Refusal> {
-    Ok(measured(&Sim::new(&parse(given)?)?.finish()?).into())
+pub fn run(given: &[u8]) -> Result<Reply, Refusal> {
+    Ok(describe_outcome(&Sim::new(&parse(given)?)?.finish()?).into())
 }
 
 /// The runs on their way, by number.
@@ -92,12 +92,12 @@ impl Session {
     ///
     /// # Errors
     /// The first key that cannot be used.
-    pub fn begin(&mut self, given: &[u8]) -> Result<Answer, Refusal> {
+    pub fn begin(&mut self, given: &[u8]) -> Result<Reply, Refusal> {
         let sim = Sim::new(&parse(given)?)?;
         let number = self.begun.checked_add(1).ok_or_else(|| Refusal::Other("more than 2^31 runs".to_owned()))?;
         self.begun = number;
         self.runs.insert(number, sim);
-        Ok(Answer { code: number, text: String::new() })
+        Ok(Reply { code: number, text: String::new() })
     }
 
     fn get(&mut self, number: i32) -> Result<&mut Sim, Refusal> {
@@ -108,7 +108,7 @@ impl Session {
     ///
     /// # Errors
     /// No such run, a time that is none, or a broken invariant, which ends the run.
-    pub fn step(&mut self, number: i32, ms: f64) -> Result<Answer, Refusal> {
+    pub fn step(&mut self, number: i32, ms: f64) -> Result<Reply, Refusal> {
         if ms.is_nan() || ms < 0.0 {
             return Err(Refusal::Other(format!("step: {ms} ms, allowed: 0 or more")));
         }
@@ -116,7 +116,7 @@ impl Session {
         // a conversion to u64 ends at its largest value
         let until = sim.now().saturating_add(Time((ms * 1e6).round() as u64));
         match sim.step(until) {
-            Ok(over) => Ok(Answer { code: i32::from(over), text: String::new() }),
+            Ok(over) => Ok(Reply { code: i32::from(over), text: String::new() }),
             Err(error) => {
                 self.runs.remove(&number);
                 Err(error.into())
@@ -128,24 +128,24 @@ impl Session {
     ///
     /// # Errors
     /// No such run.
-    pub fn view(&mut self, number: i32) -> Result<Answer, Refusal> {
-        Ok(seen(&self.get(number)?.view()).into())
+    pub fn view(&mut self, number: i32) -> Result<Reply, Refusal> {
+        Ok(describe_view(&self.get(number)?.view()).into())
     }
 
     /// Goes on with a run to its end, and forgets it.
     ///
     /// # Errors
     /// No such run, or a broken invariant.
-    pub fn finish(&mut self, number: i32) -> Result<Answer, Refusal> {
+    pub fn finish(&mut self, number: i32) -> Result<Reply, Refusal> {
         let sim = self.runs.remove(&number).ok_or_else(|| unknown(number))?;
-        Ok(measured(&sim.finish()?).into())
+        Ok(describe_outcome(&sim.finish()?).into())
     }
 
     /// Forgets a run.
     ///
     /// # Errors
     /// No such run.
-    pub fn forget(&mut self, number: i32) -> Result<Answer, Refusal> {
+    pub fn forget(&mut self, number: i32) -> Result<Reply, Refusal> {
         self.runs.remove(&number).map(|_| Value::Null.into()).ok_or_else(|| unknown(number))
     }
 }
@@ -155,7 +155,7 @@ fn unknown(number: i32) -> Refusal {
 }
 
 /// `{summary, digest, tables}`; a table is its columns by name, and NaN is null.
-fn measured(outcome: &Outcome) -> Value {
+fn describe_outcome(outcome: &Outcome) -> Value {
     let columns = |table: &Table| -> Value {
         let column = |column: &Column| match column {
             Column::U64(values) => json!(values),
@@ -165,11 +165,11 @@ fn measured(outcome: &Outcome) -> Value {
         table.columns.iter().map(|(name, values)| (name.clone(), column(values))).collect::<Map<_, _>>().into()
     };
     let tables: Map<String, Value> =
-        outcome.tables.named().map(|(name, table)| (name.to_owned(), columns(table))).into_iter().collect();
+        outcome.tables.named_tables().map(|(name, table)| (name.to_owned(), columns(table))).into_iter().collect();
     json!({"summary": outcome.summary, "digest": outcome.hash, "tables": tables})
 }
 
-fn seen(view: &View) -> Value {
+fn describe_view(view: &View) -> Value {
     let View { now, events, queued_packets, queued_bytes, queue, endpoints } = view;
     let endpoints: Vec<Value> = endpoints
         .iter()
@@ -209,11 +209,11 @@ mod tests {
         br#"{"duration": 2000000000, "bottleneck": {"aqm": {"name": "codel"}}, "flows": [{"cc": {"name": "cubic"}}],
         "record": {"series": true, "interval": 500000000}}"#;
 
-    fn json_of(answer: Result<Answer, Refusal>) -> Value {
+    fn json_of(answer: Result<Reply, Refusal>) -> Value {
         serde_json::from_str(&answer.expect("an answer").text).expect("JSON")
     }
 
-    fn refused(answer: Result<Answer, Refusal>) -> Value {
+    fn refusal(answer: Result<Reply, Refusal>) -> Value {
         answer.expect_err("a refusal").to_json()
     }
 
@@ -224,7 +224,7 @@ mod tests {
         let found = json_of(run(CONFIG));
         assert_eq!(found["digest"], expected.hash);
         assert_eq!(found["summary"], expected.summary);
-        assert_eq!(found["tables"].as_object().expect("tables").len(), expected.tables.named().len());
+        assert_eq!(found["tables"].as_object().expect("tables").len(), expected.tables.named_tables().len());
         assert_eq!(found["tables"]["series"]["time_s"], json!([0.5, 1.0, 1.5, 2.0]));
         assert_eq!(found["tables"]["flows"]["cc"], json!(["cubic"]));
         // what is not a number has no place in JSON
@@ -248,7 +248,7 @@ mod tests {
         // 1800 ms is before the end, 2100 ms is not
         assert_eq!(steps, 6);
         assert_eq!(json_of(session.finish(number))["digest"], json_of(run(CONFIG))["digest"]);
-        assert_eq!(refused(session.view(number)), json!({"message": "no run 1: it is over, or never began"}));
+        assert_eq!(refusal(session.view(number)), json!({"message": "no run 1: it is over, or never began"}));
     }
 
     #[test]
@@ -258,10 +258,10 @@ mod tests {
         session.step(one, 1000.0).expect("a step");
         assert_eq!(json_of(session.view(two))["events"], 0);
         session.forget(one).expect("a run");
-        assert_eq!(refused(session.forget(one))["message"], "no run 1: it is over, or never began");
+        assert_eq!(refusal(session.forget(one))["message"], "no run 1: it is over, or never began");
         assert_eq!(session.begin(CONFIG).expect("a run").code, 3);
         for ms in [-1.0, f64::NAN, f64::NEG_INFINITY] {
-            assert!(refused(session.step(two, ms))["message"].as_str().is_some_and(|text| text.contains("0 or more")));
+            assert!(refusal(session.step(two, ms))["message"].as_str().is_some_and(|text| text.contains("0 or more")));
         }
         assert_eq!(session.step(two, f64::INFINITY).expect("a step").code, 1);
         assert_eq!(session.step(two, 1.0).expect("a step").code, 1);
@@ -269,11 +269,11 @@ mod tests {
 
     #[test]
     fn a_configuration_that_cannot_be_used_is_answered_with_its_key() {
-        let found = refused(check(br#"{"bottleneck": {"aqm": {"name": "codel"}}, "flows": [{"cc": {"name": "vegas"}}]}"#));
+        let found = refusal(check(br#"{"bottleneck": {"aqm": {"name": "codel"}}, "flows": [{"cc": {"name": "vegas"}}]}"#));
         assert_eq!((&found["key"], &found["found"]), (&json!("flows[0].cc.name"), &json!("\"vegas\"")));
         assert!(found["allowed"].as_str().is_some_and(|names| names.contains("cubic")), "{found}");
-        assert_eq!(refused(run(b"{"))["allowed"], "JSON");
-        assert_eq!(refused(Session::default().begin(&[0xff]))["key"], "config");
+        assert_eq!(refusal(run(b"{"))["allowed"], "JSON");
+        assert_eq!(refusal(Session::default().begin(&[0xff]))["key"], "config");
         assert!(check(CONFIG).is_ok());
     }
 }

@@ -4,7 +4,7 @@
 
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, Place};
+use crate::log::{At, DropReason, Log, DropSite};
 use crate::packet::{Packet, MTU_FRAME};
 use crate::units::Time;
 
@@ -39,14 +39,14 @@ impl State {
 }
 
 impl Aqm for State {
-    fn fits(&self, bytes: u64) -> bool {
+    fn has_room(&self, bytes: u64) -> bool {
         self.fifo.bytes() + bytes <= self.params.limit
     }
 
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
-        if !self.fits(u64::from(packet.len)) {
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
+        if !self.has_room(u64::from(packet.len)) {
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
             return;
         }
         self.fifo.accept(packet, now, log);
@@ -55,21 +55,15 @@ impl Aqm for State {
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
-        log.sent(&packet, At::time(now));
+        log.on_dequeue(&packet, At::time(now));
         Dequeue::Packet(packet)
     }
 
-    fn passes(&self) -> u16 {
+    fn bypass_max_len(&self) -> u16 {
         u16::try_from(self.params.limit).unwrap_or(u16::MAX)
     }
 
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
+    look_at_fifo!();
 }
 
 #[cfg(test)]
@@ -103,7 +97,7 @@ mod tests {
     #[test]
     fn a_limit_below_one_packet_drops_it_even_from_an_empty_queue() {
         let (state, log) = offer(1513, &[1514]);
-        assert_eq!((state.packets(), log.flows.of(0).dropped_overflow), (0, 1));
+        assert_eq!((state.packets(), log.flows.flow_counters(0).dropped_overflow), (0, 1));
     }
 
     #[test]

@@ -8,12 +8,12 @@
 //! Deviations: ticks are 64 bits wide, so that states older than 36 minutes do not wrap; a packet that both the control law
 //! and `ce_threshold` mark is reported once. The RFC leaves ECN to the implementation: marks are scheduled as in Linux.
 //!
-//! [`Codel`] (constants) and [`Vars`] (state of one queue) are apart from [`State`], so that disciplines that run CoDel on
+//! [`Codel`] (constants) and [`CodelVars`] (state of one queue) are apart from [`State`], so that disciplines that run CoDel on
 //! many queues share them.
 
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, MarkReason, Place};
+use crate::log::{At, DropReason, Log, MarkReason, DropSite};
 use crate::packet::{Ecn, Packet};
 use crate::units::Time;
 
@@ -125,7 +125,7 @@ pub struct Codel {
 /// State of the control law for one queue. Zero is its state before the first packet.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
-pub struct Vars {
+pub struct CodelVars {
     first_above_time: u64,
     drop_next: u64,
     /// Signals since entering the dropping state; public because batch drops of FQ-CoDel add to it.
@@ -135,7 +135,7 @@ pub struct Vars {
     dropping: bool,
 }
 
-impl Vars {
+impl CodelVars {
     /// Whether the law is in its state of dropping.
     pub fn is_dropping(&self) -> bool {
         self.dropping
@@ -179,9 +179,9 @@ impl Codel {
     }
 
     /// The next packet of `source` that is to be sent, after the drops and with the mark that CoDel decides. It stays at the head: it moves once,
-    /// as a whole, when it is sent. Drops and marks are reported, [`Log::sent`] is left to the caller.
+    /// as a whole, when it is sent. Drops and marks are reported, [`Log::on_dequeue`] is left to the caller.
     #[inline(always)]
-    pub fn judge<'a, S: Source, L: Log>(&self, vars: &mut Vars, source: &'a mut S, now: Time, log: &mut L) -> Option<&'a Packet> {
+    pub fn judge<'a, S: Source, L: Log>(&self, vars: &mut CodelVars, source: &'a mut S, now: Time, log: &mut L) -> Option<&'a Packet> {
         let at = At { now, queue: source.number() };
         let tick = now.0 >> self.tick_shift;
         if source.head().is_none() {
@@ -239,7 +239,7 @@ impl Codel {
 
     /// Whether the sojourn time has been above target for an interval, as of the head of `source`, and that time.
     #[inline(always)]
-    fn should_drop(&self, vars: &mut Vars, source: &mut impl Source, tick: u64) -> (bool, u64) {
+    fn should_drop(&self, vars: &mut CodelVars, source: &mut impl Source, tick: u64) -> (bool, u64) {
         let Some(&mut Packet { enqueue_time, len, .. }) = source.head() else {
             vars.first_above_time = 0;
             return (false, 0);
@@ -266,7 +266,7 @@ impl Codel {
     }
 
     #[inline]
-    fn set_count(&self, vars: &mut Vars, count: u32) {
+    fn set_count(&self, vars: &mut CodelVars, count: u32) {
         vars.count = count;
         if self.law == ControlLaw::Linux {
             vars.rec_inv_sqrt = newton_step(vars.rec_inv_sqrt, count);
@@ -275,7 +275,7 @@ impl Codel {
 
     /// When the next signal is due after one at `from`: `from + interval / sqrt(count)`.
     #[inline]
-    fn control_law(&self, vars: &Vars, from: u64) -> u64 {
+    fn control_law(&self, vars: &CodelVars, from: u64) -> u64 {
         from + match self.law {
             ControlLaw::Linux => (self.interval * u64::from(vars.rec_inv_sqrt)) >> 16,
             ControlLaw::Rfc8289 => (self.interval as f64 / f64::from(vars.count.max(1)).sqrt()) as u64,
@@ -287,7 +287,7 @@ impl Codel {
 #[inline]
 fn drop_head<L: Log>(source: &mut impl Source, at: At, log: &mut L) {
     let Some(head) = source.head() else { return };
-    log.dropped(head, DropReason::Aqm, Place::Queue, at);
+    log.on_drop(head, DropReason::Aqm, DropSite::Queue, at);
     let len = head.len;
     source.discard(len);
 }
@@ -308,7 +308,7 @@ fn newton_step(rec_inv_sqrt: u16, count: u32) -> u16 {
 pub struct State {
     limit: usize,
     codel: Codel,
-    vars: Vars,
+    vars: CodelVars,
     fifo: Fifo,
 }
 
@@ -317,7 +317,7 @@ impl State {
     pub fn new(params: Params, context: &QueueContext) -> State {
         let codel = Codel::new(params.control_law, params.target, params.interval, params.ecn, context.full_frame)
             .with_ce_threshold(params.ce_threshold, params.ce_threshold_selector);
-        State { limit: params.limit as usize, codel, vars: Vars::default(), fifo: Fifo::default() }
+        State { limit: params.limit as usize, codel, vars: CodelVars::default(), fifo: Fifo::default() }
     }
 }
 
@@ -330,7 +330,7 @@ impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if self.fifo.len() >= self.limit {
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
             return;
         }
         self.fifo.accept(packet, now, log);
@@ -339,14 +339,14 @@ impl Aqm for State {
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         let Some(head) = self.codel.judge(&mut self.vars, &mut self.fifo, now, log) else { return Dequeue::Empty };
-        log.sent(head, At::time(now));
+        log.on_dequeue(head, At::time(now));
         let (packet, len) = (Dequeue::Packet(*head), head.len);
         self.fifo.discard(len);
         packet
     }
 
     /// The law has been told that the queue is empty: it does not drop, and a packet that does not wait is not above the target.
-    fn passes(&self) -> u16 {
+    fn bypass_max_len(&self) -> u16 {
         if self.limit > 0 {
             u16::MAX
         } else {
@@ -354,18 +354,7 @@ impl Aqm for State {
         }
     }
 
-    #[inline]
-    fn coming(&self) -> Option<u32> {
-        self.fifo.head().map(|packet| packet.flow)
-    }
-
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
+    look_at_fifo!(hint);
 }
 
 #[cfg(test)]
@@ -401,7 +390,7 @@ mod tests {
 
     /// Drop times for counts 1, 2, ...; entry at time 0.
     fn schedule(codel: &Codel, counts: u32) -> Vec<(u16, u64)> {
-        let mut vars = Vars { count: 1, rec_inv_sqrt: u16::MAX, ..Vars::default() };
+        let mut vars = CodelVars { count: 1, rec_inv_sqrt: u16::MAX, ..CodelVars::default() };
         let mut time = codel.control_law(&vars, 0);
         let mut out = vec![(vars.rec_inv_sqrt, time)];
         for count in 2..=counts {
@@ -462,7 +451,7 @@ mod tests {
         // waits for 4 ms < target ends the episode in both.
         let marked = |stale, waits: &[u64]| {
             let codel = linux().with_stale_when_empty(stale);
-            let (mut vars, mut source, mut log) = (Vars::default(), OneOfSeveral::default(), Counters::default());
+            let (mut vars, mut source, mut log) = (CodelVars::default(), OneOfSeveral::default(), Counters::default());
             let mut marks = Vec::new();
             for (start, &wait) in [0, 200, 400].into_iter().zip(waits) {
                 let [arrival, departure] = [start, start + wait].map(Time::from_millis);
@@ -514,7 +503,7 @@ mod tests {
             for seq in 0..3 {
                 state.fifo.push(packet(seq, Ecn::Ect0));
             }
-            state.vars = Vars { first_above_time: tick - 1, drop_next, count, lastcount, rec_inv_sqrt: 20_000, dropping: false };
+            state.vars = CodelVars { first_above_time: tick - 1, drop_next, count, lastcount, rec_inv_sqrt: 20_000, dropping: false };
             let sent = state.codel.judge(&mut state.vars, &mut state.fifo, Time(tick * TICK), &mut log).unwrap();
             assert_eq!((sent.ecn, log.queue.ce_marks), (Ecn::Ce, 1));
             assert_eq!(state.vars.lastcount, state.vars.count);
@@ -580,7 +569,7 @@ mod tests {
             }
             // 300 ms behind schedule at count 2
             state.vars =
-                Vars { first_above_time: 1, drop_next: 1000, count: 2, lastcount: 1, rec_inv_sqrt: 32769, dropping: true };
+                CodelVars { first_above_time: 1, drop_next: 1000, count: 2, lastcount: 1, rec_inv_sqrt: 32769, dropping: true };
             let _ = state.dequeue(Time((1000 + 292_968) * TICK), &mut log);
             (log.queue.ce_marks, log.queue.drops_aqm)
         };

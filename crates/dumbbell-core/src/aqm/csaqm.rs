@@ -16,7 +16,7 @@
 
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, MarkReason, Place};
+use crate::log::{At, DropReason, Log, MarkReason, DropSite};
 use crate::packet::{Packet, MTU_FRAME};
 use crate::units::{Rate, Time};
 
@@ -52,11 +52,11 @@ fn bin(value: u16) -> usize {
 
 /// Queued bytes by value.
 #[derive(Clone, Debug)]
-struct Histogram(Box<[u64; BINS]>);
+struct ValueHistogram(Box<[u64; BINS]>);
 
-impl Histogram {
-    fn new() -> Histogram {
-        Histogram(Box::new([0; BINS]))
+impl ValueHistogram {
+    fn new() -> ValueHistogram {
+        ValueHistogram(Box::new([0; BINS]))
     }
 
     #[inline]
@@ -88,7 +88,7 @@ pub struct State {
     params: Params,
     rate: Rate,
     fifo: Fifo,
-    histogram: Histogram,
+    histogram: ValueHistogram,
     /// Congestion threshold value.
     ctv: u16,
     next_update: Time,
@@ -105,7 +105,7 @@ impl State {
         State {
             rate: context.rate,
             fifo: Fifo::default(),
-            histogram: Histogram::new(),
+            histogram: ValueHistogram::new(),
             ctv: 0,
             next_update: params.interval,
             updates: 0,
@@ -128,14 +128,14 @@ impl State {
 }
 
 impl Aqm for State {
-    fn fits(&self, bytes: u64) -> bool {
+    fn has_room(&self, bytes: u64) -> bool {
         self.fifo.bytes() + bytes <= self.params.limit
     }
 
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
-        if !self.fits(u64::from(packet.len)) {
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
+        if !self.has_room(u64::from(packet.len)) {
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
             return;
         }
         self.histogram.add(&packet);
@@ -150,21 +150,15 @@ impl Aqm for State {
             let below = packet.value < self.ctv;
             self.below_ctv += u64::from(below);
             if !below || log.set_ce(&mut packet, MarkReason::Aqm, at) {
-                log.sent(&packet, at);
+                log.on_dequeue(&packet, at);
                 return Dequeue::Packet(packet);
             }
-            log.dropped(&packet, DropReason::Aqm, Place::Queue, at);
+            log.on_drop(&packet, DropReason::Aqm, DropSite::Queue, at);
         }
         Dequeue::Empty
     }
 
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
+    look_at_fifo!();
 
     fn next_timer(&self) -> Time {
         self.next_update
@@ -321,7 +315,7 @@ mod tests {
         }
         assert_eq!((state.packets(), state.bytes(), log.queue.drops_overflow), (11, 11_000, 2));
         assert_eq!(state.histogram.0.iter().sum::<u64>(), 11_000);
-        assert!(state.fits(999) && !state.fits(1000));
+        assert!(state.has_room(999) && !state.has_room(1000));
     }
 
     /// A random story with any values and codepoints, where packet `seq` is of flow `flow(seq)`: what left, and marked or not.
@@ -329,14 +323,14 @@ mod tests {
         let (mut state, mut rng, mut now) = (state(), Rng::stream(3, "test", 0), Time::ZERO);
         let mut out = Vec::new();
         for seq in 0..20_000 {
-            now += Time(rng.below(1_900_000));
+            now += Time(rng.draw_below(1_900_000));
             while state.next_timer() <= now {
                 state.on_timer(state.next_timer(), &mut ());
             }
-            let (ecn, len) = ([Ecn::NotEct, Ecn::Ect0][(mix(seq) % 2) as usize], 66 + rng.below(1449) as u16);
+            let (ecn, len) = ([Ecn::NotEct, Ecn::Ect0][(mix(seq) % 2) as usize], 66 + rng.draw_below(1449) as u16);
             let one = Packet { len, value: rng.next_u32() as u16, flow: flow(seq), ..packet(seq, ecn) };
             state.enqueue(one, now, &mut ());
-            if rng.below(20) > 0 {
+            if rng.draw_below(20) > 0 {
                 if let Dequeue::Packet(packet) = state.dequeue(now, &mut ()) {
                     out.push((packet.seq, packet.ecn));
                 }

@@ -37,7 +37,7 @@ impl Default for Departures {
 impl Departures {
     /// `len` bytes leave at `now` and `backlog` bytes behind. Returns how long the measurement took that this ends.
     #[inline]
-    pub fn departed(&mut self, estimator: &Estimator, len: u16, backlog: u64, now: u64) -> Option<u64> {
+    pub fn on_departure(&mut self, estimator: &Estimator, len: u16, backlog: u64, now: u64) -> Option<u64> {
         if self.count == IDLE {
             if backlog < estimator.threshold {
                 return None;
@@ -67,22 +67,22 @@ mod tests {
     fn a_measurement_begins_with_enough_queued_and_ends_with_as_much_sent() {
         let estimator = Estimator { threshold: 10_000, weight_shift: 3 };
         let mut departures = Departures::default();
-        assert_eq!(departures.departed(&estimator, 1500, 9_999, 100), None);
+        assert_eq!(departures.on_departure(&estimator, 1500, 9_999, 100), None);
         assert_eq!(departures.count, IDLE);
         // the first that leaves enough behind is part of it: 7 * 1500 B from 100 to 700
         for n in 1..7 {
-            assert_eq!(departures.departed(&estimator, 1500, 10_000, 100 * n), None);
+            assert_eq!(departures.on_departure(&estimator, 1500, 10_000, 100 * n), None);
         }
-        assert_eq!(departures.departed(&estimator, 1500, 10_000, 700), Some(600));
+        assert_eq!(departures.on_departure(&estimator, 1500, 10_000, 700), Some(600));
         assert_eq!(departures.rate, 10_500 * 256 / 600);
         // the next begins at once; it takes 200 ticks: 7/8 of 4480 and 1/8 of 13440
         for n in 1..=7 {
-            departures.departed(&estimator, 1500, 9_999, 700 + 200 * n / 7);
+            departures.on_departure(&estimator, 1500, 9_999, 700 + 200 * n / 7);
         }
         assert_eq!(departures.rate, 4480 - 560 + 1680);
         assert_eq!(departures.count, IDLE, "less is queued: no further one");
         // nothing can be measured within one tick
-        departures.departed(&estimator, 20_000, 10_000, 1000);
+        departures.on_departure(&estimator, 20_000, 10_000, 1000);
         assert_eq!((departures.rate, departures.count), (5600, 20_000));
     }
 }

@@ -20,7 +20,7 @@ const NOBODY: u32 = u32::MAX;
 /// One queue: a cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
-struct Queue {
+struct DrrQueue {
     packets: Chain,
     /// Bytes queued.
     backlog: u64,
@@ -32,18 +32,18 @@ struct Queue {
     listed: bool,
 }
 
-/// Queues in order, linked through [`Queue::next`]: appended at the tail, taken from the head.
+/// Queues in order, linked through [`DrrQueue::next`]: appended at the tail, taken from the head.
 #[derive(Clone, Copy, Debug)]
-struct List {
+struct QueueList {
     head: u32,
     tail: u32,
 }
 
-impl List {
-    const EMPTY: List = List { head: NOBODY, tail: NOBODY };
+impl QueueList {
+    const EMPTY: QueueList = QueueList { head: NOBODY, tail: NOBODY };
 
     #[inline]
-    fn push(&mut self, queues: &mut [Queue], index: u32) {
+    fn push(&mut self, queues: &mut [DrrQueue], index: u32) {
         queues[index as usize].next = NOBODY;
         match self.tail {
             NOBODY => self.head = index,
@@ -53,7 +53,7 @@ impl List {
     }
 
     #[inline]
-    fn pop(&mut self, queues: &[Queue]) {
+    fn pop(&mut self, queues: &[DrrQueue]) {
         self.head = queues[self.head as usize].next;
         if self.head == NOBODY {
             self.tail = NOBODY;
@@ -66,15 +66,15 @@ impl List {
 pub struct FlowQueues {
     /// Queue of every flow.
     of_flow: SlotTable<u32>,
-    queues: Vec<Queue>,
+    queues: Vec<DrrQueue>,
     /// Queue of every bucket.
     of_bucket: Vec<u32>,
     /// Bucket of every queue.
     buckets: Vec<u32>,
     perturbation: u64,
     store: Store,
-    new: List,
-    old: List,
+    new: QueueList,
+    old: QueueList,
     quantum: i64,
     packets: usize,
     bytes: u64,
@@ -95,8 +95,8 @@ impl FlowQueues {
             buckets: Vec::new(),
             perturbation: Rng::stream(context.seed, name, 0).next_u64(),
             store: Store::default(),
-            new: List::EMPTY,
-            old: List::EMPTY,
+            new: QueueList::EMPTY,
+            old: QueueList::EMPTY,
             quantum: i64::from(quantum),
             packets: 0,
             bytes: 0,
@@ -120,7 +120,7 @@ impl FlowQueues {
         let queue = &mut self.of_bucket[bucket as usize];
         if *queue == NOBODY {
             *queue = self.queues.len() as u32;
-            self.queues.push(Queue { packets: Chain::default(), backlog: 0, deficit: 0, next: NOBODY, listed: false });
+            self.queues.push(DrrQueue { packets: Chain::default(), backlog: 0, deficit: 0, next: NOBODY, listed: false });
             self.buckets.push(bucket);
         }
         *self.of_flow.entry(flow) = *queue;
@@ -176,7 +176,7 @@ impl FlowQueues {
     #[inline(always)]
     pub fn push<L: Log>(&mut self, index: usize, mut packet: Packet, now: Time, log: &mut L) {
         packet.enqueue_time = now;
-        log.enqueued(&packet, At { now, queue: index as u32 });
+        log.on_enqueue(&packet, At { now, queue: index as u32 });
         let queue = &mut self.queues[index];
         queue.backlog += u64::from(packet.len);
         self.packets += 1;
@@ -239,7 +239,7 @@ impl FlowQueues {
 
     /// Queue `index`, whose turn it is, has sent `len` bytes. Returns one whose turn comes soon, so that others ask memory for what they know of it.
     #[inline]
-    pub fn sent(&mut self, index: usize, len: u16) -> usize {
+    pub fn charge_sent(&mut self, index: usize, len: u16) -> usize {
         self.queues[index].deficit -= i64::from(len);
         // the next one's packet may have been pushed out of the cache by those of thousands of others
         let behind = |ahead: usize| self.queues.get(ahead).map_or(usize::MAX, |queue| queue.next as usize);
@@ -266,7 +266,7 @@ impl FlowQueues {
 
     /// The flow of the packet that most likely leaves next.
     #[inline]
-    pub fn coming(&self) -> Option<u32> {
+    pub fn next_flow_hint(&self) -> Option<u32> {
         let head = if self.new.head != NOBODY { self.new.head } else { self.old.head };
         let first = self.queues.get(head as usize)?;
         let queue = if first.deficit > 0 { first } else { self.queues.get(first.next as usize)? };
@@ -313,7 +313,7 @@ mod tests {
     use crate::units::Rate;
 
     /// `flows` flows hashed to `buckets` queues.
-    fn hashed(flows: u32, buckets: u32, seed: u64) -> FlowQueues {
+    fn hash_flows(flows: u32, buckets: u32, seed: u64) -> FlowQueues {
         let mut queues = FlowQueues::new(buckets, 1514, &QueueContext::new(Rate::UNLIMITED, seed), "test");
         (0..flows).for_each(|ports| queues.flow_starts(ports, &FlowKey { src_host: 1, dst_host: 2, ports, dscp: 0 }));
         queues
@@ -321,7 +321,7 @@ mod tests {
 
     /// Queues of `flows` flows that do not collide.
     fn queues(flows: u32) -> FlowQueues {
-        let queues = hashed(flows, 65_536, 1);
+        let queues = hash_flows(flows, 65_536, 1);
         assert_eq!(queues.len(), flows as usize);
         queues
     }
@@ -336,7 +336,7 @@ mod tests {
         while let Some(index) = queues.turn() {
             match queues.take(index) {
                 Some(packet) => {
-                    queues.sent(index, packet.len);
+                    queues.charge_sent(index, packet.len);
                     order.push(index);
                 }
                 None => queues.went_empty(index),
@@ -381,7 +381,7 @@ mod tests {
                 let index = queues.turn().unwrap();
                 match queues.take(index) {
                     Some(packet) => {
-                        queues.sent(index, packet.len);
+                        queues.charge_sent(index, packet.len);
                         sent.push(index);
                     }
                     None => queues.went_empty(index),
@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn flows_share_a_queue_if_there_are_fewer_queues() {
-        let queues = hashed(40, 8, 3);
+        let queues = hash_flows(40, 8, 3);
         assert!(queues.len() <= 8 && queues.len() > 4);
         assert!((0..40).all(|flow| queues.of_flow(flow) < queues.len()));
     }

@@ -23,7 +23,7 @@ impl Fifo {
     #[inline]
     pub fn accept_at<L: Log>(&mut self, mut packet: Packet, at: At, log: &mut L) {
         packet.enqueue_time = at.now;
-        log.enqueued(&packet, at);
+        log.on_enqueue(&packet, at);
         self.push(packet);
     }
 

@@ -10,10 +10,10 @@
 //! guard looks at the bytes of its own queue. Deviations of that: one station, so that there is no turn of stations by airtime, and CoDel keeps
 //! the last frame of a queue, where mac80211, which sets no `mtu`, drops it.
 
-use super::codel::{CeSelector, Codel, ControlLaw, Source, Vars};
+use super::codel::{CeSelector, Codel, ControlLaw, Source, CodelVars};
 use super::drr::FlowQueues;
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
-use crate::log::{At, DropReason, Log, Place};
+use crate::log::{At, DropReason, Log, DropSite};
 use crate::packet::Packet;
 use crate::prefetch::prefetch;
 use crate::units::Time;
@@ -28,7 +28,7 @@ pub const SOURCE: &str =
 
 crate::versions! {
     /// Whose FQ-CoDel.
-    pub enum Version sets Params = { Params::default() } {
+    pub enum FqCodelVersion sets Params = { Params::default() } {
         /// The queue discipline of Linux.
         Linux = "linux" {},
         /// The queues of Linux's Wi-Fi stack: fq_init and fq_flow_drop, fq_impl.h; ieee80211_txq_setup_flows, net/mac80211/tx.c.
@@ -47,7 +47,7 @@ crate::params! {
     /// Parameters of FQ-CoDel.
     pub struct Params {
         /// Whose FQ-CoDel; sets what is not given.
-        version: Version = Version::Linux, unit "", source "sch_fq_codel.c; net/mac80211/tx.c and include/net/fq_impl.h of Linux 6.12: 20 ms, 300 bytes";
+        version: FqCodelVersion = FqCodelVersion::Linux, unit "", source "sch_fq_codel.c; net/mac80211/tx.c and include/net/fq_impl.h of Linux 6.12: 20 ms, 300 bytes";
         /// Packets that fit into all queues together; beyond, the queue with the most bytes loses a batch.
         limit: u32 = 10_240, unit "packets", range 1_u32, 100_000_000_u32, source "tc-fq_codel(8)";
         /// Queues that flows are hashed to.
@@ -74,7 +74,7 @@ crate::params! {
         stale_when_empty: bool = false, unit "", source "true for Linux until 2026; fixed in 6.1.192, 6.12.117 (codel_dequeue, codel_impl.h)";
         /// How the control law is computed.
         control_law: ControlLaw = ControlLaw::Linux, unit "", source "Linux codel_impl.h; RFC 8289 section 5";
-    } over Version;
+    } over FqCodelVersion;
 }
 
 /// One flow queue, with the backlog of all.
@@ -115,7 +115,7 @@ pub struct State {
     memory_limit: u64,
     drop_batch: u32,
     codel: Codel,
-    vars: Vec<Vars>,
+    vars: Vec<CodelVars>,
     queues: FlowQueues,
     guards_itself: bool,
 }
@@ -134,7 +134,7 @@ impl State {
             codel,
             vars: Vec::new(),
             queues,
-            guards_itself: params.version == Version::Mac80211,
+            guards_itself: params.version == FqCodelVersion::Mac80211,
         }
     }
 
@@ -146,7 +146,7 @@ impl State {
         let enough = self.queues.backlog(index) / 2;
         let (mut packets, mut bytes) = (0, 0);
         while let Some(packet) = self.queues.take(index) {
-            log.dropped(&packet, DropReason::Overflow, Place::Queue, at);
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Queue, at);
             packets += 1;
             bytes += u64::from(packet.len);
             if packets >= self.drop_batch || bytes >= enough {
@@ -160,7 +160,7 @@ impl State {
 impl Aqm for State {
     fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
         self.queues.flow_starts(flow, key);
-        self.vars.resize(self.queues.len(), Vars::default());
+        self.vars.resize(self.queues.len(), CodelVars::default());
     }
 
     #[inline(always)]
@@ -178,10 +178,10 @@ impl Aqm for State {
             let mut source = FlowQueue { queues: &mut self.queues, index, guards_itself: self.guards_itself };
             match self.codel.judge(&mut self.vars[index], &mut source, now, log) {
                 Some(head) => {
-                    log.sent(head, At { now, queue: index as u32 });
+                    log.on_dequeue(head, At { now, queue: index as u32 });
                     let (packet, len) = (Dequeue::Packet(*head), head.len);
                     self.queues.discard(index);
-                    let soon = self.queues.sent(index, len);
+                    let soon = self.queues.charge_sent(index, len);
                     if let Some(vars) = self.vars.get(soon) {
                         prefetch(vars);
                     }
@@ -194,8 +194,8 @@ impl Aqm for State {
     }
 
     #[inline]
-    fn coming(&self) -> Option<u32> {
-        self.queues.coming()
+    fn next_flow_hint(&self) -> Option<u32> {
+        self.queues.next_flow_hint()
     }
 
     #[inline]
@@ -229,7 +229,6 @@ mod tests {
     use crate::record::Counters;
 
     #[test]
-    #[cfg(feature = "config")]
     fn the_queues_of_wifi_have_their_own_values() {
         let read = |value: serde_json::Value| Params::from_json(value.as_object().unwrap()).unwrap();
         let of_wifi = read(serde_json::json!({"version": "mac80211"}));
@@ -242,7 +241,7 @@ mod tests {
     #[test]
     fn wifi_guards_the_last_frame_of_each_queue() {
         // a flow whose queue never holds more than a frame, behind one that holds many: CoDel signals it, unless the guard looks at its own queue
-        let marked = |version: Version| {
+        let marked = |version: FqCodelVersion| {
             let params = Params { version, quantum: 1_514, target: Time::from_millis(5), ..Params::default() };
             let mut state = state(params);
             let mut counters = Counters::default();
@@ -262,7 +261,7 @@ mod tests {
             }
             false
         };
-        assert!(marked(Version::Linux) && !marked(Version::Mac80211));
+        assert!(marked(FqCodelVersion::Linux) && !marked(FqCodelVersion::Mac80211));
     }
 
     /// Two flows, which do not collide.
@@ -273,7 +272,7 @@ mod tests {
         state
     }
 
-    fn filled(packets: u64, limit: u32) -> (State, Counters) {
+    fn fill_queue(packets: u64, limit: u32) -> (State, Counters) {
         let mut state = state(Params { limit, ..Params::default() });
         let mut log = Counters::default();
         (0..packets).for_each(|seq| state.enqueue(packet(seq, Ecn::Ect0), Time::ZERO, &mut log));
@@ -284,19 +283,19 @@ mod tests {
     fn a_batch_is_half_of_the_bytes_or_64_packets() {
         // 101 * 1514 B, half 76457 B: 50 packets are 75700 B, 51 are enough; 100 * 1514 B: 50 are half; 64 are less than half of 300
         for (queued, dropped) in [(101, 51), (100, 50), (300, 64)] {
-            let (mut state, mut log) = filled(queued, 10_240);
+            let (mut state, mut log) = fill_queue(queued, 10_240);
             state.drop_batch(Time::ZERO, &mut log);
             assert_eq!((log.queue.drops_overflow, state.vars[0].count), (dropped, dropped as u32));
             assert_eq!(state.packets() as u64, queued - dropped);
         }
         // one packet too many
-        assert_eq!(filled(101, 100).1.queue.drops_overflow, 51);
+        assert_eq!(fill_queue(101, 100).1.queue.drops_overflow, 51);
     }
 
     #[test]
     fn a_lone_packet_beyond_the_limit_is_dropped() {
         // 2 packets, limit 1: half of the bytes is one packet
-        let (state, log) = filled(2, 1);
+        let (state, log) = fill_queue(2, 1);
         assert_eq!((log.queue.drops_overflow, state.packets()), (1, 1));
     }
 
@@ -314,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_batch_before_the_first_signal_does_not_make_a_drop_rate() {
-        let (mut state, mut log) = filled(101, 100);
+        let (mut state, mut log) = fill_queue(101, 100);
         // half of 101 * 1514 B are 51 packets: the count says so, but the first signal, after 100 ms above target, is the first
         assert_eq!(state.vars[0].count, 51);
         assert!(matches!(state.dequeue(Time::from_millis(10), &mut log), Dequeue::Packet(_)));
@@ -334,7 +333,7 @@ mod tests {
             let _ = state.dequeue(Time::from_millis(ms), &mut log);
         }
         // the first packets start the interval, the second are marked; the third of flow 0 leaves 1514 B behind and is let through
-        assert_eq!((log.flows.of(0).ce, log.flows.of(1).ce), (1, 1));
+        assert_eq!((log.flows.flow_counters(0).ce, log.flows.flow_counters(1).ce), (1, 1));
     }
 
     #[test]

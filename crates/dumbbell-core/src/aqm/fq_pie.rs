@@ -7,9 +7,9 @@
 //! Deviations: `memory_limit` is left out, since Linux only counts what is beyond it; hashing as in FQ-CoDel.
 
 use super::drr::FlowQueues;
-use super::pie::{self, Pie, Vars, Version};
+use super::pie::{self, Pie, PieVars, PieVersion};
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
-use crate::log::{At, DropReason, Log, Place};
+use crate::log::{At, DropReason, Log, DropSite};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{timer_wheel, Time};
@@ -57,7 +57,7 @@ const BATCH: u32 = 2048;
 pub struct State {
     limit: usize,
     pie: Pie,
-    vars: Vec<Vars>,
+    vars: Vec<PieVars>,
     queues: FlowQueues,
     rng: Rng,
     next_update: Time,
@@ -73,7 +73,7 @@ impl State {
         let queues = FlowQueues::new(params.flows, params.quantum, context, "fq_pie hash");
         let pie = Pie::new(
             &pie::Params {
-                version: Version::Linux,
+                version: PieVersion::Linux,
                 limit: params.limit,
                 target: Some(params.target),
                 tupdate: Some(params.tupdate),
@@ -116,11 +116,11 @@ impl Aqm for State {
         let vars = &mut self.vars[index];
         if self.queues.packets() >= self.limit {
             self.pie.overflow(vars);
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, at);
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, at);
         } else if self.pie.admit(vars, &mut packet, self.queues.backlog(index), &mut self.rng, at, log) {
             self.queues.push(index, packet, now, log);
         } else {
-            log.dropped(&packet, DropReason::Aqm, Place::Arrival, at);
+            log.on_drop(&packet, DropReason::Aqm, DropSite::Arrival, at);
         }
     }
 
@@ -128,9 +128,9 @@ impl Aqm for State {
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         while let Some(index) = self.queues.turn() {
             if let Some(packet) = self.queues.take(index) {
-                self.queues.sent(index, packet.len);
-                self.pie.departed(&mut self.vars[index], &packet, self.queues.backlog(index), now);
-                log.sent(&packet, At { now, queue: index as u32 });
+                self.queues.charge_sent(index, packet.len);
+                self.pie.on_departure(&mut self.vars[index], &packet, self.queues.backlog(index), now);
+                log.on_dequeue(&packet, At { now, queue: index as u32 });
                 return Dequeue::Packet(packet);
             }
             self.queues.went_empty(index);
@@ -139,8 +139,8 @@ impl Aqm for State {
     }
 
     #[inline]
-    fn coming(&self) -> Option<u32> {
-        self.queues.coming()
+    fn next_flow_hint(&self) -> Option<u32> {
+        self.queues.next_flow_hint()
     }
 
     #[inline]
@@ -250,7 +250,7 @@ mod tests {
             }
             let _ = state.dequeue(now, &mut log);
         }
-        assert!(log.flows.of(0).ce + log.flows.of(0).dropped_aqm > 100, "{:?}", log.flows.of(0));
-        assert_eq!((log.flows.of(1).ce, log.flows.of(1).dropped_aqm), (0, 0));
+        assert!(log.flows.flow_counters(0).ce + log.flows.flow_counters(0).dropped_aqm > 100, "{:?}", log.flows.flow_counters(0));
+        assert_eq!((log.flows.flow_counters(1).ce, log.flows.flow_counters(1).dropped_aqm), (0, 0));
     }
 }

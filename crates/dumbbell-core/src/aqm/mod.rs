@@ -4,18 +4,17 @@
 
 pub mod departure_rate;
 pub mod drr;
+#[macro_use]
+mod dyn_aqm;
 pub mod fifo;
-mod foreign;
 pub mod store;
 
 use crate::link_layer::LinkLayer;
 use crate::log::Log;
 use crate::packet::{Packet, MTU_FRAME};
-#[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use crate::units::{Rate, Time};
-pub use foreign::Foreign;
-#[cfg(feature = "config")]
+pub use dyn_aqm::DynAqm;
 use serde_json::{Map, Value};
 
 /// What a queue answers when the link asks for a packet.
@@ -76,7 +75,7 @@ pub trait Aqm {
     fn flow_starts(&mut self, _flow: u32, _key: &FlowKey) {}
 
     /// Whether a burst of so many bytes that counts as one packet fits into the queue; it is offered packet by packet then, and dropped otherwise.
-    fn fits(&self, _bytes: u64) -> bool {
+    fn has_room(&self, _bytes: u64) -> bool {
         true
     }
 
@@ -87,7 +86,7 @@ pub trait Aqm {
     /// Until when [`Aqm::dequeue`] certainly returns nothing, and changes nothing. `None`: ask it. For disciplines that shape, which are often
     /// asked in vain.
     #[inline]
-    fn has_nothing_before(&self, _now: Time) -> Option<Time> {
+    fn earliest_packet(&self, _now: Time) -> Option<Time> {
         None
     }
 
@@ -97,7 +96,7 @@ pub trait Aqm {
     /// The flow of the packet that most likely leaves next, if that is easily told: where there are thousands, what its receiver needs is fetched
     /// ahead.
     #[inline]
-    fn coming(&self) -> Option<u32> {
+    fn next_flow_hint(&self) -> Option<u32> {
         None
     }
 
@@ -109,7 +108,7 @@ pub trait Aqm {
     /// [`Aqm::dequeue`] was told [`Dequeue::Empty`] or the last packet passed. `enqueue` and `dequeue` would report it as enqueued and sent and
     /// leave everything else as it was, and one more call of `dequeue` would change nothing and find nothing. So a queue that never has
     /// anything in it costs little. The same throughout a run; 0 if none passes.
-    fn passes(&self) -> u16 {
+    fn bypass_max_len(&self) -> u16 {
         0
     }
 
@@ -149,10 +148,31 @@ pub trait Aqm {
         false
     }
 
-    /// Whether it asks its log what acknowledgements say ([`Log::acknowledgement`]).
+    /// Whether it asks its log what acknowledgements say ([`Log::find_ack`]).
     fn reads_acks(&self) -> bool {
         false
     }
+}
+
+/// The methods of [`Aqm`] that look at the only queue of a discipline, `self.fifo`; with `hint`, the flow at its head is the next.
+macro_rules! look_at_fifo {
+    () => {
+        fn packets(&self) -> usize {
+            self.fifo.len()
+        }
+
+        fn bytes(&self) -> u64 {
+            self.fifo.bytes()
+        }
+    };
+    (hint) => {
+        look_at_fifo!();
+
+        #[inline]
+        fn next_flow_hint(&self) -> Option<u32> {
+            self.fifo.head().map(|packet| packet.flow)
+        }
+    };
 }
 
 /// What [`Aqm::state`] may tell: name, unit and meaning.
@@ -185,11 +205,10 @@ macro_rules! aqms {
                 $variant($module::State),
             )*
             /// One that this crate does not know.
-            Foreign(Foreign),
+            Dyn(DynAqm),
         }
 
         /// Every registered queue discipline, described.
-        #[cfg(feature = "config")]
         pub fn specs() -> Vec<AlgorithmSpec> {
             vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs(), versions: $module::Params::versions() } ),* ]
         }
@@ -198,7 +217,6 @@ macro_rules! aqms {
         ///
         /// # Errors
         /// An unknown name, key or value.
-        #[cfg(feature = "config")]
         pub fn build(config: &Map<String, Value>, context: &QueueContext) -> Result<AnyAqm, ParamError> {
             let name = config.get("name").and_then(Value::as_str).unwrap_or("");
             match name {
@@ -213,7 +231,7 @@ macro_rules! aqms {
             ($any:expr, $aqm:ident => $body:expr) => {
                 match $any {
                     $( $crate::aqm::AnyAqm::$variant($aqm) => $body, )*
-                    $crate::aqm::AnyAqm::Foreign($aqm) => $body,
+                    $crate::aqm::AnyAqm::Dyn($aqm) => $body,
                 }
             };
         }
@@ -257,67 +275,26 @@ fn put<A: Aqm, L: Log>(aqm: &mut A, packet: Packet, now: Time, log: &mut L) {
     aqm.enqueue(packet, now, log);
 }
 
+macro_rules! call_any {
+    (look { $($look:ident($($arg:ident: $type:ty),*) -> $out:ty;)* } change { $($change:ident($($to:ident: $what:ty),*);)* }) => {
+        $( #[inline] fn $look(&self, $($arg: $type),*) -> $out { with_aqm!(self, aqm => aqm.$look($($arg),*)) } )*
+        $( fn $change(&mut self, $($to: $what),*) { with_aqm!(self, aqm => aqm.$change($($to),*)); } )*
+    };
+}
+
 /// A queue that is chosen at run time: one dispatch per call.
 impl Aqm for AnyAqm {
-    fn flow_starts(&mut self, flow: u32, key: &FlowKey) {
-        with_aqm!(self, aqm => aqm.flow_starts(flow, key));
-    }
-    fn fits(&self, bytes: u64) -> bool {
-        with_aqm!(self, aqm => aqm.fits(bytes))
-    }
+    plain_methods!(call_any);
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         with_aqm!(self, aqm => put(aqm, packet, now, log));
-    }
-    #[inline]
-    fn has_nothing_before(&self, now: Time) -> Option<Time> {
-        with_aqm!(self, aqm => aqm.has_nothing_before(now))
     }
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         with_aqm!(self, aqm => ask(aqm, now, log))
     }
-    fn coming(&self) -> Option<u32> {
-        with_aqm!(self, aqm => aqm.coming())
-    }
-    fn prefetch(&self, flow: u32, near: bool) {
-        with_aqm!(self, aqm => aqm.prefetch(flow, near));
-    }
-    fn passes(&self) -> u16 {
-        with_aqm!(self, aqm => aqm.passes())
-    }
-    #[inline]
-    fn packets(&self) -> usize {
-        with_aqm!(self, aqm => aqm.packets())
-    }
-    #[inline]
-    fn bytes(&self) -> u64 {
-        with_aqm!(self, aqm => aqm.bytes())
-    }
-    #[inline]
-    fn next_timer(&self) -> Time {
-        with_aqm!(self, aqm => aqm.next_timer())
-    }
     fn on_timer<L: Log>(&mut self, now: Time, log: &mut L) {
         with_aqm!(self, aqm => aqm.on_timer(now, log));
-    }
-    fn set_rate(&mut self, rate: Rate, now: Time) {
-        with_aqm!(self, aqm => aqm.set_rate(rate, now));
-    }
-    fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
-        with_aqm!(self, aqm => aqm.state(tell));
-    }
-    fn counters(&self) -> Vec<(String, u64)> {
-        with_aqm!(self, aqm => aqm.counters())
-    }
-    fn internal_queues(&self) -> Vec<String> {
-        with_aqm!(self, aqm => aqm.internal_queues())
-    }
-    fn shapes(&self) -> bool {
-        with_aqm!(self, aqm => aqm.shapes())
-    }
-    fn reads_acks(&self) -> bool {
-        with_aqm!(self, aqm => aqm.reads_acks())
     }
 }
 

@@ -4,7 +4,7 @@
 
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, Place};
+use crate::log::{At, DropReason, Log, DropSite};
 use crate::packet::Packet;
 use crate::units::Time;
 
@@ -41,7 +41,7 @@ impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if self.fifo.len() >= self.params.limit as usize {
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
             return;
         }
         self.fifo.accept(packet, now, log);
@@ -50,11 +50,11 @@ impl Aqm for State {
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
-        log.sent(&packet, At::time(now));
+        log.on_dequeue(&packet, At::time(now));
         Dequeue::Packet(packet)
     }
 
-    fn passes(&self) -> u16 {
+    fn bypass_max_len(&self) -> u16 {
         if self.params.limit > 0 {
             u16::MAX
         } else {
@@ -62,11 +62,5 @@ impl Aqm for State {
         }
     }
 
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
+    look_at_fifo!();
 }

@@ -19,11 +19,11 @@
 //! has waited, as the dual-queue versions have it.
 
 use super::departure_rate::{Departures, Estimator, RATE_SHIFT};
-use super::dualpi2::controller::{moved, MAX_PROB};
+use super::dualpi2::controller::{pi_step, MAX_PROB};
 use super::dualpi2::versions::Mask;
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, MarkReason, Place};
+use crate::log::{At, DropReason, Log, MarkReason, DropSite};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::Time;
@@ -119,7 +119,7 @@ impl State {
             packets_in: 0,
             ecn_mark: 0,
             maxq: 0,
-            next_update: Time(1 + Rng::stream(context.seed, "pi2 phase", 0).below(params.tupdate.0)),
+            next_update: Time(1 + Rng::stream(context.seed, "pi2 phase", 0).draw_below(params.tupdate.0)),
             params,
         }
     }
@@ -163,7 +163,7 @@ impl State {
             Delay::Sojourn => self.fifo.head().map_or(0, |head| ((now - head.enqueue_time).0 >> TICK_SHIFT) as i64),
         };
         let delta = (self.qdelay - self.target) * self.alpha + (self.qdelay - old) * self.beta;
-        self.prob = moved(self.prob, delta);
+        self.prob = pi_step(self.prob, delta);
         // a delay of 0 with packets queued only says that there was nothing to measure
         let known = self.qdelay > 0 || backlog == 0;
         if self.qdelay == 0 && old == 0 && known {
@@ -177,11 +177,11 @@ impl Aqm for State {
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
         let at = At::time(now);
         if self.fifo.len() >= self.params.limit as usize {
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, at);
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, at);
             return;
         }
         if self.drops(&mut packet, at, log) {
-            log.dropped(&packet, DropReason::Aqm, Place::Arrival, at);
+            log.on_drop(&packet, DropReason::Aqm, DropSite::Arrival, at);
             return;
         }
         self.packets_in += 1;
@@ -193,24 +193,13 @@ impl Aqm for State {
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
         if self.params.delay == Delay::Rate {
-            self.departures.departed(&ESTIMATOR, packet.len, self.fifo.bytes(), now.0 >> TICK_SHIFT);
+            self.departures.on_departure(&ESTIMATOR, packet.len, self.fifo.bytes(), now.0 >> TICK_SHIFT);
         }
-        log.sent(&packet, At::time(now));
+        log.on_dequeue(&packet, At::time(now));
         Dequeue::Packet(packet)
     }
 
-    #[inline]
-    fn coming(&self) -> Option<u32> {
-        self.fifo.head().map(|packet| packet.flow)
-    }
-
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
+    look_at_fifo!(hint);
 
     fn next_timer(&self) -> Time {
         self.next_update
@@ -249,7 +238,7 @@ mod tests {
     }
 
     /// One update: probability before, delay and last delay in ms; the probability after.
-    fn after(params: Params, prob: f64, delay: u64, old: u64) -> f64 {
+    fn update_prob(params: Params, prob: f64, delay: u64, old: u64) -> f64 {
         let mut state = State::new(params, &context(10));
         state.prob = (prob * f64::from(MAX_PROB)) as u32;
         state.qdelay = ticks(old);
@@ -268,20 +257,20 @@ mod tests {
         for (prob, q, old, expected) in
             [(0.0, 20, 0, 0.124564), (0.0, 25, 20, 0.034252), (0.1, 10, 20, 0.031497), (0.1, 30, 30, 0.106221), (0.1, 0, 20, 0.0)]
         {
-            let got = after(Params::default(), prob, q, old);
+            let got = update_prob(Params::default(), prob, q, old);
             assert!((got - expected).abs() < 1e-6, "{prob} {q} {old}: {got}, not {expected}");
         }
-        assert_eq!(after(Params::default(), 0.99, 200, 0), 1.0);
+        assert_eq!(update_prob(Params::default(), 0.99, 200, 0), 1.0);
     }
 
     #[test]
     fn idle_probabilities_decay_in_32_bits() {
         // nothing queued twice: - 171 * 312500 ticks = - 0.012442, then times 98 modulo 2^32, divided by 100
         let idle = |prob: f64| (prob * f64::from(MAX_PROB)) as u32 - 171 * 312_500;
-        assert_eq!(after(Params::default(), 0.021, 0, 0), share(idle(0.021) * 98 / 100));
+        assert_eq!(update_prob(Params::default(), 0.021, 0, 0), share(idle(0.021) * 98 / 100));
         // what is above 1/98 does not fit
         assert!(idle(0.0325).checked_mul(98).is_none());
-        let cut = after(Params::default(), 0.0325, 0, 0);
+        let cut = update_prob(Params::default(), 0.0325, 0, 0);
         assert_eq!(cut, share((u64::from(idle(0.0325)) * 98 % (1 << 32)) as u32 / 100));
         assert!(cut < 0.01);
     }
@@ -303,15 +292,15 @@ mod tests {
     }
 
     /// Whether `count` of 4000 is what probability `p` gives: within five standard deviations.
-    fn fits(count: u64, p: f64) -> bool {
+    fn matches_probability(count: u64, p: f64) -> bool {
         (count as f64 - 4000.0 * p).abs() <= 5.0 * (4000.0 * p * (1.0 - p)).sqrt() + 1e-9
     }
 
     #[test]
     fn scalable_packets_get_the_probability_and_classic_ones_the_square_of_its_half() {
         let of = |params: &Params, ecn, prob| verdicts(params.clone(), ecn, prob);
-        let marked = |(marks, drops), p| fits(marks, p) && drops == 0;
-        let dropped = |(marks, drops), p| fits(drops, p) && marks == 0;
+        let marked = |(marks, drops), p| matches_probability(marks, p) && drops == 0;
+        let dropped = |(marks, drops), p| matches_probability(drops, p) && marks == 0;
         let all = Params::default();
         assert!(dropped(of(&all, Ecn::NotEct, 0.4), 0.04));
         assert!(marked(of(&all, Ecn::Ect0, 0.4), 0.4) && marked(of(&all, Ecn::Ect1, 0.4), 0.4));
@@ -333,7 +322,7 @@ mod tests {
             state.enqueue(Packet { len: 757, ..packet(seq, Ecn::Ect1) }, Time::ZERO, &mut log);
             state.fifo.pop();
         }
-        assert!(fits(log.queue.ce_marks, 0.5), "{}", log.queue.ce_marks);
+        assert!(matches_probability(log.queue.ce_marks, 0.5), "{}", log.queue.ce_marks);
     }
 
     #[test]

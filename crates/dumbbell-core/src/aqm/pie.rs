@@ -22,12 +22,12 @@
 //! `alpha` and `beta`, the RFC's by default. Linux multiplies in `bytemode` by size / MTU for sizes up to a full frame only; so do all
 //! versions here.
 //!
-//! [`Pie`] (constants) and [`Vars`] (state of one queue) are apart from [`State`], so that FQ-PIE shares them.
+//! [`Pie`] (constants) and [`PieVars`] (state of one queue) are apart from [`State`], so that FQ-PIE shares them.
 
 use super::departure_rate::{Departures, Estimator, RATE_SHIFT};
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, MarkReason, Place};
+use crate::log::{At, DropReason, Log, MarkReason, DropSite};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{timer_wheel, Time};
@@ -41,7 +41,7 @@ pub const SOURCE: &str = "RFC 8033; Linux 6.18 pie.h, sch_pie.c and sch_pie.c of
 
 crate::versions! {
     /// Whose PIE.
-    pub enum Version sets Constants = { LINUX } {
+    pub enum PieVersion sets Constants = { LINUX } {
         /// Linux since 5.5.
         Linux = "linux" {},
         /// Linux 3.14 to 4.20.
@@ -94,7 +94,7 @@ crate::params! {
     /// Parameters of PIE.
     pub struct Params {
         /// Whose PIE.
-        version: Version = Version::Linux, unit "", source "sch_pie.c of Linux 6.18";
+        version: PieVersion = PieVersion::Linux, unit "", source "sch_pie.c of Linux 6.18";
         /// Packets that fit; tail drop beyond.
         limit: u32 = 1000, unit "packets", range 0_u32, 100_000_000_u32, source "tc-pie(8)";
         /// Delay to hold; unset: 15 ms, or 20 ms with linux-4.
@@ -142,7 +142,7 @@ const HIGH_DELAY: Time = Time::from_millis(250);
 /// Constants of PIE.
 #[derive(Clone, Debug)]
 pub struct Pie {
-    version: Version,
+    version: PieVersion,
     tick_shift: u32,
     /// In ticks.
     target: u64,
@@ -164,7 +164,7 @@ pub struct Pie {
 
 /// State of PIE for one queue; times in ticks.
 #[derive(Clone, Debug)]
-pub struct Vars {
+pub struct PieVars {
     /// Drop probability, in [`ONE`]s.
     pub prob: u64,
     /// Drops expected since the last one, in [`ONE`]s.
@@ -202,12 +202,12 @@ impl Pie {
 
     /// Time of the first update: the queue is older than the run, so that it may come at any time within `tupdate`.
     pub fn first_update(&self, seed: u64) -> Time {
-        Time(1 + Rng::stream(seed, "pie phase", 0).below(self.tupdate.0))
+        Time(1 + Rng::stream(seed, "pie phase", 0).draw_below(self.tupdate.0))
     }
 
     /// State of an idle queue.
-    pub fn vars(&self) -> Vars {
-        Vars {
+    pub fn vars(&self) -> PieVars {
+        PieVars {
             prob: 0,
             accu_prob: 0,
             qdelay: 0,
@@ -220,7 +220,7 @@ impl Pie {
 
     /// Whether `packet`, arriving at `backlog` bytes, may join: with its mark, if it gets one. Otherwise it is to be dropped.
     #[inline]
-    pub fn admit<L: Log>(&self, vars: &mut Vars, packet: &mut Packet, backlog: u64, rng: &mut Rng, at: At, log: &mut L) -> bool {
+    pub fn admit<L: Log>(&self, vars: &mut PieVars, packet: &mut Packet, backlog: u64, rng: &mut Rng, at: At, log: &mut L) -> bool {
         if !self.drop_early(vars, packet.len, backlog, rng) {
             return true;
         }
@@ -233,14 +233,14 @@ impl Pie {
 
     /// A packet was dropped because the queue is full.
     #[inline]
-    pub fn overflow(&self, vars: &mut Vars) {
+    pub fn overflow(&self, vars: &mut PieVars) {
         vars.accu_prob = 0;
     }
 
     /// Linux `pie_drop_early`; RFC 8033 section 4.1 and appendix A.
     #[inline]
-    fn drop_early(&self, vars: &mut Vars, len: u16, backlog: u64, rng: &mut Rng) -> bool {
-        let rfc = self.version == Version::Rfc8033;
+    fn drop_early(&self, vars: &mut PieVars, len: u16, backlog: u64, rng: &mut Rng) -> bool {
+        let rfc = self.version == PieVersion::Rfc8033;
         let delay = if rfc { vars.qdelay_old } else { vars.qdelay };
         let enough = match rfc {
             true => backlog > 2 * u64::from(self.full_frame),
@@ -253,7 +253,7 @@ impl Pie {
         if self.bytemode && len <= self.full_frame {
             prob = prob / u64::from(self.full_frame) * u64::from(len);
         }
-        if self.version == Version::Linux4 {
+        if self.version == PieVersion::Linux4 {
             return u64::from(rng.next_u32()) << SHIFT_4 < prob;
         }
         // RFC 8033 section 5.4: no two drops right after each other, none too late
@@ -270,11 +270,11 @@ impl Pie {
 
     /// `packet` departs and leaves `backlog` bytes behind. Linux `pie_process_dequeue`; RFC 8033 section 5.2.
     #[inline]
-    pub fn departed(&self, vars: &mut Vars, packet: &Packet, backlog: u64, now: Time) {
+    pub fn on_departure(&self, vars: &mut PieVars, packet: &Packet, backlog: u64, now: Time) {
         let now = now.0 >> self.tick_shift;
         let mut passed = 0;
         if let Some(estimator) = &self.estimator {
-            match vars.departures.departed(estimator, packet.len, backlog, now) {
+            match vars.departures.on_departure(estimator, packet.len, backlog, now) {
                 Some(measured) => passed = measured,
                 None => return,
             }
@@ -284,13 +284,13 @@ impl Pie {
                 passed = now - before;
             }
         }
-        if self.version != Version::Rfc8033 {
+        if self.version != PieVersion::Rfc8033 {
             vars.burst_time = vars.burst_time.saturating_sub(passed);
         }
     }
 
     /// The time of an update has come, at `backlog` bytes. Linux `pie_calculate_probability`; RFC 8033 section 4.2.
-    pub fn update(&self, vars: &mut Vars, backlog: u64) {
+    pub fn update(&self, vars: &mut PieVars, backlog: u64) {
         let before = if self.estimator.is_some() { vars.qdelay } else { vars.qdelay_old };
         if self.estimator.is_some() {
             vars.qdelay_old = vars.qdelay;
@@ -299,20 +299,20 @@ impl Pie {
         // a delay of 0 with packets queued only says that there was nothing to measure
         let known = vars.qdelay > 0 || backlog == 0;
         match self.version {
-            Version::Linux => self.update_linux(vars, before, known),
-            Version::Linux4 => self.update_linux_4(vars, before, known),
-            Version::Rfc8033 => return self.update_rfc(vars, before),
+            PieVersion::Linux => self.update_linux(vars, before, known),
+            PieVersion::Linux4 => self.update_linux_4(vars, before, known),
+            PieVersion::Rfc8033 => return self.update_rfc(vars, before),
         }
         let calm = vars.qdelay < self.target / 2 && vars.qdelay_old < self.target / 2;
         if calm && vars.prob == 0 && (self.estimator.is_none() || vars.departures.rate > 0) {
-            *vars = Vars { qdelay: vars.qdelay, qdelay_old: vars.qdelay_old, ..self.vars() };
+            *vars = PieVars { qdelay: vars.qdelay, qdelay_old: vars.qdelay_old, ..self.vars() };
         }
         if self.estimator.is_none() {
             vars.qdelay_old = vars.qdelay;
         }
     }
 
-    fn update_linux(&self, vars: &mut Vars, before: u64, known: bool) {
+    fn update_linux(&self, vars: &mut PieVars, before: u64, known: bool) {
         let mut gains = [self.alpha, self.beta].map(|gain| (u64::from(gain) * (MAX_PROB / TICKS_PER_SEC)) >> 4);
         if vars.prob < MAX_PROB / 10 {
             gains = gains.map(|gain| gain >> 1);
@@ -345,7 +345,7 @@ impl Pie {
         }
     }
 
-    fn update_linux_4(&self, vars: &mut Vars, before: u64, mut known: bool) {
+    fn update_linux_4(&self, vars: &mut PieVars, before: u64, mut known: bool) {
         let old = (vars.prob >> SHIFT_4) as u32;
         let shift = match old {
             _ if old < MAX_PROB_4 / 100 => 7,
@@ -377,7 +377,7 @@ impl Pie {
         vars.prob = u64::from(prob) << SHIFT_4;
     }
 
-    fn update_rfc(&self, vars: &mut Vars, before: u64) {
+    fn update_rfc(&self, vars: &mut PieVars, before: u64) {
         let seconds = |ticks: u64| ticks as f64 / 1e9;
         let delay = seconds(vars.qdelay);
         let mut prob = vars.prob as f64 / ONE as f64;
@@ -414,7 +414,7 @@ impl Pie {
 pub struct State {
     limit: usize,
     pie: Pie,
-    vars: Vars,
+    vars: PieVars,
     fifo: Fifo,
     rng: Rng,
     next_update: Time,
@@ -441,11 +441,11 @@ impl Aqm for State {
         let at = At::time(now);
         if self.fifo.len() >= self.limit {
             self.pie.overflow(&mut self.vars);
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, at);
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, at);
             return;
         }
         if !self.pie.admit(&mut self.vars, &mut packet, self.fifo.bytes(), &mut self.rng, at, log) {
-            log.dropped(&packet, DropReason::Aqm, Place::Arrival, at);
+            log.on_drop(&packet, DropReason::Aqm, DropSite::Arrival, at);
             return;
         }
         self.fifo.accept(packet, now, log);
@@ -454,23 +454,12 @@ impl Aqm for State {
     #[inline(always)]
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         let Some(packet) = self.fifo.pop() else { return Dequeue::Empty };
-        self.pie.departed(&mut self.vars, &packet, self.fifo.bytes(), now);
-        log.sent(&packet, At::time(now));
+        self.pie.on_departure(&mut self.vars, &packet, self.fifo.bytes(), now);
+        log.on_dequeue(&packet, At::time(now));
         Dequeue::Packet(packet)
     }
 
-    #[inline]
-    fn coming(&self) -> Option<u32> {
-        self.fifo.head().map(|packet| packet.flow)
-    }
-
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
+    look_at_fifo!(hint);
 
     fn state(&self, tell: &mut dyn FnMut(&'static str, f64)) {
         tell("p", self.vars.prob as f64 / ONE as f64);
@@ -496,14 +485,14 @@ mod tests {
     use crate::packet::Ecn;
     use crate::record::Counters;
 
-    fn pie(version: Version) -> Pie {
+    fn pie(version: PieVersion) -> Pie {
         Pie::new(&Params { version, ecn: true, ..Params::default() }, 1514)
     }
 
     #[test]
     fn updates_come_as_the_timer_wheel_has_them_the_first_within_a_period() {
         // 15 and 30 ms and a tick; the RFC's 15 ms are its own
-        for (version, ms) in [(Version::Linux, 16), (Version::Linux4, 31), (Version::Rfc8033, 15)] {
+        for (version, ms) in [(PieVersion::Linux, 16), (PieVersion::Linux4, 31), (PieVersion::Rfc8033, 15)] {
             let pie = pie(version);
             assert_eq!(pie.tupdate, Time::from_millis(ms));
             let firsts: Vec<Time> = (0..100).map(|seed| pie.first_update(seed)).collect();
@@ -520,9 +509,9 @@ mod tests {
     }
 
     /// One update with time stamps: probability before, delay and old delay in ms; the probability after.
-    fn after(pie: &Pie, prob: f64, delay: u64, old: u64) -> f64 {
+    fn update_prob(pie: &Pie, prob: f64, delay: u64, old: u64) -> f64 {
         let ticks = |ms| Time::from_millis(ms).0 >> pie.tick_shift;
-        let mut vars = Vars { prob: (prob * ONE as f64) as u64, qdelay: ticks(delay), qdelay_old: ticks(old), ..pie.vars() };
+        let mut vars = PieVars { prob: (prob * ONE as f64) as u64, qdelay: ticks(delay), qdelay_old: ticks(old), ..pie.vars() };
         if pie.estimator.is_some() {
             // backlog that takes `delay` at one byte a tick
             vars.qdelay = ticks(old);
@@ -546,7 +535,7 @@ mod tests {
             (0.1000001, 300, 0, 0.1400001),
             (0.05, 0, 0, 0.0482959),
         ] {
-            let got = after(&pie(Version::Linux), prob, q, old);
+            let got = update_prob(&pie(PieVersion::Linux), prob, q, old);
             assert!((got / expected - 1.0).abs() < 2e-4, "{prob} {q} {old}: {got}, not {expected}");
         }
     }
@@ -565,7 +554,7 @@ mod tests {
             (0.05, 0, 0, 0.048_081_25),
             (0.999, 300, 0, 1.0),
         ] {
-            let got = after(&pie(Version::Rfc8033), prob, q, old);
+            let got = update_prob(&pie(PieVersion::Rfc8033), prob, q, old);
             assert!((got / expected - 1.0).abs() < 1e-6, "{prob} {q} {old}: {got}, not {expected}");
         }
     }
@@ -584,15 +573,15 @@ mod tests {
             (0.0005, 10, 20, 0.0),
             (0.05, 0, 0, (0.05 - step(17.0, 20.0, 0.0, 0.0)) * 0.98),
         ] {
-            let got = after(&pie(Version::Linux4), prob, q, old);
+            let got = update_prob(&pie(PieVersion::Linux4), prob, q, old);
             assert!((got - expected).abs() < 1e-6, "{prob} {q} {old}: {got}, not {expected}");
         }
     }
 
     #[test]
     fn a_constant_delay_of_20_ms_reaches_ten_percent_in_seven_seconds() {
-        let pie = pie(Version::Linux);
-        let mut vars = Vars { qdelay: Time::from_millis(20).0 >> TICK_SHIFT, ..pie.vars() };
+        let pie = pie(PieVersion::Linux);
+        let mut vars = PieVars { qdelay: Time::from_millis(20).0 >> TICK_SHIFT, ..pie.vars() };
         let mut reached = Vec::new();
         for period in 1..=500 {
             pie.update(&mut vars, 10_000);
@@ -608,13 +597,13 @@ mod tests {
     fn the_probability_of_linux_has_no_upper_limit_and_that_of_the_rfc_has() {
         let grow = |version| {
             let pie = pie(version);
-            let mut vars = Vars { qdelay: Time::from_secs(1).0 >> pie.tick_shift, ..pie.vars() };
+            let mut vars = PieVars { qdelay: Time::from_secs(1).0 >> pie.tick_shift, ..pie.vars() };
             (0..200).for_each(|_| pie.update(&mut vars, 10_000));
             share(vars.prob)
         };
         // 2 % and 2 % for long delays, every update
-        assert!(grow(Version::Linux) > 7.0);
-        assert_eq!(grow(Version::Rfc8033), 1.0);
+        assert!(grow(PieVersion::Linux) > 7.0);
+        assert_eq!(grow(PieVersion::Rfc8033), 1.0);
     }
 
     /// A queue with probability `prob`, past its burst allowance, with a delay of 20 ms.
@@ -622,7 +611,7 @@ mod tests {
         let mut state = State::new(params, &context(10));
         let delay = Time::from_millis(20).0 >> state.pie.tick_shift;
         state.vars =
-            Vars { prob: (prob * ONE as f64) as u64, qdelay: delay, qdelay_old: delay, burst_time: 0, ..state.pie.vars() };
+            PieVars { prob: (prob * ONE as f64) as u64, qdelay: delay, qdelay_old: delay, burst_time: 0, ..state.pie.vars() };
         // three packets that nobody judged
         (0..3).for_each(|seq| state.fifo.push(packet(seq, Ecn::Ect0)));
         (state, Counters::default())
@@ -651,7 +640,7 @@ mod tests {
 
     #[test]
     fn coins_of_linux_4_are_plain() {
-        let (mut state, mut log) = busy(Params { version: Version::Linux4, ..Params::default() }, 0.01);
+        let (mut state, mut log) = busy(Params { version: PieVersion::Linux4, ..Params::default() }, 0.01);
         for seq in 0..200_000 {
             state.enqueue(packet(seq, Ecn::NotEct), Time::ZERO, &mut log);
             if state.packets() > 3 {

@@ -14,7 +14,7 @@
 
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, MarkReason, Place};
+use crate::log::{At, DropReason, Log, MarkReason, DropSite};
 use crate::packet::Packet;
 use crate::param::ParamError;
 use crate::real;
@@ -257,7 +257,7 @@ impl State {
         }
         self.count += 1;
         if self.count == 0 {
-            self.threshold = self.rng.below(self.range);
+            self.threshold = self.rng.draw_below(self.range);
             return Action::Pass;
         }
         let above = (self.average - (self.min << self.wlog)) >> self.wlog;
@@ -265,7 +265,7 @@ impl State {
             return Action::Pass;
         }
         self.count = 0;
-        self.threshold = self.rng.below(self.range);
+        self.threshold = self.rng.draw_below(self.range);
         Action::ByChance
     }
 
@@ -292,11 +292,11 @@ impl Aqm for State {
         self.average(now);
         let action = self.judge();
         if action != Action::Pass && !self.spare(action, &mut packet, now, log) {
-            log.dropped(&packet, DropReason::Aqm, Place::Arrival, At::time(now));
+            log.on_drop(&packet, DropReason::Aqm, DropSite::Arrival, At::time(now));
             return;
         }
         if self.fifo.bytes() + u64::from(packet.len) > u64::from(self.params.limit) {
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
             return;
         }
         self.fifo.accept(packet, now, log);
@@ -306,7 +306,7 @@ impl Aqm for State {
     fn dequeue<L: Log>(&mut self, now: Time, log: &mut L) -> Dequeue {
         match self.fifo.pop() {
             Some(packet) => {
-                log.sent(&packet, At::time(now));
+                log.on_dequeue(&packet, At::time(now));
                 Dequeue::Packet(packet)
             }
             None => {
@@ -316,18 +316,7 @@ impl Aqm for State {
         }
     }
 
-    #[inline]
-    fn coming(&self) -> Option<u32> {
-        self.fifo.head().map(|packet| packet.flow)
-    }
-
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
+    look_at_fifo!(hint);
 
     fn next_timer(&self) -> Time {
         self.next_adapt

@@ -7,7 +7,7 @@
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::hint::seldom;
-use crate::log::{At, DropReason, Log, MarkReason, Place};
+use crate::log::{At, DropReason, Log, MarkReason, DropSite};
 use crate::packet::Packet;
 use crate::units::Time;
 
@@ -58,7 +58,7 @@ impl Aqm for State {
     #[inline(always)]
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         if self.fifo.len() >= self.params.limit as usize {
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, At::time(now));
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, At::time(now));
             return;
         }
         self.fifo.accept(packet, now, log);
@@ -72,17 +72,17 @@ impl Aqm for State {
             if above {
                 seldom();
                 if !log.set_ce(&mut packet, MarkReason::Step, at) && self.params.not_ect != NotEct::Pass {
-                    log.dropped(&packet, DropReason::Aqm, Place::Queue, at);
+                    log.on_drop(&packet, DropReason::Aqm, DropSite::Queue, at);
                     continue;
                 }
             }
-            log.sent(&packet, at);
+            log.on_dequeue(&packet, at);
             return Dequeue::Packet(packet);
         }
         Dequeue::Empty
     }
 
-    fn passes(&self) -> u16 {
+    fn bypass_max_len(&self) -> u16 {
         if self.params.limit > 0 {
             u16::MAX
         } else {
@@ -90,18 +90,7 @@ impl Aqm for State {
         }
     }
 
-    #[inline]
-    fn coming(&self) -> Option<u32> {
-        self.fifo.head().map(|packet| packet.flow)
-    }
-
-    fn packets(&self) -> usize {
-        self.fifo.len()
-    }
-
-    fn bytes(&self) -> u64 {
-        self.fifo.bytes()
-    }
+    look_at_fifo!(hint);
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ impl Abe {
 }
 
 /// What `factor` (1/1024) leaves of `cwnd`: never less than two segments (RFC 5681 equation 4).
-pub(super) fn kept(cwnd: u32, factor: u64) -> u32 {
+pub(super) fn scale_window(cwnd: u32, factor: u64) -> u32 {
     ((u64::from(cwnd) * factor / ONE) as u32).max(2)
 }
 
@@ -66,6 +66,6 @@ mod tests {
     #[test]
     fn what_is_kept_is_never_below_two_segments() {
         // 100 * 819 / 1024 = 79.98
-        assert_eq!((kept(100, 819), kept(3, 512), kept(1, 1000)), (79, 2, 2));
+        assert_eq!((scale_window(100, 819), scale_window(3, 512), scale_window(1, 1000)), (79, 2, 2));
     }
 }

@@ -3,7 +3,7 @@
 //! nor ECN but by a round of packet conservation.
 
 use super::bbr::{
-    bdp, bytes_per_sec, fixed, in_network, payload_rate, rate_floor, scaled, Aggregation, Bursts, Pacing, AGGREGATION_ROUNDS,
+    bdp, bytes_per_sec, to_fixed, in_network, payload_rate, rate_floor, scale_by_share, Aggregation, Bursts, BbrPacing, AGGREGATION_ROUNDS,
     GSO_LEGACY_MAX_SIZE, MIN_CWND, SCALE, UNIT, UNSET,
 };
 use super::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
@@ -57,7 +57,7 @@ const FULL_BW_ROUNDS: u32 = 3;
 
 /// Where it stands. Linux `bbr_mode`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
+enum Bbr1Mode {
     Startup,
     Drain,
     ProbeBw,
@@ -162,8 +162,8 @@ impl LongTerm {
 pub struct State {
     params: Params,
     rng: Rng,
-    pacing: Pacing,
-    mode: Mode,
+    pacing: BbrPacing,
+    mode: Bbr1Mode,
     phase: u32,
     cycle_us: u64,
     pacing_gain: u32,
@@ -194,11 +194,11 @@ pub struct State {
 impl State {
     /// A control with `params` for the connection of `context`.
     pub fn new(params: Params, context: &CcContext) -> State {
-        let high_gain = fixed(params.startup_gain);
+        let high_gain = to_fixed(params.startup_gain);
         State {
             rng: Rng::stream(context.seed, NAME, context.flow),
-            pacing: Pacing::before(high_gain),
-            mode: Mode::Startup,
+            pacing: BbrPacing::before_connection(high_gain),
+            mode: Bbr1Mode::Startup,
             phase: 0,
             cycle_us: 0,
             pacing_gain: high_gain,
@@ -235,14 +235,14 @@ impl State {
     }
 
     /// Linux `bbr_quantization_budget`: room for three bursts, an even number, and two more to probe at all.
-    fn quantised(&self, conn: &Conn, segments: u32) -> u32 {
+    fn add_burst_budget(&self, conn: &Conn, segments: u32) -> u32 {
         let even = (segments.saturating_add(3 * BURSTS.goal(conn, self.min_rtt_us)) + 1) & !1;
-        even + if self.mode == Mode::ProbeBw && self.phase == 0 { 2 } else { 0 }
+        even + if self.mode == Bbr1Mode::ProbeBw && self.phase == 0 { 2 } else { 0 }
     }
 
     /// Linux `bbr_inflight`.
     fn inflight(&self, conn: &Conn, bw: u32, gain: u32) -> u32 {
-        self.quantised(conn, bdp(bw, self.min_rtt_us, gain, INIT_CWND))
+        self.add_burst_budget(conn, bdp(bw, self.min_rtt_us, gain, INIT_CWND))
     }
 
     fn in_network(&self, conn: &Conn, in_flight: u32, sample: &RateSample) -> u32 {
@@ -253,14 +253,14 @@ impl State {
     /// Linux `bbr_update_bw`.
     fn update_bw(&mut self, conn: &Conn, sample: &RateSample) {
         self.round_start = false;
-        let (Some(delivered), Some(interval)) = (sample.delivered, sample.interval_us.filter(|&us| us > 0)) else { return };
+        let (Some(delivered), Some(interval)) = (sample.sample_delivered, sample.interval_us.filter(|&us| us > 0)) else { return };
         if sample.prior_delivered >= self.next_round {
             self.next_round = conn.delivered;
             self.rounds += 1;
             self.round_start = true;
             self.packet_conservation = false;
         }
-        self.sample_long_term(conn, sample.newly_lost > 0, sample.is_app_limited);
+        self.sample_long_term(conn, sample.ack_lost > 0, sample.is_app_limited);
         let bw = rate_floor(delivered, interval);
         if !sample.is_app_limited || bw >= self.bw.get() {
             self.bw.update(self.rounds, bw);
@@ -282,7 +282,7 @@ impl State {
     /// Linux `bbr_lt_bw_sampling`.
     fn sample_long_term(&mut self, conn: &Conn, losses: bool, app_limited: bool) {
         if self.long_term.in_use {
-            if self.mode == Mode::ProbeBw && self.round_start {
+            if self.mode == Bbr1Mode::ProbeBw && self.round_start {
                 self.long_term.rounds += 1;
                 if self.long_term.rounds >= LT_MAX_ROUNDS {
                     self.reset_long_term(conn);
@@ -332,8 +332,8 @@ impl State {
 
     /// Linux `bbr_reset_probe_bw_mode`: any phase but the one that drains.
     fn enter_probe_bw(&mut self) {
-        self.mode = Mode::ProbeBw;
-        self.phase = PHASES - 1 - self.rng.below(FIRST_PHASES) as u32;
+        self.mode = Bbr1Mode::ProbeBw;
+        self.phase = PHASES - 1 - self.rng.draw_below(FIRST_PHASES) as u32;
         self.advance_phase();
     }
 
@@ -344,8 +344,8 @@ impl State {
 
     fn phase_gain(&self) -> u32 {
         match self.phase {
-            0 => fixed(self.params.probe_up_gain),
-            1 => fixed(self.params.probe_down_gain),
+            0 => to_fixed(self.params.probe_up_gain),
+            1 => to_fixed(self.params.probe_down_gain),
             _ => UNIT,
         }
     }
@@ -359,7 +359,7 @@ impl State {
         let in_net = self.in_network(conn, sample.prior_in_flight, sample);
         if self.pacing_gain > UNIT {
             let probed = in_net >= self.inflight(conn, self.bw.get(), self.pacing_gain);
-            return full_length && (sample.newly_lost > 0 || probed);
+            return full_length && (sample.ack_lost > 0 || probed);
         }
         full_length || in_net <= self.inflight(conn, self.bw.get(), UNIT)
     }
@@ -369,7 +369,7 @@ impl State {
         if self.full_bw_reached || !self.round_start || sample.is_app_limited {
             return;
         }
-        if self.bw.get() >= scaled(self.full_bw, FULL_BW_THRESH) {
+        if self.bw.get() >= scale_by_share(self.full_bw, FULL_BW_THRESH) {
             self.full_bw = self.bw.get();
             self.full_bw_rounds = 0;
             return;
@@ -380,13 +380,13 @@ impl State {
 
     /// Linux `bbr_check_drain`.
     fn check_drain(&mut self, conn: &mut Conn, sample: &RateSample) {
-        if self.mode == Mode::Startup && self.full_bw_reached {
-            self.mode = Mode::Drain;
-            conn.leaves_slow_start(ExitCause::Plateau);
+        if self.mode == Bbr1Mode::Startup && self.full_bw_reached {
+            self.mode = Bbr1Mode::Drain;
+            conn.leave_slow_start(ExitCause::Plateau);
             conn.ssthresh = self.inflight(conn, self.bw.get(), UNIT);
         }
         let bdp = self.inflight(conn, self.bw.get(), UNIT);
-        if self.mode == Mode::Drain && self.in_network(conn, conn.in_flight(), sample) <= bdp {
+        if self.mode == Bbr1Mode::Drain && self.in_network(conn, conn.in_flight(), sample) <= bdp {
             self.enter_probe_bw();
         }
     }
@@ -395,7 +395,7 @@ impl State {
 
     /// Linux `bbr_save_cwnd`.
     fn save_cwnd(&mut self, conn: &Conn) {
-        let whole = self.prev_state < CaState::Recovery && self.mode != Mode::ProbeRtt;
+        let whole = self.prev_state < CaState::Recovery && self.mode != Bbr1Mode::ProbeRtt;
         self.prior_cwnd = if whole { conn.cwnd } else { self.prior_cwnd.max(conn.cwnd) };
     }
 
@@ -408,12 +408,12 @@ impl State {
             self.min_rtt_stamp = now;
         }
         let wanted = self.params.probe_rtt_duration > Time::ZERO;
-        if wanted && expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
-            self.mode = Mode::ProbeRtt;
+        if wanted && expired && !self.idle_restart && self.mode != Bbr1Mode::ProbeRtt {
+            self.mode = Bbr1Mode::ProbeRtt;
             self.save_cwnd(conn);
             self.probe_rtt_done = None;
         }
-        if self.mode == Mode::ProbeRtt {
+        if self.mode == Bbr1Mode::ProbeRtt {
             conn.holds_back = true;
             if self.probe_rtt_done.is_none() && conn.in_flight() <= MIN_CWND {
                 self.probe_rtt_done = Some(now + self.params.probe_rtt_duration.as_millis());
@@ -426,7 +426,7 @@ impl State {
                 }
             }
         }
-        if sample.delivered.is_some_and(|delivered| delivered > 0) {
+        if sample.sample_delivered.is_some_and(|delivered| delivered > 0) {
             self.idle_restart = false;
         }
     }
@@ -442,11 +442,11 @@ impl State {
         if self.full_bw_reached {
             if conn.exits.first.is_none() {
                 // STARTUP ended meanwhile
-                conn.leaves_slow_start(ExitCause::Plateau);
+                conn.leave_slow_start(ExitCause::Plateau);
             }
             self.enter_probe_bw();
         } else {
-            self.mode = Mode::Startup;
+            self.mode = Bbr1Mode::Startup;
         }
     }
 
@@ -454,15 +454,15 @@ impl State {
 
     /// Linux `bbr_update_gains`.
     fn update_gains(&mut self) {
-        let high = fixed(self.params.startup_gain);
+        let high = to_fixed(self.params.startup_gain);
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
-            Mode::Startup => (high, high),
-            Mode::Drain => (fixed(self.params.drain_gain), high),
-            Mode::ProbeBw => {
+            Bbr1Mode::Startup => (high, high),
+            Bbr1Mode::Drain => (to_fixed(self.params.drain_gain), high),
+            Bbr1Mode::ProbeBw => {
                 let gain = if self.long_term.in_use { UNIT } else { self.phase_gain() };
-                (gain, fixed(self.params.cwnd_gain))
+                (gain, to_fixed(self.params.cwnd_gain))
             }
-            Mode::ProbeRtt => (UNIT, UNIT),
+            Bbr1Mode::ProbeRtt => (UNIT, UNIT),
         };
     }
 
@@ -470,10 +470,10 @@ impl State {
     fn recover(&mut self, conn: &Conn, sample: &RateSample) -> (u32, bool) {
         let (before, state) = (self.prev_state, conn.state);
         let mut cwnd = conn.cwnd;
-        if sample.newly_lost > 0 {
-            cwnd = cwnd.saturating_sub(sample.newly_lost).max(1);
+        if sample.ack_lost > 0 {
+            cwnd = cwnd.saturating_sub(sample.ack_lost).max(1);
         }
-        let conserved = conn.in_flight() + sample.newly_delivered;
+        let conserved = conn.in_flight() + sample.ack_delivered;
         if state == CaState::Recovery && before != CaState::Recovery {
             self.packet_conservation = true;
             self.next_round = conn.delivered;
@@ -493,13 +493,13 @@ impl State {
     /// Linux `bbr_set_cwnd`.
     fn set_cwnd(&mut self, conn: &mut Conn, sample: &RateSample, bw: u32) {
         let mut cwnd = conn.cwnd;
-        let acked = sample.newly_delivered;
+        let acked = sample.ack_delivered;
         if acked > 0 {
             let (recovering, last) = self.recover(conn, sample);
             cwnd = recovering;
             if !last {
                 let extra = if self.full_bw_reached { self.aggregation.allowance(bw) } else { 0 };
-                let target = self.quantised(conn, bdp(bw, self.min_rtt_us, self.cwnd_gain, INIT_CWND).saturating_add(extra));
+                let target = self.add_burst_budget(conn, bdp(bw, self.min_rtt_us, self.cwnd_gain, INIT_CWND).saturating_add(extra));
                 if self.full_bw_reached {
                     cwnd = cwnd.saturating_add(acked).min(target);
                 } else if cwnd < target || conn.delivered < u64::from(INIT_CWND) {
@@ -509,7 +509,7 @@ impl State {
             }
         }
         conn.cwnd = cwnd.min(conn.cwnd_clamp);
-        if self.mode == Mode::ProbeRtt {
+        if self.mode == Bbr1Mode::ProbeRtt {
             conn.cwnd = conn.cwnd.min(MIN_CWND);
         }
     }
@@ -537,7 +537,7 @@ impl CongestionControl for State {
         conn.ssthresh = INFINITE_SSTHRESH;
         self.min_rtt_us = conn.rtt.min_us();
         self.min_rtt_stamp = conn.jiffies();
-        self.pacing = Pacing::new(conn, fixed(self.params.startup_gain));
+        self.pacing = BbrPacing::new(conn, to_fixed(self.params.startup_gain));
         self.aggregation.restart(self.delivered_us);
         self.reset_long_term(conn);
     }
@@ -550,15 +550,15 @@ impl CongestionControl for State {
     fn cong_avoid(&mut self, _conn: &mut Conn, _acked: u32) {}
 
     fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
-        if sample.newly_delivered > 0 {
+        if sample.ack_delivered > 0 {
             self.delivered_us = conn.now.as_micros();
         }
         self.update_bw(conn, sample);
-        if sample.newly_delivered > 0 && sample.interval_us.is_some_and(|us| us > 0) {
+        if sample.ack_delivered > 0 && sample.interval_us.is_some_and(|us| us > 0) {
             let bw = self.bw();
-            self.aggregation.update(conn, sample.newly_delivered, bw, self.round_start, AGGREGATION_ROUNDS);
+            self.aggregation.update(conn, sample.ack_delivered, bw, self.round_start, AGGREGATION_ROUNDS);
         }
-        if self.mode == Mode::ProbeBw && self.phase_is_over(conn, sample) {
+        if self.mode == Bbr1Mode::ProbeBw && self.phase_is_over(conn, sample) {
             self.advance_phase();
         }
         self.check_full_bw(sample);
@@ -575,7 +575,7 @@ impl CongestionControl for State {
     }
 
     fn max_burst(&self, conn: &Conn) -> Option<u32> {
-        Some(BURSTS.sent(conn, self.min_rtt_us))
+        Some(BURSTS.burst_segments(conn, self.min_rtt_us))
     }
 
     fn cwnd_event(&mut self, conn: &mut Conn, event: CaEvent) {
@@ -587,10 +587,10 @@ impl CongestionControl for State {
         }
         self.idle_restart = true;
         self.aggregation.restart(self.delivered_us);
-        if self.mode == Mode::ProbeBw {
+        if self.mode == Bbr1Mode::ProbeBw {
             let bw = self.bw();
             self.pacing.set(conn, bw, UNIT, self.full_bw_reached);
-        } else if self.mode == Mode::ProbeRtt {
+        } else if self.mode == Bbr1Mode::ProbeRtt {
             self.check_probe_rtt_done(conn);
         }
     }
@@ -615,12 +615,12 @@ impl CongestionControl for State {
     fn model(&self, conn: &Conn) -> Option<Model> {
         let share = |gain: u32| f64::from(gain) / f64::from(UNIT);
         let state = match self.mode {
-            Mode::Startup => "startup",
-            Mode::Drain => "drain",
-            Mode::ProbeRtt => "probe_rtt",
-            Mode::ProbeBw if self.pacing_gain > UNIT => "probe_up",
-            Mode::ProbeBw if self.pacing_gain < UNIT => "probe_down",
-            Mode::ProbeBw => "probe_cruise",
+            Bbr1Mode::Startup => "startup",
+            Bbr1Mode::Drain => "drain",
+            Bbr1Mode::ProbeRtt => "probe_rtt",
+            Bbr1Mode::ProbeBw if self.pacing_gain > UNIT => "probe_up",
+            Bbr1Mode::ProbeBw if self.pacing_gain < UNIT => "probe_down",
+            Bbr1Mode::ProbeBw => "probe_cruise",
         };
         Some(Model {
             state,

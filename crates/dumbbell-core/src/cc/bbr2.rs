@@ -1,8 +1,8 @@
 //! BBRv2 of google/bbr, branch v2alpha, on Linux 6.1; no mainline Linux has it: bounds by loss and ECN, and a cycle of UP, DOWN, CRUISE and
 //! REFILL. The machine that it shares with v3 is in [`probing`](super::bbr::probing); here is what v2 does otherwise.
 
-use super::bbr::probing::{settings, FullBw, Machine, Settings, Version, FULL_BW_ROUNDS};
-use super::bbr::{fixed, Bursts, UNIT};
+use super::bbr::probing::{settings, FullBw, Machine, Settings, BbrVersion, FULL_BW_ROUNDS};
+use super::bbr::{to_fixed, Bursts, UNIT};
 use super::conn::Conn;
 use super::{CcContext, RateSample};
 use crate::units::Time;
@@ -72,7 +72,7 @@ const QUEUE_GAIN: u32 = UNIT * 5 / 4;
 #[derive(Clone, Debug)]
 pub struct V2;
 
-impl Version for V2 {
+impl BbrVersion for V2 {
     const BURSTS: Bursts = BURSTS;
     const EQUAL_RTT_REFRESHES: bool = true;
     const MARKS_AT_THRESHOLD: bool = true;
@@ -89,8 +89,8 @@ impl Version for V2 {
             return;
         }
         let max_bw = machine.max_bw();
-        if machine.full.grows(max_bw) {
-            machine.full = FullBw::from(max_bw);
+        if machine.full.is_growth(max_bw) {
+            machine.full = FullBw::starting_at(max_bw);
             return;
         }
         machine.full.rounds += 1;
@@ -121,6 +121,6 @@ impl State {
     /// A control with `params` for the connection of `context`.
     #[allow(clippy::needless_pass_by_value)] // the registry hands parameters over
     pub fn new(params: Params, context: &CcContext) -> State {
-        Machine::with(settings!(&params, params.cwnd_gain, 0.0), NAME, context)
+        Machine::from_settings(settings!(&params, params.cwnd_gain, 0.0), NAME, context)
     }
 }

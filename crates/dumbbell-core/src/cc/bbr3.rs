@@ -1,8 +1,8 @@
 //! BBRv3 of google/bbr, branch v3, on Linux 6.12; no mainline Linux has it. The machine that it shares with v2 is in
 //! [`probing`](super::bbr::probing); here is what v3 does otherwise.
 
-use super::bbr::probing::{settings, FullBw, Machine, Settings, Version, FULL_BW_ROUNDS};
-use super::bbr::{fixed, Bursts, GSO_LEGACY_MAX_SIZE};
+use super::bbr::probing::{settings, FullBw, Machine, Settings, BbrVersion, FULL_BW_ROUNDS};
+use super::bbr::{to_fixed, Bursts, GSO_LEGACY_MAX_SIZE};
 use super::conn::Conn;
 use super::{CcContext, RateSample};
 use crate::units::Time;
@@ -74,7 +74,7 @@ pub(super) const BURSTS: Bursts = Bursts { near: GSO_LEGACY_MAX_SIZE, most: GSO_
 #[derive(Clone, Debug)]
 pub struct V3;
 
-impl Version for V3 {
+impl BbrVersion for V3 {
     const BURSTS: Bursts = BURSTS;
     const EQUAL_RTT_REFRESHES: bool = false;
     const MARKS_AT_THRESHOLD: bool = false;
@@ -90,8 +90,8 @@ impl Version for V3 {
         if machine.full.now || sample.is_app_limited {
             return;
         }
-        if machine.full.grows(bw) {
-            machine.full = FullBw::from(bw);
+        if machine.full.is_growth(bw) {
+            machine.full = FullBw::starting_at(bw);
             return;
         }
         if !machine.round_start {
@@ -103,7 +103,7 @@ impl Version for V3 {
     }
 
     fn enter_up(machine: &mut Machine<V3>, bw: u32) {
-        machine.full = FullBw::from(bw);
+        machine.full = FullBw::starting_at(bw);
     }
 
     /// When the last probe was too high and this one gets there, or when the rate grows no more; while the upper bound limits the window the rate
@@ -114,7 +114,7 @@ impl Version for V3 {
             return true;
         }
         if machine.limited_by_upper_bound(conn) {
-            machine.full = FullBw::from(bw);
+            machine.full = FullBw::starting_at(bw);
             return false;
         }
         machine.full.now
@@ -132,6 +132,6 @@ impl State {
     /// A control with `params` for the connection of `context`.
     #[allow(clippy::needless_pass_by_value)] // the registry hands parameters over
     pub fn new(params: Params, context: &CcContext) -> State {
-        Machine::with(settings!(&params, params.probe_up_cwnd_gain, params.ecn_reprobe_gain), NAME, context)
+        Machine::from_settings(settings!(&params, params.probe_up_cwnd_gain, params.ecn_reprobe_gain), NAME, context)
     }
 }

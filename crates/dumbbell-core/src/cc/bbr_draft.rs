@@ -118,7 +118,7 @@ const NOMINAL_RTT_US: f64 = 1_000.0;
 
 /// `BBR.state`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Phase {
+enum BbrPhase {
     Startup,
     Drain,
     Down,
@@ -142,7 +142,7 @@ enum AckPhase {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Saved {
     /// State that the losses ended, if they did: `undo_state`.
-    left: Option<Phase>,
+    left: Option<BbrPhase>,
     cwnd: u32,
     bw_shortterm: f64,
     inflight_shortterm: u32,
@@ -167,16 +167,16 @@ struct Rs {
 impl Rs {
     /// GenerateRateSample, section 4.1.2.3, whose work the transport has done.
     fn new(sample: &RateSample) -> Rs {
-        let delivered = sample.delivered.unwrap_or(0);
+        let delivered = sample.sample_delivered.unwrap_or(0);
         let rate = |interval_us: u64| f64::from(delivered) * 1e6 / interval_us as f64;
         Rs {
-            has_data: sample.delivered.is_some(),
-            newly_acked: sample.newly_delivered,
+            has_data: sample.sample_delivered.is_some(),
+            newly_acked: sample.ack_delivered,
             delivered,
             delivery_rate: sample.interval_us.filter(|&interval| interval > 0).map_or(0.0, rate),
             prior_delivered: sample.prior_delivered,
             tx_in_flight: sample.tx_in_flight,
-            lost: sample.lost,
+            lost: sample.sample_lost,
             is_app_limited: sample.is_app_limited,
             rtt_us: sample.rtt_us,
         }
@@ -188,7 +188,7 @@ impl Rs {
 pub struct State {
     params: Params,
     rng: Rng,
-    state: Phase,
+    state: BbrPhase,
     ack_phase: AckPhase,
     // rounds
     round_count: u64,
@@ -267,7 +267,7 @@ impl State {
             rng: Rng::stream(context.seed, NAME, context.flow),
             max_bw_filter: MaxOfCycles::new(params.max_bw_filter_len),
             params,
-            state: Phase::Startup,
+            state: BbrPhase::Startup,
             ack_phase: AckPhase::Init,
             round_count: 0,
             next_round_delivered: 0,
@@ -428,13 +428,13 @@ impl CongestionControl for State {
         let bound = |segments: u32| (segments != UNBOUNDED).then_some(segments);
         Some(Model {
             state: match self.state {
-                Phase::Startup => "startup",
-                Phase::Drain => "drain",
-                Phase::Down => "probe_down",
-                Phase::Cruise => "probe_cruise",
-                Phase::Refill => "probe_refill",
-                Phase::Up => "probe_up",
-                Phase::ProbeRtt => "probe_rtt",
+                BbrPhase::Startup => "startup",
+                BbrPhase::Drain => "drain",
+                BbrPhase::Down => "probe_down",
+                BbrPhase::Cruise => "probe_cruise",
+                BbrPhase::Refill => "probe_refill",
+                BbrPhase::Up => "probe_up",
+                BbrPhase::ProbeRtt => "probe_rtt",
             },
             round: self.round_count,
             max_bw: bytes(self.max_bw),
@@ -445,7 +445,7 @@ impl CongestionControl for State {
             min_rtt_us: self.min_rtt.is_finite().then_some(self.min_rtt as u32),
             extra_acked: self.extra_acked as u32,
             inflight: self.inflight(self.bw, 1.0),
-            probe_up_step: (self.state == Phase::Up).then(|| 1 << self.bw_probe_up_rounds.saturating_sub(1)),
+            probe_up_step: (self.state == BbrPhase::Up).then(|| 1 << self.bw_probe_up_rounds.saturating_sub(1)),
             pacing_gain: self.pacing_gain(),
             cwnd_gain: self.cwnd_gain(),
             full_bw_now: Some(self.full_bw_now),

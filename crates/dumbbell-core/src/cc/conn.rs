@@ -1,6 +1,6 @@
 //! The state of a sending connection that a congestion control may see: Linux's `tcp_sock`, as far as it matters. The transport keeps it.
 
-use super::exit::{ExitCause, Exits};
+use super::exit::{ExitCause, SlowStartExits};
 use crate::rtt::RttEstimator;
 use crate::units::Time;
 
@@ -82,12 +82,12 @@ pub const INFINITE_SSTHRESH: u32 = 0x7fff_ffff;
 /// State of a sending connection. Windows and sequence numbers count segments of `mss` bytes.
 ///
 /// Its public fields are what a control steers. The rest the transport keeps; a control reads it by methods. What ACKs seldom touch comes
-/// first: the rest ([`Conn::HOT_AT`]) lies in one piece with what follows it in a sender.
+/// first: the rest (`Conn::HOT_AT`) lies in one piece with what follows it in a sender.
 #[derive(Clone, Debug)]
 #[repr(C)]
 pub struct Conn {
     /// Ends of slow start so far.
-    pub(crate) exits: Exits,
+    pub(crate) exits: SlowStartExits,
     /// Time of the event that is being handled.
     pub(crate) now: Time,
     /// Oldest segment that is not acknowledged.
@@ -193,7 +193,7 @@ impl Conn {
 
     /// Segments delivered so far.
     #[inline]
-    pub fn delivered(&self) -> u64 {
+    pub fn delivered_segments(&self) -> u64 {
         self.delivered
     }
 
@@ -247,7 +247,7 @@ impl Conn {
 
     /// Ends of slow start so far.
     #[inline]
-    pub fn exits(&self) -> Exits {
+    pub fn exits(&self) -> SlowStartExits {
         self.exits
     }
 

@@ -94,12 +94,12 @@ impl CongestionControl for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::driver::{conn, Sender};
+    use super::super::driver::{conn, DrivenSender};
     use super::*;
     use crate::units::Time;
 
-    fn constant(params: Params) -> Sender<State> {
-        Sender::new(State::new(params, &CcContext::default()), 10)
+    fn constant(params: Params) -> DrivenSender<State> {
+        DrivenSender::new(State::new(params, &CcContext::default()), 10)
     }
 
     #[test]
@@ -114,7 +114,7 @@ mod tests {
             assert_eq!(sender.conn.cwnd, 7);
         }
         sender.ack_n(5, Time::from_millis(40));
-        sender.cc.cong_control(&mut sender.conn, &RateSample { newly_delivered: 5, ..RateSample::default() });
+        sender.cc.cong_control(&mut sender.conn, &RateSample { ack_delivered: 5, ..RateSample::default() });
         assert_eq!((sender.conn.cwnd, sender.conn.paced), (7, false));
     }
 

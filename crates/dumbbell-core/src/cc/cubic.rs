@@ -24,7 +24,7 @@
 
 use super::abe::{self, Abe};
 use super::conn::{CaEvent, CaState, Congestion, Conn};
-use super::hystart::{Hystart, HystartDetect, HystartForm, SlowStartExit};
+use super::hystart::{Hystart, HystartDetect, HystartForm, EarlyExit};
 use super::{additive_increase, slow_start, CcContext, CongestionControl};
 use crate::hint::seldom;
 use crate::param::ParamError;
@@ -98,7 +98,7 @@ const NO_RTT: u32 = u32::MAX;
 /// What `Params` come to, in the units of the arithmetic.
 #[derive(Clone, Debug)]
 #[repr(C)]
-struct Config {
+struct CubicConfig {
     /// What a delivered segment adds to `ack_cnt`: 1, or bytes where something else takes bytes from it.
     ack_unit: u32,
     /// C in 1/1024 segments/s^3. Linux `cube_rtt_scale`.
@@ -118,7 +118,7 @@ struct Config {
     abe: Option<Abe>,
 }
 
-impl Config {
+impl CubicConfig {
     /// Longest distance from K on the curve whose cube times `c_scaled` fits 64 bits, 1/1024 s. A root is too much for each short flow that begins.
     #[cold]
     fn max_offset(&self) -> u64 {
@@ -141,7 +141,7 @@ pub struct State {
     interval: u32,
     /// cwnd when the curve was last evaluated.
     last_cwnd: u32,
-    config: Config,
+    config: CubicConfig,
     /// From the start of the epoch to the plateau, 1/1024 s.
     pub(super) k: u64,
     /// `min_rtt_us` in jiffies: the curve is looked up so far ahead.
@@ -187,7 +187,7 @@ impl State {
     pub(super) fn with_ack_unit(params: Params, ack_unit: u32) -> State {
         let beta = u64::from(params.beta);
         let c_scaled = u64::from(params.bic_scale) * 10;
-        let config = Config {
+        let config = CubicConfig {
             beta: params.beta,
             c_scaled: c_scaled as u32,
             cube_factor: (1 << (10 + 3 * CURVE_HZ_SHIFT)) / c_scaled,
@@ -334,11 +334,11 @@ impl CongestionControl for State {
         } else {
             conn.cwnd
         };
-        abe::kept(conn.cwnd, beta)
+        abe::scale_window(conn.cwnd, beta)
     }
 
     fn loss_after_ecn(&self, conn: &Conn) -> Option<u32> {
-        self.config.abe.map(|_| abe::kept(conn.prior_cwnd, u64::from(self.config.beta)))
+        self.config.abe.map(|_| abe::scale_window(conn.prior_cwnd, u64::from(self.config.beta)))
     }
 
     #[inline]
@@ -369,7 +369,7 @@ impl CongestionControl for State {
             self.min_rtt_us = rtt_us;
             self.look_ahead = u64::from(if self.config.rounds_down { rtt_us / 1000 } else { rtt_us.div_ceil(1000) });
         }
-        if let Some(cause) = self.exit.ends(conn, rtt_us) {
+        if let Some(cause) = self.exit.check_sample(conn, rtt_us) {
             conn.set_ssthresh(conn.cwnd, cause);
         }
     }
@@ -392,7 +392,7 @@ impl CongestionControl for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::driver::{conn, Sender};
+    use super::super::driver::{conn, DrivenSender};
     use super::*;
     use proptest::prelude::*;
 
@@ -602,7 +602,7 @@ mod tests {
 
     #[test]
     fn slow_start_doubles_until_the_first_congestion_takes_0_7() {
-        let mut sender = Sender::new(without_hystart(), 10);
+        let mut sender = DrivenSender::new(without_hystart(), 10);
         for cwnd in [20, 40, 80, 160] {
             sender.round(ms(100));
             assert_eq!(sender.conn.cwnd, cwnd);
@@ -615,7 +615,7 @@ mod tests {
     #[test]
     fn hystart_leaves_slow_start_when_the_queue_grows() {
         // a path of 40 ms that holds 100 segments: what is above waits 0.4 ms each
-        let mut sender = Sender::new(cubic(|p| p.hystart_detect = HystartDetect::Delay), 10);
+        let mut sender = DrivenSender::new(cubic(|p| p.hystart_detect = HystartDetect::Delay), 10);
         while sender.conn.in_slow_start() {
             assert!(sender.conn.cwnd < 400, "not ended");
             let queue = u64::from(sender.conn.cwnd.saturating_sub(100));
@@ -629,7 +629,7 @@ mod tests {
     #[test]
     fn hystart_leaves_slow_start_when_acks_fill_the_round() {
         // round trips of 20 ms, filled evenly
-        let mut sender = Sender::new(cubic(|p| p.hystart_detect = HystartDetect::Train), 10);
+        let mut sender = DrivenSender::new(cubic(|p| p.hystart_detect = HystartDetect::Train), 10);
         while sender.conn.in_slow_start() {
             assert!(sender.conn.cwnd < 400, "not ended");
             sender.round(ms(20));
@@ -644,7 +644,7 @@ mod tests {
     fn concave_then_flat_then_convex() {
         // 200 ms: Reno would gain 2.7 segments/s, less than the curve at all times
         let rtt = ms(200);
-        let mut sender = Sender::new(without_hystart(), 100);
+        let mut sender = DrivenSender::new(without_hystart(), 100);
         sender.conn.ssthresh = 100;
         sender.congestion(Congestion::Loss);
         let mut at = vec![sender.conn.cwnd];
@@ -663,7 +663,7 @@ mod tests {
 
     #[test]
     fn each_congestion_begins_an_epoch() {
-        let mut sender = Sender::new(without_hystart(), 100);
+        let mut sender = DrivenSender::new(without_hystart(), 100);
         sender.conn.ssthresh = 100;
         for _ in 0..2 {
             sender.congestion(Congestion::Loss);
@@ -678,7 +678,7 @@ mod tests {
     fn small_windows_grow_as_reno_would() {
         // W_max 20, RTT 100 ms: after 6 s the curve is at 20 + 0.4004 * (6 - 2.465)^3 = 37.7, but Reno with beta 0.7 at
         // 14 + 8/15 * 60 = 46
-        let mut sender = Sender::new(without_hystart(), 20);
+        let mut sender = DrivenSender::new(without_hystart(), 20);
         sender.conn.ssthresh = 20;
         sender.congestion(Congestion::Ecn);
         let start = sender.conn.cwnd;
@@ -692,7 +692,7 @@ mod tests {
             let reno = f64::from(start) + 8.0 / 15.0 * round as f64;
             assert!((f64::from(cwnd) - reno).abs() <= 2.0, "round {round}: {cwnd}, Reno {reno:.1}");
         }
-        let mut alone = Sender::new(cubic(|p| p.tcp_friendliness = false), 20);
+        let mut alone = DrivenSender::new(cubic(|p| p.tcp_friendliness = false), 20);
         alone.conn.ssthresh = 20;
         alone.congestion(Congestion::Ecn);
         for _ in 0..30 {
@@ -703,7 +703,7 @@ mod tests {
 
     #[test]
     fn a_timeout_forgets_everything() {
-        let mut sender = Sender::new(cubic(|_| ()), 100);
+        let mut sender = DrivenSender::new(cubic(|_| ()), 100);
         sender.round(ms(40));
         sender.conn.cwnd = 100;
         sender.congestion(Congestion::Loss);
@@ -813,7 +813,7 @@ mod tests {
         /// 0.8 % of what was gained.
         #[test]
         fn an_epoch_follows_rfc_9438(w_max in 10_u32..1_000, rtt_ms in 5_u64..300) {
-            let mut sender = Sender::new(without_hystart(), w_max);
+            let mut sender = DrivenSender::new(without_hystart(), w_max);
             sender.conn.ssthresh = w_max;
             sender.cc.pkts_acked(&mut sender.conn, 1, Some(rtt_ms as u32 * 1000));
             sender.congestion(Congestion::Loss);
@@ -839,7 +839,7 @@ mod tests {
 
     #[test]
     fn abe_changes_the_factor_after_ce_and_nothing_after_a_loss() {
-        let mut sender = Sender::new(State::new(Params { abe: true, ..Params::default() }, &CcContext::default()), 100);
+        let mut sender = DrivenSender::new(State::new(Params { abe: true, ..Params::default() }, &CcContext::default()), 100);
         // 0.85 * 1024 = 870.4: 100 * 870 / 1024 = 84
         sender.congestion(Congestion::Ecn);
         assert_eq!((sender.conn.cwnd, sender.cc.last_max), (84, 100));

@@ -105,7 +105,7 @@ impl State {
             self.cubic.ack_cnt += threshold;
             if conn.cwnd > MIN_CWND {
                 conn.cwnd -= 1;
-                self.root.shrunk(conn.cwnd);
+                self.root.shrink_to(conn.cwnd);
             }
             self.cubic.origin = self.cubic.origin.saturating_sub(1);
         }
@@ -179,7 +179,7 @@ impl CongestionControl for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::driver::{conn, Sender};
+    use super::super::driver::{conn, DrivenSender};
     use super::*;
     use crate::units::Time;
 
@@ -190,8 +190,8 @@ mod tests {
     }
 
     /// At time 0, an epoch after a reduction from `w_max` to `cwnd` has just begun.
-    fn epoch(mss_divisor: u32, w_max: u32, cwnd: u32) -> Sender<State> {
-        let mut sender = Sender::new(cubic_sce(mss_divisor), cwnd);
+    fn epoch(mss_divisor: u32, w_max: u32, cwnd: u32) -> DrivenSender<State> {
+        let mut sender = DrivenSender::new(cubic_sce(mss_divisor), cwnd);
         sender.conn.ssthresh = 2;
         // a window of w_max that is reduced sets the maximum
         sender.cc.cubic.ssthresh(&Conn { cwnd: w_max, ..conn() }, Congestion::Loss);
@@ -203,9 +203,9 @@ mod tests {
     #[test]
     fn without_marks_it_is_cubic() {
         let plain = cubic::Params { hystart: HystartForm::Off, ..cubic::Params::default() };
-        let mut cubic = Sender::new(cubic::State::new(plain, &CcContext::default()), 100);
-        for mut sender in [Sender::new(cubic_sce(536), 100), Sender::new(cubic_sce(1448), 100)] {
-            cubic = Sender::new(cubic.cc, 100);
+        let mut cubic = DrivenSender::new(cubic::State::new(plain, &CcContext::default()), 100);
+        for mut sender in [DrivenSender::new(cubic_sce(536), 100), DrivenSender::new(cubic_sce(1448), 100)] {
+            cubic = DrivenSender::new(cubic.cc, 100);
             for reduction in [Congestion::Ecn, Congestion::Loss, Congestion::Timeout] {
                 sender.congestion(reduction);
                 cubic.congestion(reduction);
@@ -224,7 +224,7 @@ mod tests {
         // the root of 100 from above is 9: 2 * 1448 * 9 / (1448 * 100) = 0.18, as coded 0.486
         for (divisor, down) in [(1448, 0.18), (536, 0.486)] {
             let mut sender = epoch(divisor, 100, 100);
-            assert_eq!(sender.cc.root, Root::of(9));
+            assert_eq!(sender.cc.root, Root::from_root(9));
             sender.cc.in_ack_event(&mut sender.conn, &AckEvent { ece: false, esce: true, advanced: 2, ..AckEvent::default() });
             let moved = sender.cc.cubic.ack_cnt as f64 / f64::from(divisor * 100);
             assert!((moved + down).abs() < 0.0005, "{moved}");
@@ -286,14 +286,14 @@ mod tests {
 
     #[test]
     fn esce_before_the_first_epoch_only_ends_slow_start() {
-        let mut sender = Sender::new(cubic_sce(536), 10);
+        let mut sender = DrivenSender::new(cubic_sce(536), 10);
         sender.round(RTT);
         sender.round(RTT);
         sender.cc.in_ack_event(&mut sender.conn, &AckEvent { ece: false, esce: true, advanced: 1, ..AckEvent::default() });
         assert_eq!((sender.conn.cwnd, sender.conn.ssthresh, sender.cc.cubic.ack_cnt, sender.cc.recent), (40, 20, 0, 0));
         // the next ACK begins an epoch, with the root of the window
         sender.ack_n(1, RTT);
-        assert!(sender.cc.cubic.epoch_start.is_some() && sender.cc.root == Root::of(6));
+        assert!(sender.cc.cubic.epoch_start.is_some() && sender.cc.root == Root::from_root(6));
     }
 
     #[test]

@@ -12,8 +12,8 @@
 //! ECN is negotiated as usual, with ECT(0) on data: SCE has no handshake of its own, and the receiver need not be DCTCP's.
 
 use super::conn::{CaEvent, Congestion, Conn};
-pub use super::sce::{CeResponse, SlowStartExit};
-use super::sce::{Config, Sce, Version};
+pub use super::sce::{CeResponse, EsceExit};
+use super::sce::{SceConfig, Sce, SceVersion};
 use super::{AckEvent, CcContext, CongestionControl};
 
 /// Name in experiment files.
@@ -30,7 +30,7 @@ crate::params! {
         /// Bytes by which acknowledged data is divided into segments: 536 as coded, 1448 as intended.
         mss_divisor: u32 = 536, unit "bytes", range 1u32, 65_535u32, source "chromi/sce: icsk_ack.rcv_mss of a host that only sends";
         /// What ends slow start besides CE and loss.
-        slow_start_exit: SlowStartExit = SlowStartExit::AtOnce, unit "", source "chromi/sce, README of 2019";
+        slow_start_exit: EsceExit = EsceExit::AtOnce, unit "", source "chromi/sce, README of 2019";
         /// How CE and loss act together with PRR.
         ce_response: CeResponse = CeResponse::AsCoded, unit "", source "chromi/sce 9fae76b9; the draft's tables (docs/lab-book.md)";
     }
@@ -46,7 +46,7 @@ impl State {
     /// DCTCP-SCE with `params`.
     pub fn new(params: Params, _context: &CcContext) -> State {
         let Params { mss_divisor, slow_start_exit, ce_response } = params;
-        State { sce: Sce::new(Config { mss_divisor, version: Version::B, slow_start_exit, ce_response }) }
+        State { sce: Sce::new(SceConfig { mss_divisor, version: SceVersion::B, slow_start_exit, ce_response }) }
     }
 }
 
@@ -76,15 +76,15 @@ impl CongestionControl for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::driver::Sender;
+    use super::super::driver::DrivenSender;
     use super::*;
     use crate::units::Time;
 
     const RTT: Time = Time::from_millis(80);
 
     /// In congestion avoidance with a window of `cwnd`.
-    fn avoidance(mss_divisor: u32, cwnd: u32) -> Sender<State> {
-        let mut sender = Sender::new(State::new(Params { mss_divisor, ..Params::default() }, &CcContext::default()), cwnd);
+    fn avoidance(mss_divisor: u32, cwnd: u32) -> DrivenSender<State> {
+        let mut sender = DrivenSender::new(State::new(Params { mss_divisor, ..Params::default() }, &CcContext::default()), cwnd);
         sender.conn.ssthresh = 2;
         sender
     }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_first_mark_ends_slow_start() {
-        let mut sender = Sender::new(State::new(Params::default(), &CcContext::default()), 10);
+        let mut sender = DrivenSender::new(State::new(Params::default(), &CcContext::default()), 10);
         sender.round(RTT);
         sender.ack_marked(1, RTT, false, true);
         // 20 * 724 bytes = 1.35 * 20 * 536
@@ -138,7 +138,7 @@ mod tests {
     fn ce_as_documented_leaves_three_quarters_or_seven_eighths() {
         for (esce, before, left) in [(false, 100, 75), (true, 99, 87)] {
             let documented = Params { ce_response: CeResponse::Documented, ..Params::default() };
-            let mut sender = Sender::new(State::new(documented, &CcContext::default()), 100);
+            let mut sender = DrivenSender::new(State::new(documented, &CcContext::default()), 100);
             sender.conn.ssthresh = 2;
             sender.ack_marked(1, RTT, false, esce);
             assert_eq!(sender.conn.cwnd, before);

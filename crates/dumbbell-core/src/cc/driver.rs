@@ -39,19 +39,19 @@ pub fn conn() -> Conn {
 }
 
 /// A sender with endless data: whatever is acknowledged is replaced by as much as the window allows.
-pub struct Sender<C> {
+pub struct DrivenSender<C> {
     /// The connection, as the control sees it.
     pub conn: Conn,
     /// The congestion control.
     pub cc: C,
 }
 
-impl<C: CongestionControl> Sender<C> {
+impl<C: CongestionControl> DrivenSender<C> {
     /// Established at time 0, with `cwnd` segments in flight.
-    pub fn new(mut cc: C, cwnd: u32) -> Sender<C> {
+    pub fn new(mut cc: C, cwnd: u32) -> DrivenSender<C> {
         let mut conn = Conn { cwnd, snd_nxt: u64::from(cwnd), max_packets_out: cwnd, ..conn() };
         cc.init(&mut conn);
-        Sender { conn, cc }
+        DrivenSender { conn, cc }
     }
 
     /// Lets time pass.

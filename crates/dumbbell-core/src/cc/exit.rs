@@ -43,7 +43,7 @@ impl ExitCause {
 
 /// An end of slow start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Exit {
+pub struct SlowStartExit {
     /// When, on the sender's clock.
     pub time: Time,
     /// The window then, segments.
@@ -54,20 +54,20 @@ pub struct Exit {
 
 /// The ends of slow start of a connection, without those between the first and the last. One that was undone counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Exits {
+pub struct SlowStartExits {
     /// The first one.
-    pub first: Option<Exit>,
+    pub first: Option<SlowStartExit>,
     /// The last one.
-    pub last: Option<Exit>,
+    pub last: Option<SlowStartExit>,
 }
 
 impl Conn {
     /// Slow start ends now. Controls without a threshold say it by themselves, the others by [`Conn::set_ssthresh`].
     #[cold]
     #[inline(never)]
-    pub fn leaves_slow_start(&mut self, cause: ExitCause) {
-        let exit = Some(Exit { time: self.now, cwnd: self.cwnd, cause });
-        self.exits = Exits { first: self.exits.first.or(exit), last: exit };
+    pub fn leave_slow_start(&mut self, cause: ExitCause) {
+        let exit = Some(SlowStartExit { time: self.now, cwnd: self.cwnd, cause });
+        self.exits = SlowStartExits { first: self.exits.first.or(exit), last: exit };
     }
 
     /// Sets the slow-start threshold. If that takes the connection out of slow start, `cause` is what ended it.
@@ -76,7 +76,7 @@ impl Conn {
         let was_in = self.in_slow_start();
         self.ssthresh = ssthresh;
         if was_in && !self.in_slow_start() {
-            self.leaves_slow_start(cause);
+            self.leave_slow_start(cause);
         }
     }
 }
@@ -99,7 +99,7 @@ pub enum ControlEvent {
         to: &'static str,
     },
     /// Slow start ended. Its time is on the sender's clock, which may run ahead.
-    SlowStartExit(Exit),
+    SlowStartExit(SlowStartExit),
     /// An ACK gave the control this sample.
     RateSample(RateSample),
     /// The flow is over: it was stopped, or all that it had is acknowledged.
@@ -108,24 +108,24 @@ pub enum ControlEvent {
 
 /// What a sender said last, by which it is seen what is new.
 #[derive(Clone, Copy, Debug)]
-pub struct Said {
+pub struct Reported {
     state: CaState,
     phase: &'static str,
-    exit: Option<Exit>,
+    exit: Option<SlowStartExit>,
     ended: bool,
 }
 
-impl Default for Said {
+impl Default for Reported {
     /// Nothing yet.
-    fn default() -> Said {
-        Said { state: CaState::Open, phase: "", exit: None, ended: false }
+    fn default() -> Reported {
+        Reported { state: CaState::Open, phase: "", exit: None, ended: false }
     }
 }
 
-impl Said {
+impl Reported {
     /// Tells what is new of a connection whose control is in `phase` and which may have `ended`, in the order of events.
-    pub fn tell_news(&mut self, conn: &Conn, phase: &'static str, ended: bool, mut tell: impl FnMut(ControlEvent)) {
-        let before = std::mem::replace(self, Said { state: conn.state, phase, exit: conn.exits.last, ended });
+    pub fn report_changes(&mut self, conn: &Conn, phase: &'static str, ended: bool, mut tell: impl FnMut(ControlEvent)) {
+        let before = std::mem::replace(self, Reported { state: conn.state, phase, exit: conn.exits.last, ended });
         if let Some(exit) = conn.exits.last.filter(|_| before.exit != conn.exits.last) {
             tell(ControlEvent::SlowStartExit(exit));
         }

@@ -67,7 +67,7 @@ impl CongestionControl for State {
     fn cong_avoid(&mut self, _conn: &mut Conn, _acked: u32) {}
 
     fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
-        let (Some(delivered), Some(interval_us)) = (sample.delivered, sample.interval_us) else { return };
+        let (Some(delivered), Some(interval_us)) = (sample.sample_delivered, sample.interval_us) else { return };
         self.rates.push_back(f64::from(delivered) * 1e6 / interval_us as f64);
         if self.rates.len() > SAMPLES {
             self.rates.pop_front();
@@ -107,7 +107,7 @@ mod tests {
     use crate::tcp::host::HostParams;
     use crate::tcp::receiver::Receiver;
     use crate::tcp::sender::{Application, Sender};
-    use crate::tcp::{Ack, Block, FlowOptions, Network};
+    use crate::tcp::{Ack, Block, FlowOptions, Outlet};
     use crate::units::{Rate, Time};
     use std::sync::Arc;
 
@@ -124,7 +124,7 @@ mod tests {
     const RATE: Rate = Rate::from_mbit(10);
     const HALF_RTT: Time = Time::from_millis(20);
 
-    impl Network for Link {
+    impl Outlet for Link {
         fn send(&mut self, packet: Packet) {
             self.burst = if self.burst.0 == self.now { (self.now, self.burst.1 + 1) } else { (self.now, 1) };
             if packet.seq > 100 {

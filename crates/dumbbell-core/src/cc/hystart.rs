@@ -11,7 +11,7 @@ use crate::buffers::SK_GSO_MAX_SIZE;
 use crate::units::Time;
 
 /// A way to end slow start before the first loss or mark, for any control that begins with slow start.
-pub trait SlowStartExit {
+pub trait EarlyExit {
     /// The connection begins, or begins anew after a timeout.
     fn reset(&mut self, conn: &Conn);
 
@@ -19,7 +19,7 @@ pub trait SlowStartExit {
     fn before_growth(&mut self, _conn: &Conn) {}
 
     /// An RTT sample of at least 1 us came, in slow start or not. If slow start ends at the present window, returns why.
-    fn ends(&mut self, conn: &Conn, rtt_us: u32) -> Option<ExitCause>;
+    fn check_sample(&mut self, conn: &Conn, rtt_us: u32) -> Option<ExitCause>;
 }
 
 crate::choice! {
@@ -89,7 +89,7 @@ pub struct Hystart {
     round: Round,
 }
 
-impl SlowStartExit for Hystart {
+impl EarlyExit for Hystart {
     fn reset(&mut self, conn: &Conn) {
         self.delay_min = NO_DELAY;
         self.found = false;
@@ -104,7 +104,7 @@ impl SlowStartExit for Hystart {
     }
 
     #[inline]
-    fn ends(&mut self, conn: &Conn, rtt_us: u32) -> Option<ExitCause> {
+    fn check_sample(&mut self, conn: &Conn, rtt_us: u32) -> Option<ExitCause> {
         let delay = match self.form {
             HystartForm::Milliseconds => (((u64::from(rtt_us) << 3) / 1000) as u32).max(1),
             _ => rtt_us,
@@ -213,7 +213,7 @@ fn burst_allowance_us(pacing_rate: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::cubic::{Params, State};
-    use super::super::driver::Sender;
+    use super::super::driver::DrivenSender;
     use super::super::CcContext;
     use super::*;
 
@@ -228,8 +228,8 @@ mod tests {
     }
 
     /// A sender with the HyStart of `form` by `detect`, whose smallest RTT is `rtt`, at the start of a round of 100 segments.
-    fn hystart(form: HystartForm, detect: HystartDetect, rtt: Time) -> Sender<State> {
-        let mut sender = Sender::new(
+    fn hystart(form: HystartForm, detect: HystartDetect, rtt: Time) -> DrivenSender<State> {
+        let mut sender = DrivenSender::new(
             cubic(|p| {
                 p.hystart = form;
                 p.hystart_detect = detect;

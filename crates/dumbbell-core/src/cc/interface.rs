@@ -75,16 +75,17 @@ pub struct AckEvent {
     pub new_ce: Option<u32>,
 }
 
-/// What an ACK brought: Linux `struct rate_sample`, with the deviations that `tcp/rate.rs` names. Counts are segments. What says "of the
-/// sample" is there only if the control asks for [rate samples](super::CongestionControl::rate_samples).
+/// What an ACK brought: Linux `struct rate_sample`, with the deviations that `tcp/rate.rs` names. Counts are segments. Fields `ack_…` count what this ACK alone brought (the plugin
+/// interface calls them `delivered`, `marked` and `lost`); fields `sample_…` count over the interval of the sample, as they do for plugins, and are there only if the control asks for
+/// [rate samples](super::CongestionControl::rate_samples), as are those that tell of the segment of the sample.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct RateSample {
     /// Newly delivered by this ACK, cumulatively or selectively. Linux `acked_sacked`.
-    pub newly_delivered: u32,
+    pub ack_delivered: u32,
     /// Newly marked with CE: by AccECN's count, or all that an ACK with ECE delivers. Prague's `ece_delta`.
-    pub newly_marked: u32,
+    pub ack_marked: u32,
     /// Newly thought lost, retransmissions that were lost again included. Linux `losses`.
-    pub newly_lost: u32,
+    pub ack_lost: u32,
     /// In flight before this ACK did anything.
     pub prior_in_flight: u32,
     /// For how much longer pacing holds the next transmission, us. Linux `tcp_wstamp_ns` less the time.
@@ -96,17 +97,17 @@ pub struct RateSample {
     /// The ACK has ECE, or CE was counted.
     pub ece: bool,
     /// Delivered over the interval of the sample; `None`: this ACK gives no sample.
-    pub delivered: Option<u32>,
+    pub sample_delivered: Option<u32>,
     /// Of those, with CE.
-    pub delivered_ce: u32,
+    pub sample_marked: u32,
     /// Thought lost over the interval.
-    pub lost: u32,
+    pub sample_lost: u32,
     /// The longer of sending and acknowledging, us; `None`: no sample, or shorter than the connection's smallest RTT, so that the rate says
     /// nothing.
     pub interval_us: Option<u64>,
     /// `delivered` of the connection when the segment of the sample was sent.
     pub prior_delivered: u64,
-    /// `delivered_ce` likewise.
+    /// `sample_marked` likewise.
     pub prior_delivered_ce: u64,
     /// In flight when the segment of the sample was sent, its whole burst included.
     pub tx_in_flight: u32,

@@ -3,13 +3,11 @@
 //! One algorithm is one file. To add one: write the file, add one line to `congestion_controls!` below. The hooks are
 //! those of Linux's `tcp_congestion_ops`, so that an algorithm sees what it sees in the kernel, in the same order.
 
-#[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use crate::prefetch::prefetch;
 use conn::{CaEvent, CaState, Congestion, Conn};
 use exit::ExitCause;
 pub use interface::{AckEvent, CcContext, Control, Echo, EcnUse, LossEvent, Model, RateSample};
-#[cfg(feature = "config")]
 use serde_json::{Map, Value};
 use std::fmt;
 use std::sync::Arc;
@@ -108,19 +106,19 @@ pub trait CongestionControl {
 }
 
 /// A control that this crate does not know.
-pub struct Foreign(pub Box<dyn CongestionControl + Send>);
+pub struct DynCc(pub Box<dyn CongestionControl + Send>);
 
-impl fmt::Debug for Foreign {
+impl fmt::Debug for DynCc {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str("Foreign")
+        to.write_str("DynCc")
     }
 }
 
 /// Gives every connection a control of its own.
 #[derive(Clone)]
-pub struct Maker(pub Arc<dyn Fn(&CcContext) -> Foreign + Send + Sync>);
+pub struct CcFactory(pub Arc<dyn Fn(&CcContext) -> DynCc + Send + Sync>);
 
-impl fmt::Debug for Maker {
+impl fmt::Debug for CcFactory {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.write_str("Maker")
     }
@@ -151,7 +149,7 @@ macro_rules! congestion_controls {
                 $variant(congestion_controls!(@state $module $($box)?)),
             )*
             /// One that this crate does not know.
-            Foreign(Foreign),
+            Dyn(DynCc),
         }
 
         impl AnyCc {
@@ -160,13 +158,12 @@ macro_rules! congestion_controls {
             pub fn prefetch(&self) {
                 match self {
                     $( $(#[$meta])* AnyCc::$variant(state) => { congestion_controls!(@prefetch state $($box)?); } )*
-                    AnyCc::Foreign(_) => {}
+                    AnyCc::Dyn(_) => {}
                 }
             }
         }
 
         /// Every registered congestion control, described.
-        #[cfg(feature = "config")]
         #[allow(clippy::vec_init_then_push)] // a line of the registry may be there in tests only
         pub fn specs() -> Vec<AlgorithmSpec> {
             let mut specs = Vec::new();
@@ -179,26 +176,25 @@ macro_rules! congestion_controls {
 
         /// A congestion control with its parameters, from which any number of connections can be given one.
         #[derive(Clone, Debug)]
-        pub enum Chosen {
+        pub enum CcSpec {
             $(
                 $(#[$meta])*
                 #[doc = concat!("See [`", stringify!($module), "`].")]
                 $variant($module::Params),
             )*
             /// One that this crate does not know.
-            Foreign(Maker),
+            Dyn(CcFactory),
         }
 
-        impl Chosen {
+        impl CcSpec {
             /// What `config` names in its key `name`, with its other keys as parameters.
             ///
             /// # Errors
             /// An unknown name, key or value.
-            #[cfg(feature = "config")]
-            pub fn from_json(config: &Map<String, Value>) -> Result<Chosen, ParamError> {
+            pub fn from_json(config: &Map<String, Value>) -> Result<CcSpec, ParamError> {
                 let name = config.get("name").and_then(Value::as_str).unwrap_or("");
                 match name {
-                    $( $(#[$meta])* $module::NAME => Ok(Chosen::$variant($module::Params::from_json(config)?)), )*
+                    $( $(#[$meta])* $module::NAME => Ok(CcSpec::$variant($module::Params::from_json(config)?)), )*
                     _ => {
                         let names: Vec<&str> = specs().iter().map(|spec| spec.name).collect();
                         Err(ParamError::new("name", format!("{name:?}"), names.join(", ")))
@@ -209,8 +205,8 @@ macro_rules! congestion_controls {
             /// The control of the connection of `context`.
             pub fn build(&self, context: &CcContext) -> AnyCc {
                 match self {
-                    $( $(#[$meta])* Chosen::$variant(params) => AnyCc::$variant($module::State::new(params.clone(), context).into()), )*
-                    Chosen::Foreign(maker) => AnyCc::Foreign((maker.0)(context)),
+                    $( $(#[$meta])* CcSpec::$variant(params) => AnyCc::$variant($module::State::new(params.clone(), context).into()), )*
+                    CcSpec::Dyn(maker) => AnyCc::Dyn((maker.0)(context)),
                 }
             }
         }
@@ -220,16 +216,15 @@ macro_rules! congestion_controls {
         ///
         /// # Errors
         /// An unknown name, key or value.
-        #[cfg(feature = "config")]
         pub fn build(config: &Map<String, Value>, context: &CcContext) -> Result<AnyCc, ParamError> {
-            Chosen::from_json(config).map(|chosen| chosen.build(context))
+            CcSpec::from_json(config).map(|chosen| chosen.build(context))
         }
 
         macro_rules! dispatch {
             ($any:expr, $cc:ident => $body:expr) => {
                 match $any {
                     $( $(#[$meta])* AnyCc::$variant($cc) => $body, )*
-                    AnyCc::Foreign(Foreign($cc)) => $body,
+                    AnyCc::Dyn(DynCc($cc)) => $body,
                 }
             };
         }
@@ -334,7 +329,7 @@ pub fn slow_start(conn: &mut Conn, acked: u32) -> u32 {
     let left = acked - (grown - conn.cwnd);
     conn.cwnd = grown.min(conn.cwnd_clamp);
     if !conn.in_slow_start() {
-        conn.leaves_slow_start(ExitCause::Threshold);
+        conn.leave_slow_start(ExitCause::Threshold);
     }
     left
 }

@@ -41,13 +41,13 @@ pub const SOURCE: &str =
 
 crate::versions! {
     /// Which module.
-    pub enum Version sets Params = { Params::default() } {
+    pub enum PragueVersion sets Params = { Params::default() } {
         /// 0.7, for Linux 6.12 and 6.18.
         V07 = "0.7" {},
         /// 0.6, of the 5.10 kernel with which DualPI2's authors measured in 2021.
-        V06 = "0.6" { first_mark: FirstMark::Alpha, rtt_transition: 500, mode: Mode::Window, min_burst: 2 },
+        V06 = "0.6" { first_mark: FirstMark::Alpha, rtt_transition: 500, mode: PragueMode::Window, min_burst: 2 },
         /// 0.5, of the 5.4 kernel with which heistp/l4s-tests measured in 2020.
-        V05 = "0.5" { first_mark: FirstMark::Alpha, rtt_transition: NEVER, mode: Mode::Window },
+        V05 = "0.5" { first_mark: FirstMark::Alpha, rtt_transition: NEVER, mode: PragueMode::Window },
     }
 }
 
@@ -63,7 +63,7 @@ crate::choice! {
 
 crate::choice! {
     /// What is controlled.
-    pub enum Mode {
+    pub enum PragueMode {
         /// The window.
         Window = "window",
         /// The rate.
@@ -77,7 +77,7 @@ crate::params! {
     /// Parameters of Prague.
     pub struct Params {
         /// Which module; sets what is not given.
-        version: Version = Version::V07, unit "", source "MODULE_VERSION of tcp_prague.c";
+        version: PragueVersion = PragueVersion::V07, unit "", source "MODULE_VERSION of tcp_prague.c";
         /// What the first mark does.
         first_mark: FirstMark = FirstMark::Halves, unit "", source "prague_alpha_mode = 0; alpha of 0.6 starts at 1";
         /// Rounds outside slow start before the increase no longer depends on the round trip.
@@ -85,14 +85,14 @@ crate::params! {
         /// Round trip as which shorter ones count.
         rtt_target: Time = Time::from_millis(25), unit "", range Time::from_micros(1), Time::from_secs(1), source "prague_rtt_target = 25000 us";
         /// What is controlled.
-        mode: Mode = Mode::Switch, unit "", source "prague_cwnd_mode = 2; 0.6 has the window only";
+        mode: PragueMode = PragueMode::Switch, unit "", source "prague_cwnd_mode = 2; 0.6 has the window only";
         /// The rate is controlled while the window is at most so large.
         rate_below: u32 = 6000, unit "bytes", range 0u32, 1_000_000_000u32, source "prague_cwnd_transit = 4 segments of 1500 B";
         /// A burst is what is sent in this fraction of a second.
         burst_shift: u32 = 12, unit "-log2 s", range 0u32, 31u32, source "prague_burst_shift = 12";
         /// Least burst that segmentation offload is given.
         min_burst: u32 = 1, unit "segments", range 1u32, 64u32, source "tcp_prague.c; 0.6: sysctl tcp_min_tso_segs = 2";
-    } over Version;
+    } over PragueVersion;
 }
 
 /// More rounds than a run has: 0.5 never becomes independent of the round trip.
@@ -201,19 +201,19 @@ impl State {
             full_mtu: 0,
             saw_ce: false,
             in_loss: false,
-            rate_mode: params.mode == Mode::Rate,
+            rate_mode: params.mode == PragueMode::Rate,
             params,
         }
     }
 
     /// Of the line of 0.6, whose window is `cwnd` and a carry.
     fn old(&self) -> bool {
-        self.params.version != Version::V07
+        self.params.version != PragueVersion::V07
     }
 
     /// Whether the window may grow. 0.5 asks for the window to be the limit only where it does not pace itself, since pacing hides the limit.
     fn may_grow(&self, conn: &Conn) -> bool {
-        self.params.version == Version::V05 || conn.cwnd_limited()
+        self.params.version == PragueVersion::V05 || conn.cwnd_limited()
     }
 
     /// log2 of alpha = 1. Linux `PRAGUE_ALPHA_BITS`.
@@ -384,13 +384,13 @@ impl State {
 
     /// What an ACK does to the window. Linux `prague_update_cwnd`.
     fn update_window(&mut self, conn: &mut Conn, sample: &RateSample) {
-        let mut unmarked = i64::from(sample.newly_delivered);
-        if sample.newly_marked > 0 {
+        let mut unmarked = i64::from(sample.ack_delivered);
+        if sample.ack_marked > 0 {
             if !self.saw_ce && self.params.first_mark == FirstMark::Halves {
                 self.window = (self.window + 1) >> 1;
             }
             self.saw_ce = true;
-            unmarked -= i64::from(sample.newly_marked);
+            unmarked -= i64::from(sample.ack_marked);
         }
         if unmarked > 0 && !self.in_loss && self.may_grow(conn) {
             let mut acked = unmarked as u32;
@@ -499,8 +499,8 @@ impl State {
         }
         let small = u64::from(conn.cwnd) * u64::from(self.mtu) <= u64::from(self.params.rate_below);
         match self.params.mode {
-            Mode::Switch => self.rate_mode = self.saw_ce && small,
-            Mode::Window | Mode::Rate => {}
+            PragueMode::Switch => self.rate_mode = self.saw_ce && small,
+            PragueMode::Window | PragueMode::Rate => {}
         }
         if self.rate_mode {
             self.window = self.to_window(self.rate, conn);
@@ -525,7 +525,7 @@ impl CongestionControl for State {
             required: true,
             codepoint: Ecn::Ect1,
             echo: Echo::Accurate,
-            only_accurate: self.params.version != Version::V06,
+            only_accurate: self.params.version != PragueVersion::V06,
             ..EcnUse::default()
         }
     }

@@ -6,7 +6,7 @@
 
 use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use crate::cc::{self, AckEvent, AnyCc, CcContext, CongestionControl, Control, RateSample};
-use crate::param::{AlgorithmSpec, Kind};
+use crate::param::{AlgorithmSpec, ParamKind};
 use crate::rtt::RttEstimator;
 use crate::units::Time;
 use proptest::prelude::*;
@@ -42,8 +42,8 @@ fn variants(spec: &AlgorithmSpec) -> Vec<(String, Map<String, Value>)> {
     let mut variants = vec![(spec.name.to_string(), config(spec.name))];
     for param in &spec.params {
         let words = match &param.kind {
-            Kind::Choice(words) => words.iter().map(|word| json!(word)).collect(),
-            Kind::Bool => vec![json!(true), json!(false)],
+            ParamKind::Choice(words) => words.iter().map(|word| json!(word)).collect(),
+            ParamKind::Bool => vec![json!(true), json!(false)],
             _ => vec![],
         };
         for word in words.into_iter().filter(|word| *word != param.default) {
@@ -283,11 +283,11 @@ impl Sender {
             let newly_marked = if ack.ece { acked } else { 0 };
             let newly_delivered = acked;
             let sample = RateSample {
-                newly_delivered,
-                newly_marked,
+                ack_delivered: newly_delivered,
+                ack_marked: newly_marked,
                 rtt_us,
                 ece: ack.ece,
-                delivered: Some(acked),
+                sample_delivered: Some(acked),
                 ..RateSample::default()
             };
             self.cc.cong_control(conn, &sample);

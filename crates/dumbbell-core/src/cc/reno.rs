@@ -68,7 +68,7 @@ fn half(cwnd: u32) -> u32 {
 
 impl CongestionControl for State {
     fn ssthresh(&mut self, conn: &Conn, cause: Congestion) -> u32 {
-        self.abe.and_then(|abe| abe.factor(conn, cause)).map_or(half(conn.cwnd), |factor| abe::kept(conn.cwnd, factor))
+        self.abe.and_then(|abe| abe.factor(conn, cause)).map_or(half(conn.cwnd), |factor| abe::scale_window(conn.cwnd, factor))
     }
 
     fn loss_after_ecn(&self, conn: &Conn) -> Option<u32> {
@@ -95,7 +95,7 @@ pub(super) fn grow(conn: &mut Conn, acked: u32, per: IncreasePer) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::driver::{conn, Sender};
+    use super::super::driver::{conn, DrivenSender};
     use super::*;
     use crate::units::Time;
 
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn doubles_in_slow_start_then_adds_one_a_round() {
-        let mut sender = Sender::new(reno(), 10);
+        let mut sender = DrivenSender::new(reno(), 10);
         sender.round(RTT);
         assert_eq!(sender.conn.cwnd, 20);
         sender.round(RTT);
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn one_ack_crosses_from_slow_start_to_avoidance() {
-        let mut sender = Sender::new(reno(), 8);
+        let mut sender = DrivenSender::new(reno(), 8);
         sender.conn.ssthresh = 10;
         // 2 of the 5 take the window to 10; 3 are credit towards 11
         sender.ack_n(5, RTT);
@@ -153,7 +153,7 @@ mod tests {
 
     #[test]
     fn after_a_timeout_slow_start_to_half() {
-        let mut sender = Sender::new(reno(), 32);
+        let mut sender = DrivenSender::new(reno(), 32);
         sender.congestion(Congestion::Timeout);
         assert_eq!((sender.conn.cwnd, sender.conn.ssthresh), (1, 16));
         for cwnd in [2, 4, 8, 16, 17] {
@@ -178,14 +178,14 @@ mod tests {
 
     #[test]
     fn a_spurious_reduction_is_undone() {
-        let mut sender = Sender::new(reno(), 40);
+        let mut sender = DrivenSender::new(reno(), 40);
         sender.congestion(Congestion::Loss);
         assert_eq!(sender.cc.undo_cwnd(&mut sender.conn), 40);
     }
 
     #[test]
     fn abe_keeps_four_fifths_after_ce_and_half_after_loss() {
-        let mut sender = Sender::new(State::new(Params { abe: true, ..Params::default() }, &CcContext::default()), 100);
+        let mut sender = DrivenSender::new(State::new(Params { abe: true, ..Params::default() }, &CcContext::default()), 100);
         sender.congestion(Congestion::Ecn);
         assert_eq!(sender.conn.cwnd, 79);
         sender.congestion(Congestion::Loss);

@@ -12,8 +12,8 @@
 //! ECN is negotiated as usual, with ECT(0) on data: SCE has no handshake of its own.
 
 use super::conn::{CaEvent, Congestion, Conn};
-pub use super::sce::{CeResponse, SlowStartExit, Version};
-use super::sce::{Config, Sce};
+pub use super::sce::{CeResponse, EsceExit, SceVersion};
+use super::sce::{SceConfig, Sce};
 use super::{AckEvent, CcContext, CongestionControl};
 
 /// Name in experiment files.
@@ -28,11 +28,11 @@ crate::params! {
     /// Parameters of Reno-SCE.
     pub struct Params {
         /// Which version of the module.
-        version: Version = Version::B, unit "", source "chromi/sce 63982553; the draft's tables (docs/lab-book.md)";
+        version: SceVersion = SceVersion::B, unit "", source "chromi/sce 63982553; the draft's tables (docs/lab-book.md)";
         /// Bytes by which acknowledged data is divided into segments: 536 as coded, 1448 as intended.
         mss_divisor: u32 = 536, unit "bytes", range 1u32, 65_535u32, source "chromi/sce: icsk_ack.rcv_mss of a host that only sends";
         /// What ends slow start besides CE and loss.
-        slow_start_exit: SlowStartExit = SlowStartExit::AtOnce, unit "", source "chromi/sce 07bbe597, README of 2019";
+        slow_start_exit: EsceExit = EsceExit::AtOnce, unit "", source "chromi/sce 07bbe597, README of 2019";
         /// How CE and loss act together with PRR.
         ce_response: CeResponse = CeResponse::AsCoded, unit "", source "chromi/sce 63982553; the draft's tables (docs/lab-book.md)";
     }
@@ -51,7 +51,7 @@ impl State {
     pub fn new(params: Params, _context: &CcContext) -> State {
         let Params { version, mss_divisor, slow_start_exit, ce_response } = params;
         let divisor_shift = version.sets().divisor_shift;
-        State { sce: Sce::new(Config { mss_divisor, version, slow_start_exit, ce_response }), divisor_shift }
+        State { sce: Sce::new(SceConfig { mss_divisor, version, slow_start_exit, ce_response }), divisor_shift }
     }
 }
 
@@ -82,22 +82,22 @@ impl CongestionControl for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::driver::Sender;
+    use super::super::driver::DrivenSender;
     use super::super::sce::Root;
     use super::*;
     use crate::units::Time;
 
     const RTT: Time = Time::from_millis(80);
 
-    fn reno_sce(version: Version, mss_divisor: u32) -> State {
+    fn reno_sce(version: SceVersion, mss_divisor: u32) -> State {
         State::new(Params { version, mss_divisor, ..Params::default() }, &CcContext::default())
     }
 
     /// In congestion avoidance with a window of `cwnd`, whose root is right.
-    fn avoidance(cc: State, cwnd: u32) -> Sender<State> {
-        let mut sender = Sender::new(cc, cwnd);
+    fn avoidance(cc: State, cwnd: u32) -> DrivenSender<State> {
+        let mut sender = DrivenSender::new(cc, cwnd);
         sender.conn.ssthresh = 2;
-        sender.cc.sce.root = Root::of(f64::from(cwnd).sqrt().ceil() as u32);
+        sender.cc.sce.root = Root::from_root(f64::from(cwnd).sqrt().ceil() as u32);
         sender
     }
 
@@ -105,10 +105,10 @@ mod tests {
     fn what_one_ack_of_two_segments_moves() {
         // in segments of window: 2 * 1448 * 10 / (1448 * 100) = 0.2; * 1448 / 536 = 0.540; A half of that
         for (version, divisor, down, up) in [
-            (Version::B, 1448, 0.2, 0.02),
-            (Version::A, 1448, 0.1, 0.02),
-            (Version::B, 536, 0.540, 0.054),
-            (Version::A, 536, 0.270, 0.054),
+            (SceVersion::B, 1448, 0.2, 0.02),
+            (SceVersion::A, 1448, 0.1, 0.02),
+            (SceVersion::B, 536, 0.540, 0.054),
+            (SceVersion::A, 536, 0.270, 0.054),
         ] {
             let moved = |esce| {
                 let mut sender = avoidance(reno_sce(version, divisor), 100);
@@ -124,8 +124,8 @@ mod tests {
     #[test]
     fn a_round_trip_of_marks_takes_the_root_of_the_window() {
         // B, intended: 200 - 14.1; the window falls below 196 = 14^2 and the root to 13 on the way
-        let mut sender = avoidance(reno_sce(Version::B, 1448), 200);
-        sender.cc.sce.root = Root::of(14);
+        let mut sender = avoidance(reno_sce(SceVersion::B, 1448), 200);
+        sender.cc.sce.root = Root::from_root(14);
         for _ in 0..200 {
             sender.ack_marked(1, RTT, false, true);
         }
@@ -137,7 +137,7 @@ mod tests {
         // One mark in 11 holds a window whose root is 10, for A 20. Growing, the root becomes 10 at 82 segments; shrinking, at
         // 121: the window rests where it first gets there.
         for (version, start, rest) in
-            [(Version::B, 20, 82), (Version::B, 600, 121), (Version::A, 330, 362), (Version::A, 480, 441)]
+            [(SceVersion::B, 20, 82), (SceVersion::B, 600, 121), (SceVersion::A, 330, 362), (SceVersion::A, 480, 441)]
         {
             for divisor in [536, 1448] {
                 let mut sender = avoidance(reno_sce(version, divisor), start);
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_first_mark_ends_slow_start_without_a_cut() {
-        let mut sender = Sender::new(reno_sce(Version::A, 536), 10);
+        let mut sender = DrivenSender::new(reno_sce(SceVersion::A, 536), 10);
         sender.round(RTT);
         sender.round(RTT);
         assert_eq!(sender.conn.cwnd, 40);
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn ce_as_documented_leaves_three_quarters_or_seven_eighths() {
         for (esce, left) in [(false, 75), (true, 88)] {
-            let documented = Params { version: Version::A, ce_response: CeResponse::Documented, ..Params::default() };
+            let documented = Params { version: SceVersion::A, ce_response: CeResponse::Documented, ..Params::default() };
             let mut sender = avoidance(State::new(documented, &CcContext::default()), 100);
             sender.ack_marked(1, RTT, false, esce);
             assert_eq!(sender.conn.cwnd, 100);

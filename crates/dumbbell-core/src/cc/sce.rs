@@ -45,7 +45,7 @@ const CE_AFTER_SCE_SHIFT: u32 = 3;
 
 crate::versions! {
     /// Which of two versions of `tcp_reno_sce.c`.
-    pub enum Version sets Reaction = { LATER } {
+    pub enum SceVersion sets Reaction = { LATER } {
         /// 07bbe597, the older: half the reaction, CE spread over the ACKs that carry ECE, ESCE wins over ECE.
         A = "A" { divisor_shift: 1, esce_wins: true, ce_at_end: false },
         /// 63982553, as all later files: CE at the end of CWR, ECE wins over ESCE.
@@ -68,7 +68,7 @@ const LATER: Reaction = Reaction { divisor_shift: 0, esce_wins: false, ce_at_end
 
 crate::choice! {
     /// What ESCE does to `ssthresh`.
-    pub enum SlowStartExit {
+    pub enum EsceExit {
         /// It becomes half the window: slow start is over. Version A, README of 2019.
         AtOnce = "at-once",
         /// It never falls: only CE and loss end slow start. Version B and DCTCP-SCE as coded.
@@ -88,11 +88,11 @@ crate::choice! {
 
 /// Choices of one sender.
 #[derive(Clone, Debug)]
-pub(super) struct Config {
+pub(super) struct SceConfig {
     /// Bytes of count for each segment of window: a change by one segment takes `mss_divisor * cwnd`.
     pub mss_divisor: u32,
-    pub version: Version,
-    pub slow_start_exit: SlowStartExit,
+    pub version: SceVersion,
+    pub slow_start_exit: EsceExit,
     pub ce_response: CeResponse,
 }
 
@@ -113,12 +113,12 @@ impl Root {
     }
 
     /// The window has become `cwnd`, one more.
-    fn grown(&mut self, cwnd: u32) {
+    fn grow_to(&mut self, cwnd: u32) {
         self.0 += u32::from(self.square() < u64::from(cwnd));
     }
 
     /// The window has become `cwnd`, one less.
-    pub fn shrunk(&mut self, cwnd: u32) {
+    pub fn shrink_to(&mut self, cwnd: u32) {
         self.0 -= u32::from(self.square() >= u64::from(cwnd) && self.0 > 1);
     }
 
@@ -143,7 +143,7 @@ impl Root {
     }
 
     #[cfg(test)]
-    pub fn of(root: u32) -> Root {
+    pub fn from_root(root: u32) -> Root {
         Root(root)
     }
 }
@@ -151,7 +151,7 @@ impl Root {
 /// State of a sender whose window is moved by a count of bytes.
 #[derive(Clone, Debug)]
 pub(super) struct Sce {
-    config: Config,
+    config: SceConfig,
     set: Reaction,
     /// Bytes towards the next segment more (positive) or less. Linux `snd_cwnd_cnt` of these modules.
     pub count: i64,
@@ -165,7 +165,7 @@ pub(super) struct Sce {
 }
 
 impl Sce {
-    pub fn new(config: Config) -> Sce {
+    pub fn new(config: SceConfig) -> Sce {
         Sce { set: config.version.sets(), config, count: 0, peak: 0, recent: 0, root: Root::default(), reduced_to: 0 }
     }
 
@@ -185,8 +185,8 @@ impl Sce {
             self.count -= response(bytes, conn.cwnd, self.root.0) as i64;
             self.peak = conn.cwnd;
             let ssthresh = match self.config.slow_start_exit {
-                SlowStartExit::AtOnce => self.half_peak(),
-                SlowStartExit::CeOnly => conn.ssthresh.max(self.half_peak()),
+                EsceExit::AtOnce => self.half_peak(),
+                EsceExit::CeOnly => conn.ssthresh.max(self.half_peak()),
             };
             conn.set_ssthresh(ssthresh, ExitCause::Sce);
         } else if !self.set.ce_at_end && ack.ece {
@@ -214,14 +214,14 @@ impl Sce {
             self.count += threshold;
             if conn.cwnd > MIN_CWND {
                 conn.cwnd -= 1;
-                self.root.shrunk(conn.cwnd);
+                self.root.shrink_to(conn.cwnd);
             }
         }
         while self.count >= threshold {
             self.count -= threshold;
             if conn.cwnd < conn.cwnd_clamp {
                 conn.cwnd += 1;
-                self.root.grown(conn.cwnd);
+                self.root.grow_to(conn.cwnd);
             }
         }
     }
@@ -301,11 +301,11 @@ mod tests {
     use super::super::driver::conn;
     use super::*;
 
-    fn sce(edit: impl FnOnce(&mut Config)) -> Sce {
-        let mut config = Config {
+    fn sce(edit: impl FnOnce(&mut SceConfig)) -> Sce {
+        let mut config = SceConfig {
             mss_divisor: 1448,
-            version: Version::B,
-            slow_start_exit: SlowStartExit::AtOnce,
+            version: SceVersion::B,
+            slow_start_exit: EsceExit::AtOnce,
             ce_response: CeResponse::Documented,
         };
         edit(&mut config);
@@ -329,12 +329,12 @@ mod tests {
     fn the_root_is_rounded_up_while_growing_and_one_less_while_shrinking() {
         let mut root = Root(1);
         for cwnd in 2..=1000_u32 {
-            root.grown(cwnd);
+            root.grow_to(cwnd);
             assert_eq!(root.0, f64::from(cwnd).sqrt().ceil() as u32, "{cwnd}");
         }
         // down: the largest whose square is below the window
         for cwnd in (2..1000_u32).rev() {
-            root.shrunk(cwnd);
+            root.shrink_to(cwnd);
             assert_eq!(root.0, (f64::from(cwnd).sqrt().ceil() as u32 - 1).max(1), "{cwnd}");
         }
     }
@@ -433,7 +433,7 @@ mod tests {
 
     #[test]
     fn esce_ends_slow_start_at_once_or_never() {
-        for (exit, ssthresh) in [(SlowStartExit::AtOnce, 20), (SlowStartExit::CeOnly, conn().ssthresh)] {
+        for (exit, ssthresh) in [(EsceExit::AtOnce, 20), (EsceExit::CeOnly, conn().ssthresh)] {
             let (mut cc, mut conn) = (sce(|c| c.slow_start_exit = exit), avoidance(40));
             conn.ssthresh = crate::cc::conn::INFINITE_SSTHRESH;
             cc.on_ack(&mut conn, &ack(1, false, true), |bytes, _, _| bytes);
@@ -441,7 +441,7 @@ mod tests {
             assert_eq!((conn.cwnd, conn.ssthresh, cc.count), (40, ssthresh, -1448));
         }
         // a threshold that is there is kept, if it is above half
-        let (mut cc, mut conn) = (sce(|c| c.slow_start_exit = SlowStartExit::CeOnly), avoidance(40));
+        let (mut cc, mut conn) = (sce(|c| c.slow_start_exit = EsceExit::CeOnly), avoidance(40));
         for (before, after) in [(10, 20), (30, 30)] {
             conn.ssthresh = before;
             cc.on_ack(&mut conn, &ack(1, false, true), none);
@@ -463,11 +463,11 @@ mod tests {
 
     #[test]
     fn which_of_esce_and_ece_wins() {
-        for (version, count) in [(Version::A, -5000), (Version::B, 1448)] {
+        for (version, count) in [(SceVersion::A, -5000), (SceVersion::B, 1448)] {
             let (mut cc, mut conn) = (sce(|c| c.version = version), avoidance(40));
             cc.on_ack(&mut conn, &ack(1, true, true), |_, _, _| 5000);
             assert_eq!(cc.count, count, "{version:?}");
-            assert_eq!(cc.recent > 0, version == Version::A);
+            assert_eq!(cc.recent > 0, version == SceVersion::A);
         }
     }
 
@@ -487,7 +487,7 @@ mod tests {
 
     #[test]
     fn ce_leaves_three_quarters_or_seven_eighths_after_sce() {
-        for version in [Version::A, Version::B] {
+        for version in [SceVersion::A, SceVersion::B] {
             for (recent, cause, left) in [(0, Congestion::Ecn, 75), (1, Congestion::Ecn, 88), (1, Congestion::Loss, 50)] {
                 let (mut cc, mut conn) = (sce(|c| c.version = version), avoidance(100));
                 (cc.recent, cc.count, cc.root) = (recent, 99, Root(10));
@@ -525,7 +525,7 @@ mod tests {
 
     #[test]
     fn as_coded_b_cuts_again_after_prr() {
-        let as_coded = |c: &mut Config| c.ce_response = CeResponse::AsCoded;
+        let as_coded = |c: &mut SceConfig| c.ce_response = CeResponse::AsCoded;
         let (mut cc, mut conn) = (sce(as_coded), avoidance(100));
         cc.peak = 100;
         episode(&mut cc, &mut conn, Congestion::Ecn);
@@ -547,7 +547,7 @@ mod tests {
 
     #[test]
     fn as_coded_a_spreads_ce_over_the_acks_with_ece() {
-        let (mut cc, mut conn) = (sce(|c| (c.version, c.ce_response) = (Version::A, CeResponse::AsCoded)), avoidance(100));
+        let (mut cc, mut conn) = (sce(|c| (c.version, c.ce_response) = (SceVersion::A, CeResponse::AsCoded)), avoidance(100));
         // each segment takes cwnd / 4 segments' worth of count: 1/4 of a segment of window; 1/8 after SCE
         for _ in 0..4 {
             cc.on_ack(&mut conn, &ack(1, true, false), none);

@@ -11,7 +11,7 @@
 //! is at the same place of each interval, or of each run.
 
 use super::pace::Pace;
-use super::{Link, LinkContext, Waiting};
+use super::{Link, LinkContext, QueueContent};
 use crate::rng::mix;
 use crate::units::{Rate, Time};
 
@@ -66,7 +66,7 @@ impl State {
             pace: Pace::new(context.rate),
             interval,
             pipeline,
-            first: Time(rng.below(interval.0)),
+            first: Time(rng.draw_below(interval.0)),
             seed: rng.next_u64(),
             number: 0,
             asked: [0; MOST],
@@ -96,7 +96,7 @@ impl State {
     }
 
     /// The last interval whose instant is not after `now`.
-    fn at(&self, now: Time) -> u64 {
+    fn interval_at(&self, now: Time) -> u64 {
         if now < self.first {
             return 0;
         }
@@ -121,7 +121,7 @@ impl State {
 
     /// Goes on to the last instant that is not after `now`.
     fn go_to(&mut self, now: Time) {
-        let number = self.at(now);
+        let number = self.interval_at(now);
         while self.number < number {
             if self.known == 0 && self.asked_in_all == 0 && self.left >= 0 {
                 self.number = number;
@@ -134,7 +134,7 @@ impl State {
 }
 
 impl Link for State {
-    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
         let before = self.number;
         self.go_to(now);
         let instant = self.instant(self.number);
@@ -196,7 +196,7 @@ mod tests {
         (0..6_100).map(|number| link().instant(number).0).collect()
     }
 
-    fn left(arrivals: &[(u64, u64)]) -> Vec<u64> {
+    fn departures(arrivals: &[(u64, u64)]) -> Vec<u64> {
         carry(&mut link(), arrivals).into_iter().map(|gone| gone.1).collect()
     }
 
@@ -209,8 +209,8 @@ mod tests {
             begins.push(link.first.0 as f64 / MS as f64);
             for number in 1..4 {
                 let place = link.instant(number) - link.begin(number);
-                assert!(place < link.interval && link.at(link.instant(number)) == number);
-                assert!(link.at(Time(link.instant(number + 1).0 - 1)) == number);
+                assert!(place < link.interval && link.interval_at(link.instant(number)) == number);
+                assert!(link.interval_at(Time(link.instant(number + 1).0 - 1)) == number);
                 places.push(place.0 as f64 / MS as f64);
             }
         }
@@ -225,26 +225,26 @@ mod tests {
     fn a_packet_waits_for_request_and_grant() {
         let at = instants();
         // asked for in interval 1, granted in interval 3
-        assert_eq!(left(&[(0, 1_000)]), [at[3]]);
+        assert_eq!(departures(&[(0, 1_000)]), [at[3]]);
         // one that comes at the instant of an interval asks in it, one that comes after it asks in the next
-        assert_eq!(left(&[(at[10], 1_000)]), [at[12]]);
-        assert_eq!(left(&[(at[10], 1_000), (at[10] + 1, 1_000)]), [at[12], at[13]]);
+        assert_eq!(departures(&[(at[10], 1_000)]), [at[12]]);
+        assert_eq!(departures(&[(at[10], 1_000), (at[10] + 1, 1_000)]), [at[12], at[13]]);
     }
 
     #[test]
     fn packets_leave_in_grants_of_the_rate() {
         let at = instants();
         // 7 packets of 1000 B, asked for in interval 1: 2500 B in each from 3 on; the third leaves with the grant that has its last byte
-        assert_eq!(left(&[(0, 1_000); 7]), [3, 3, 4, 4, 4, 5, 5].map(|number| at[number]));
+        assert_eq!(departures(&[(0, 1_000); 7]), [3, 3, 4, 4, 4, 5, 5].map(|number| at[number]));
         // a frame of 6000 B takes three grants, and leaves room in the last one
-        assert_eq!(left(&[(0, 6_000), (0, 1_000)]), [at[5], at[5]]);
+        assert_eq!(departures(&[(0, 6_000), (0, 1_000)]), [at[5], at[5]]);
     }
 
     #[test]
     fn what_nobody_uses_is_lost() {
         let mut link = link();
         let at: Vec<Time> = instants().into_iter().map(Time).collect();
-        let queue = |packets, bytes| Waiting { packets, bytes };
+        let queue = |packets, bytes| QueueContent { packets, bytes };
         // asks for 5000 B, which are dropped
         assert_eq!(link.wait(queue(5, 5_000), at[1]), Some(at[2]));
         assert_eq!(link.wait(queue(0, 0), at[2]), Some(Time::NEVER));
@@ -265,8 +265,8 @@ mod tests {
         let mut link = link();
         let at: Vec<Time> = instants().into_iter().map(Time).collect();
         assert!(
-            link.wait(Waiting { packets: 4, bytes: 4_000 }, at[1]).is_some()
-                && link.wait(Waiting { packets: 4, bytes: 4_000 }, at[3]).is_none()
+            link.wait(QueueContent { packets: 4, bytes: 4_000 }, at[1]).is_some()
+                && link.wait(QueueContent { packets: 4, bytes: 4_000 }, at[3]).is_none()
         );
         let (begins, ends) = (link.begin(3), link.begin(4));
         assert_eq!([link.take(2_000, at[3]), link.take(2_000, at[3])], [at[3], at[4]]);

@@ -1,7 +1,7 @@
 //! A token bucket on an infinitely fast link, as Linux HTB keeps it.
 
 use super::pace::Pace;
-use super::{Link, LinkContext, Waiting};
+use super::{Link, LinkContext, QueueContent};
 use crate::units::{Rate, Time};
 
 /// Name in experiment files.
@@ -54,7 +54,7 @@ impl State {
 
 impl Link for State {
     #[inline]
-    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
         let debt = self.debt(now);
         if waiting.packets == 0 {
             // sch_htb takes a class without packets out of its rounds: the queue is not asked, and does not learn that it is empty

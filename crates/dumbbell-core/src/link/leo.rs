@@ -4,7 +4,7 @@
 //! A packet that is on the link at a hand-over goes on where it was. Rate and delay are drawn uniformly, each satellite's by itself,
 //! and so is the time of the first hand-over: a run begins at any time between two.
 
-use super::{Link, LinkContext, Waiting};
+use super::{Link, LinkContext, QueueContent};
 use crate::units::{Rate, Time};
 
 /// Name in experiment files.
@@ -31,7 +31,6 @@ crate::params! {
     } check Params::check
 }
 
-#[cfg(feature = "config")]
 impl Params {
     fn check(&self) -> Result<(), crate::param::ParamError> {
         let refuse = |key: &str, found: Time, allowed: String| Err(crate::param::ParamError::new(key, found, allowed));
@@ -75,7 +74,7 @@ const NANOS: u128 = 1_000_000_000;
 impl State {
     /// With the first satellite.
     pub fn new(params: Params, context: &LinkContext) -> State {
-        let before = Time(context.rng("link leo first", 0).below(params.interval.0));
+        let before = Time(context.rng("link leo first", 0).draw_below(params.interval.0));
         let with = State::satellite(&params, context, before, 0);
         State { params, context: *context, before, last: (0, Time::ZERO), with, left_by: with }
     }
@@ -83,20 +82,20 @@ impl State {
     fn satellite(params: &Params, context: &LinkContext, before: Time, number: u64) -> Satellite {
         let mut rng = context.rng("link leo", number);
         let share = params.low_rate + (1.0 - params.low_rate) * rng.next_f64();
-        let delay = params.delay_min + Time(rng.below((params.delay_max - params.delay_min).0 + 1));
+        let delay = params.delay_min + Time(rng.draw_below((params.delay_max - params.delay_min).0 + 1));
         let starts = Time(number.saturating_mul(params.interval.0)).saturating_sub(before);
         let opens = if number == 0 { starts } else { starts.saturating_add(params.outage) };
         Satellite { share, delay, opens, ends: Time((number + 1).saturating_mul(params.interval.0)).saturating_sub(before) }
     }
 
-    fn at(&self, now: Time) -> Satellite {
+    fn satellite_at(&self, now: Time) -> Satellite {
         let number = now.saturating_add(self.before).0 / self.params.interval.0;
         State::satellite(&self.params, &self.context, self.before, number)
     }
 
     fn go_to(&mut self, now: Time) {
         if now >= self.with.ends {
-            self.with = self.at(now);
+            self.with = self.satellite_at(now);
         }
     }
 
@@ -109,7 +108,7 @@ impl State {
 impl Link for State {
     const DELAYS: bool = true;
 
-    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
         self.go_to(now);
         if now >= self.with.opens {
             return None;
@@ -147,7 +146,7 @@ impl Link for State {
 
     fn delay(&mut self, now: Time) -> Time {
         if now >= self.left_by.ends {
-            self.left_by = self.at(now);
+            self.left_by = self.satellite_at(now);
         }
         self.left_by.delay
     }
@@ -170,16 +169,16 @@ mod tests {
     use super::*;
 
     /// Satellites of 1 s, all with the whole rate, 10 Mbit/s.
-    fn even() -> State {
+    fn even_satellites() -> State {
         let params = Params { interval: Time::from_secs(1), low_rate: 1.0, ..Params::default() };
-        begun(params, 10)
+        link_in_interval(params, 10)
     }
 
     /// A link whose first hand-over comes after a whole interval.
-    fn begun(params: Params, mbit: u64) -> State {
+    fn link_in_interval(params: Params, mbit: u64) -> State {
         let mut link = State::new(params, &context(mbit));
         link.before = Time::ZERO;
-        link.with = link.at(Time::ZERO);
+        link.with = link.satellite_at(Time::ZERO);
         link.left_by = link.with;
         link
     }
@@ -195,17 +194,17 @@ mod tests {
     #[test]
     fn nothing_leaves_at_a_hand_over() {
         // 1000 B take 0.8 ms; the second has 0.5 ms until the hand-over and 0.3 ms after the outage of 50 ms; the third comes in the outage
-        let left = carry(&mut even(), &[(0, 1_000), (999_500_000, 1_000), (1_010_000_000, 1_000)]);
+        let left = carry(&mut even_satellites(), &[(0, 1_000), (999_500_000, 1_000), (1_010_000_000, 1_000)]);
         assert_eq!(left, [(0, 800_000), (999_500_000, 1_050_300_000), (1_050_300_000, 1_051_100_000)]);
         // 10 s at 1 Mbit/s go on over ten hand-overs with 9 outages
-        let mut slow = even();
+        let mut slow = even_satellites();
         slow.set_rate(Rate::from_mbit(1), Time::ZERO);
         assert_eq!(slow.take(1_250_000, Time::ZERO), Time(10_500_000_000));
     }
 
     #[test]
     fn rate_and_delay_are_uniform_and_of_the_seed() {
-        let mut link = begun(Params::default(), 100);
+        let mut link = link_in_interval(Params::default(), 100);
         let (mut shares, mut delays) = (Vec::new(), Vec::new());
         for number in 0..10_000 {
             let at = Time(number * Params::default().interval.0);
@@ -225,13 +224,12 @@ mod tests {
     #[test]
     fn the_open_time_leaves_outages_out() {
         // the first satellite has no outage: 1 s, 0.95 s, and of the third 0.05 s
-        let open = even().open(Time::ZERO, Time::from_millis(2_100));
+        let open = even_satellites().open(Time::ZERO, Time::from_millis(2_100));
         assert!((open - 2.0).abs() < 1e-9, "{open}");
-        assert!(even().open(Time::from_millis(1_010), Time::from_millis(1_040)) == 0.0);
+        assert!(even_satellites().open(Time::from_millis(1_010), Time::from_millis(1_040)) == 0.0);
     }
 
     #[test]
-    #[cfg(feature = "config")]
     fn contradictions_are_refused() {
         let read = |value: serde_json::Value| Params::from_json(value.as_object().unwrap()).unwrap_err().to_string();
         let error = read(serde_json::json!({"interval": 1_000_000_000, "outage": 600_000_000}));

@@ -5,11 +5,9 @@
 
 pub mod pace;
 
-#[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
-#[cfg(feature = "config")]
 use serde_json::{Map, Value};
 
 /// The hop and the run that a link is built for.
@@ -30,7 +28,7 @@ impl LinkContext {
 
 /// Content of the queue in front of a link.
 #[derive(Clone, Copy, Debug)]
-pub struct Waiting {
+pub struct QueueContent {
     /// Packets.
     pub packets: usize,
     /// Bytes.
@@ -48,7 +46,7 @@ pub trait Link {
 
     /// When the link looks at the queue again: `None` if the queue may be asked now, [`Time::NEVER`] if the next packet that comes is to
     /// be told.
-    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time>;
+    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time>;
 
     /// A packet that is `bytes` long on the link comes out of the queue. Returns when it has left, not before `now`.
     fn take(&mut self, bytes: u64, now: Time) -> Time;
@@ -74,7 +72,7 @@ pub trait Link {
     }
 
     /// Bytes that the link could carry less until `now` than [`Link::open`] says, which knows the mean; negative if it could carry more.
-    fn lost(&self, _now: Time) -> i64 {
+    fn capacity_deficit(&self, _now: Time) -> i64 {
         0
     }
 
@@ -102,7 +100,7 @@ macro_rules! links {
         impl AnyLink {
             /// See [`Link::wait`].
             #[inline]
-            pub fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+            pub fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
                 match self { $( AnyLink::$variant(link) => link.wait(waiting, now), )* }
             }
             /// See [`Link::take`].
@@ -126,9 +124,9 @@ macro_rules! links {
             pub fn most_unsent(&self) -> u64 {
                 match self { $( AnyLink::$variant(link) => link.most_unsent(), )* }
             }
-            /// See [`Link::lost`].
-            pub fn lost(&self, now: Time) -> i64 {
-                match self { $( AnyLink::$variant(link) => link.lost(now), )* }
+            /// See [`Link::capacity_deficit`].
+            pub fn capacity_deficit(&self, now: Time) -> i64 {
+                match self { $( AnyLink::$variant(link) => link.capacity_deficit(now), )* }
             }
             /// See [`Link::open`].
             pub fn open(&mut self, from: Time, until: Time) -> f64 {
@@ -137,45 +135,43 @@ macro_rules! links {
         }
 
         /// Every registered link, described.
-        #[cfg(feature = "config")]
         pub fn specs() -> Vec<AlgorithmSpec> {
             vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs(), versions: $module::Params::versions() } ),* ]
         }
 
         /// A link with its parameters, read once for any number of links.
         #[derive(Clone, Debug)]
-        pub enum Chosen { $(
+        pub enum LinkSpec { $(
             #[doc = concat!("See [`", stringify!($module), "`].")]
             $variant($module::Params),
         )* }
 
-        impl Chosen {
+        impl LinkSpec {
             /// The link that `config` names in its key `name`, with its other keys as parameters.
             ///
             /// # Errors
             /// An unknown name, key or value.
-            #[cfg(feature = "config")]
-            pub fn from_json(config: &Map<String, Value>) -> Result<Chosen, ParamError> {
+            pub fn from_json(config: &Map<String, Value>) -> Result<LinkSpec, ParamError> {
                 let name = config.get("name").and_then(Value::as_str).unwrap_or("");
                 match name {
-                    $( $module::NAME => Ok(Chosen::$variant($module::Params::from_json(config)?)), )*
+                    $( $module::NAME => Ok(LinkSpec::$variant($module::Params::from_json(config)?)), )*
                     _ => Err(ParamError::new("name", format!("{name:?}"), [$($module::NAME),*].join(", "))),
                 }
             }
 
             /// Returns the name of the link.
             pub fn name(&self) -> &'static str {
-                match self { $( Chosen::$variant(_) => $module::NAME, )* }
+                match self { $( LinkSpec::$variant(_) => $module::NAME, )* }
             }
 
             /// Whether packets that leave it take longer at some times than at others.
             pub fn delays(&self) -> bool {
-                match self { $( Chosen::$variant(_) => $module::State::DELAYS, )* }
+                match self { $( LinkSpec::$variant(_) => $module::State::DELAYS, )* }
             }
 
             /// Such a link at time 0.
             pub fn build(&self, context: &LinkContext) -> AnyLink {
-                match self { $( Chosen::$variant(params) => AnyLink::$variant($module::State::new(params.clone(), context).into()), )* }
+                match self { $( LinkSpec::$variant(params) => AnyLink::$variant($module::State::new(params.clone(), context).into()), )* }
             }
         }
     };
@@ -196,7 +192,7 @@ links! {
 pub(crate) mod testing {
     //! Helpers that the tests of links share.
 
-    use super::{Link, LinkContext, Waiting};
+    use super::{Link, LinkContext, QueueContent};
     use crate::units::{Rate, Time};
     use std::collections::VecDeque;
 
@@ -206,8 +202,8 @@ pub(crate) mod testing {
     }
 
     /// Returns a queue with packets of 1000 bytes.
-    pub fn waiting(packets: usize) -> Waiting {
-        Waiting { packets, bytes: 1_000 * packets as u64 }
+    pub fn waiting(packets: usize) -> QueueContent {
+        QueueContent { packets, bytes: 1_000 * packets as u64 }
     }
 
     /// When packets leave that come as (ns, bytes), in order, and wait in a queue without limit: (ns when taken, ns when gone).
@@ -229,7 +225,7 @@ pub(crate) mod testing {
                     continue;
                 }
             }
-            let waiting = Waiting { packets: queue.len(), bytes: queue.iter().sum() };
+            let waiting = QueueContent { packets: queue.len(), bytes: queue.iter().sum() };
             next = match link.wait(waiting, now) {
                 Some(until) => {
                     assert!(until > now, "it looks again at {until}, which is not after {now}");

@@ -3,7 +3,7 @@
 //! A packet that is on the link when a suspension begins goes on where it was when that is over. The queue is not asked meanwhile.
 
 use super::pace::Pace;
-use super::{Link, LinkContext, Waiting};
+use super::{Link, LinkContext, QueueContent};
 use crate::rng::Rng;
 use crate::traffic::exponential;
 use crate::units::{Rate, Time};
@@ -92,7 +92,7 @@ impl State {
 }
 
 impl Link for State {
-    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
         self.go_to(now);
         if now < self.closes {
             return None;

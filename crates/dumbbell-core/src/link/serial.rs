@@ -1,7 +1,7 @@
 //! A serial link: one packet after the other, bit by bit.
 
 use super::pace::Pace;
-use super::{Link, LinkContext, Waiting};
+use super::{Link, LinkContext, QueueContent};
 use crate::units::{Rate, Time};
 
 /// Name in experiment files.
@@ -34,7 +34,7 @@ impl State {
 
 impl Link for State {
     #[inline(always)]
-    fn wait(&mut self, _waiting: Waiting, _now: Time) -> Option<Time> {
+    fn wait(&mut self, _waiting: QueueContent, _now: Time) -> Option<Time> {
         None
     }
 

@@ -6,7 +6,7 @@
 //!
 //! A trace may say how long packets take at each time ([`LinkTrace::delay_at`]).
 
-use super::{Link, LinkContext, Waiting};
+use super::{Link, LinkContext, QueueContent};
 use crate::link_trace::{LinkTrace, Opportunities};
 use crate::units::{Rate, Time};
 
@@ -36,11 +36,11 @@ pub struct State {
 impl State {
     /// Follows the trace of `params`, or one with an opportunity each millisecond.
     pub fn new(params: Params, _context: &LinkContext) -> State {
-        State::of(params.file.unwrap_or_else(LinkTrace::every_millisecond))
+        State::from_trace(params.file.unwrap_or_else(LinkTrace::every_millisecond))
     }
 
     /// Follows `trace`.
-    pub fn of(trace: LinkTrace) -> State {
+    pub fn from_trace(trace: LinkTrace) -> State {
         State { opportunities: Opportunities::new(trace.clone(), Time::ZERO), trace }
     }
 }
@@ -49,7 +49,7 @@ impl Link for State {
     const DELAYS: bool = true;
 
     #[inline(never)]
-    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
         self.opportunities.skip_to(now);
         match self.opportunities.next() {
             at if at <= now => None,
@@ -68,7 +68,7 @@ impl Link for State {
 
     /// Returns the bytes that were taken from opportunities that are still to come.
     fn unsent(&self, now: Time) -> u64 {
-        self.opportunities.used().saturating_sub(self.trace.bytes_until(now))
+        self.opportunities.used_bytes().saturating_sub(self.trace.bytes_until(now))
     }
 
     fn delay(&mut self, now: Time) -> Time {
@@ -89,7 +89,7 @@ mod tests {
     #[test]
     fn packets_leave_at_opportunities_and_take_as_long_as_the_trace_says() {
         let trace = LinkTrace::parse("test", b"2 10\n5 20.5\n9 1\n").unwrap();
-        let mut link = State::of(trace);
+        let mut link = State::from_trace(trace);
         // 2000 B are 1514 B of the first opportunity and 486 B of the second, in which 1000 B more fit; of 56 B then 28 B are left for the third
         let left = carry(&mut link, &[(0, 2_000), (0, 1_000), (0, 56)]);
         assert_eq!(left, [(2_000_000, 5_000_000), (5_000_000, 5_000_000), (5_000_000, 9_000_000)]);

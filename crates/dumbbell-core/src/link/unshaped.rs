@@ -4,7 +4,7 @@
 //! One that shapes above it, or counts too few bytes of each frame, is only asked while the bucket has no debt, so that packets wait in the
 //! queue: a queue directly at its link, whose device stops it while it is busy.
 
-use super::{htb, Link, LinkContext, Waiting};
+use super::{htb, Link, LinkContext, QueueContent};
 use crate::units::{Rate, Time};
 
 /// Name in experiment files.
@@ -37,7 +37,7 @@ impl State {
 }
 
 impl Link for State {
-    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
         self.0.wait(waiting, now)
     }
 

@@ -8,11 +8,11 @@
 //! So no packet leaves alone that has waited with others, the queue sees the waiting (as the queues of a Linux station do, which fill an
 //! aggregate when the hardware has room), and over long times the link carries its rate, or less if aggregates are full.
 //!
-//! So the link can carry an aggregate of full frames at every grant ([`share_of`], [`Link::lost`]). At 100 Mbit/s such an aggregate is 7.8 ms of
+//! So the link can carry an aggregate of full frames at every grant (`share_of`, [`Link::capacity_deficit`]). At 100 Mbit/s such an aggregate is 7.8 ms of
 //! the rate, and a grant that takes 90 ms loses the rest.
 
 use super::pace::Pace;
-use super::{Link, LinkContext, Waiting};
+use super::{Link, LinkContext, QueueContent};
 use crate::packet::MTU_FRAME;
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
@@ -148,7 +148,7 @@ impl State {
 }
 
 impl Link for State {
-    fn wait(&mut self, waiting: Waiting, now: Time) -> Option<Time> {
+    fn wait(&mut self, waiting: QueueContent, now: Time) -> Option<Time> {
         if waiting.packets == 0 {
             self.rest(now);
             return Some(Time::NEVER);
@@ -190,7 +190,7 @@ impl Link for State {
         self.pace.bytes_in(self.paid.saturating_sub(now))
     }
 
-    fn lost(&self, now: Time) -> i64 {
+    fn capacity_deficit(&self, now: Time) -> i64 {
         let mut until = self.clone();
         if until.waits && until.taken == 0 {
             // as if it were granted now
@@ -332,7 +332,7 @@ mod tests {
                     }
                 }
             }
-            let could = Rate::from_mbit(mbit).bits() as f64 / 8.0 * link.open(Time::ZERO, now) - link.lost(now) as f64;
+            let could = Rate::from_mbit(mbit).bits() as f64 / 8.0 * link.open(Time::ZERO, now) - link.capacity_deficit(now) as f64;
             let used = (carried - link.unsent(now)) as f64 / could;
             assert!((0.999..=1.0).contains(&used), "{mbit} Mbit/s, {jitter} ms, {frames}: {used}");
             let mean = carried as f64 * 8.0 / now.as_secs_f64() / Rate::from_mbit(mbit).bits() as f64;
@@ -343,16 +343,16 @@ mod tests {
     #[test]
     fn while_it_rests_it_could_carry_its_share() {
         let mut link = State::new(Params { jitter: Time::from_millis(7), frames: 64 }, &context(100));
-        assert_eq!(link.lost(Time::from_secs(9)), 0);
+        assert_eq!(link.capacity_deficit(Time::from_secs(9)), 0);
         // a packet, and nothing behind it: what it could carry meanwhile is at most the rate
         let granted = link.wait(waiting(1), Time::from_secs(10)).expect("a grant");
         assert_eq!(link.wait(waiting(1), granted), None);
         link.take(1_514, granted);
         link.wait(waiting(0), granted);
         let busy = (granted - Time::from_secs(10)).as_secs_f64();
-        let gained = -link.lost(Time::from_secs(20)) as f64;
+        let gained = -link.capacity_deficit(Time::from_secs(20)) as f64;
         assert!(gained <= (1.0 - link.share) * busy * 12.5e6 && gained > -busy * 12.5e6, "{gained} in {busy} s");
-        assert_eq!(link.lost(Time::from_secs(20)), link.lost(Time::from_secs(30)));
+        assert_eq!(link.capacity_deficit(Time::from_secs(20)), link.capacity_deficit(Time::from_secs(30)));
     }
 
     #[test]

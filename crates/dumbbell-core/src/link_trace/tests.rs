@@ -17,7 +17,7 @@ fn ms(time: Time) -> u64 {
 }
 
 /// When packets of these lengths leave, the queue never being empty.
-fn leaves(link: &mut Opportunities, lengths: &[u64]) -> Vec<u64> {
+fn departures(link: &mut Opportunities, lengths: &[u64]) -> Vec<u64> {
     lengths.iter().map(|&bytes| ms(link.take(bytes))).collect()
 }
 
@@ -25,21 +25,21 @@ fn leaves(link: &mut Opportunities, lengths: &[u64]) -> Vec<u64> {
 fn full_frames_leave_one_an_opportunity_and_the_trace_begins_anew_at_its_end() {
     // the first pass has 0, 0, 5, 10; the second begins at 10: 10, 10, 15, 20; the third at 20
     let mut link = from_start("0\n0\n5\n10\n");
-    assert_eq!(leaves(&mut link, &[1514; 10]), [0, 0, 5, 10, 10, 10, 15, 20, 20, 20]);
+    assert_eq!(departures(&mut link, &[1514; 10]), [0, 0, 5, 10, 10, 10, 15, 20, 20, 20]);
 }
 
 #[test]
 fn small_packets_share_an_opportunity_and_large_ones_take_parts_of_several() {
     // 15 of 100 B fit into 1514 B; the 16th has 14 B there and 86 B in the next, which is at 0 as well and ends with the 30th (3000 B of
     // 3028 B); the 31st needs 72 B of the one at 5
-    let times = leaves(&mut from_start("0\n0\n5\n10\n"), &[100; 31]);
+    let times = departures(&mut from_start("0\n0\n5\n10\n"), &[100; 31]);
     assert_eq!((times[14], times[15], times[29], times[30]), (0, 0, 0, 5));
     // 1500 B leave 14 B for the next: 2 of them in the 3028 B at 0, the third is ready at 5 with 4500 of 4542 B, the fourth at 10
-    assert_eq!(leaves(&mut from_start("0\n0\n5\n10\n"), &[1500; 4]), [0, 0, 5, 10]);
+    assert_eq!(departures(&mut from_start("0\n0\n5\n10\n"), &[1500; 4]), [0, 0, 5, 10]);
     // 2 * 1514 + 1500 + 14: the 14 B are the rest of the one at 5
-    assert_eq!(leaves(&mut from_start("0\n0\n5\n10\n"), &[1514, 1514, 1500, 14, 1]), [0, 0, 5, 5, 10]);
+    assert_eq!(departures(&mut from_start("0\n0\n5\n10\n"), &[1514, 1514, 1500, 14, 1]), [0, 0, 5, 5, 10]);
     // a jumbo frame: 9014 B are five opportunities and 1444 B of the sixth: 0, 0, 5, 10, 10, 10
-    assert_eq!(leaves(&mut from_start("0\n0\n5\n10\n"), &[9014, 70, 1]), [10, 10, 15]);
+    assert_eq!(departures(&mut from_start("0\n0\n5\n10\n"), &[9014, 70, 1]), [10, 10, 15]);
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn what_nobody_uses_is_lost() {
     assert_eq!(ms(link.next()), 10);
     // at the end of a pass, its last opportunity and the first of the next
     link.skip_to(Time::from_millis(30));
-    assert_eq!(leaves(&mut link, &[1514; 4]), [30, 30, 30, 35]);
+    assert_eq!(departures(&mut link, &[1514; 4]), [30, 30, 30, 35]);
     link.skip_to(Time(1_000_000_000_001));
     assert_eq!(ms(link.next()), 1_000_005);
 }
@@ -65,7 +65,7 @@ fn a_trace_of_one_line_is_a_constant_rate() {
     // "1": one frame a millisecond, 1514 * 8 bit / 1 ms
     let one = trace("1");
     assert_eq!((one.mean_rate(), one.period(), one.lines()), (Rate(12_112_000), Time::from_millis(1), 1));
-    assert_eq!(leaves(&mut from_start("1"), &[1514; 4]), [1, 2, 3, 4]);
+    assert_eq!(departures(&mut from_start("1"), &[1514; 4]), [1, 2, 3, 4]);
     let mut later = Opportunities::new(one, Time(500));
     assert_eq!(later.take(1), Time(1_000_500));
 }

@@ -6,7 +6,7 @@ use serde_json::{json, Map, Value};
 
 /// What kind of value a parameter takes; in canonical JSON, times are integer ns, rates integer bit/s, sizes integer B.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum ParamKind {
     /// Nanoseconds.
     Time,
     /// Bits per second, 0 = unlimited.
@@ -27,18 +27,18 @@ pub enum Kind {
     LinkTrace,
 }
 
-impl Kind {
+impl ParamKind {
     fn name(&self) -> &'static str {
         match self {
-            Kind::Time => "time",
-            Kind::Rate => "rate",
-            Kind::Int => "int",
-            Kind::Float => "float",
-            Kind::Bool => "bool",
-            Kind::Choice(_) => "choice",
-            Kind::Arrivals => "arrivals",
-            Kind::Sizes => "sizes",
-            Kind::LinkTrace => "trace",
+            ParamKind::Time => "time",
+            ParamKind::Rate => "rate",
+            ParamKind::Int => "int",
+            ParamKind::Float => "float",
+            ParamKind::Bool => "bool",
+            ParamKind::Choice(_) => "choice",
+            ParamKind::Arrivals => "arrivals",
+            ParamKind::Sizes => "sizes",
+            ParamKind::LinkTrace => "trace",
         }
     }
 }
@@ -48,8 +48,8 @@ impl Kind {
 pub struct ParamSpec {
     /// Key in the experiment file.
     pub name: &'static str,
-    /// Kind of value.
-    pub kind: Kind,
+    /// ParamKind of value.
+    pub kind: ParamKind,
     /// Whether it may be left unset (`null`): the mechanism is then off or derives its own value.
     pub optional: bool,
     /// Unit in words where the kind does not say it: `packets`, `bytes`, `1/16 Hz`, ...
@@ -81,7 +81,7 @@ impl ParamSpec {
     /// As JSON, for other languages.
     pub fn to_json(&self) -> Value {
         let choices = match &self.kind {
-            Kind::Choice(words) => json!(words),
+            ParamKind::Choice(words) => json!(words),
             _ => Value::Null,
         };
         json!({
@@ -117,7 +117,7 @@ impl AlgorithmSpec {
 /// A type that can be a parameter.
 pub trait ParamType: Sized + Clone {
     /// Its kind.
-    const KIND: Kind;
+    const KIND: ParamKind;
     /// Whether `null` is a value.
     const OPTIONAL: bool = false;
     /// From canonical JSON; `Err` says what is allowed.
@@ -129,7 +129,7 @@ pub trait ParamType: Sized + Clone {
 macro_rules! integer_param {
     ($($type:ty),*) => {$(
         impl ParamType for $type {
-            const KIND: Kind = Kind::Int;
+            const KIND: ParamKind = ParamKind::Int;
             fn from_json(value: &Value) -> Result<Self, String> {
                 value.as_u64().and_then(|n| n.try_into().ok()).ok_or(format!("an integer from 0 to {}", <$type>::MAX))
             }
@@ -140,7 +140,7 @@ macro_rules! integer_param {
 integer_param!(u8, u16, u32, u64);
 
 impl ParamType for f64 {
-    const KIND: Kind = Kind::Float;
+    const KIND: ParamKind = ParamKind::Float;
     fn from_json(value: &Value) -> Result<Self, String> {
         value.as_f64().filter(|x| x.is_finite()).ok_or("a finite number".into())
     }
@@ -150,7 +150,7 @@ impl ParamType for f64 {
 }
 
 impl ParamType for bool {
-    const KIND: Kind = Kind::Bool;
+    const KIND: ParamKind = ParamKind::Bool;
     fn from_json(value: &Value) -> Result<Self, String> {
         value.as_bool().ok_or("true or false".into())
     }
@@ -160,7 +160,7 @@ impl ParamType for bool {
 }
 
 impl ParamType for Time {
-    const KIND: Kind = Kind::Time;
+    const KIND: ParamKind = ParamKind::Time;
     fn from_json(value: &Value) -> Result<Self, String> {
         value.as_u64().map(Time).ok_or("a time (integer nanoseconds)".into())
     }
@@ -170,7 +170,7 @@ impl ParamType for Time {
 }
 
 impl ParamType for Rate {
-    const KIND: Kind = Kind::Rate;
+    const KIND: ParamKind = ParamKind::Rate;
     fn from_json(value: &Value) -> Result<Self, String> {
         value.as_u64().map(Rate).ok_or("a rate (integer bit/s)".into())
     }
@@ -180,7 +180,7 @@ impl ParamType for Rate {
 }
 
 impl<T: ParamType> ParamType for Option<T> {
-    const KIND: Kind = T::KIND;
+    const KIND: ParamKind = T::KIND;
     const OPTIONAL: bool = true;
     fn from_json(value: &Value) -> Result<Self, String> {
         match value {
@@ -200,7 +200,7 @@ pub fn version<V: ParamType>(map: &Map<String, Value>, specs: &[ParamSpec]) -> R
 
 /// What each word of the first of `specs`, the version, sets unlike the defaults, where `values_of` gives all values under a version.
 pub fn versions<V: ParamType>(specs: &[ParamSpec], values_of: impl Fn(V) -> Map<String, Value>) -> Map<String, Value> {
-    let Kind::Choice(words) = V::KIND else { return Map::new() };
+    let ParamKind::Choice(words) = V::KIND else { return Map::new() };
     let of = |word: &&'static str| {
         let values = values_of(V::from_json(&json!(word)).ok()?);
         let differs = specs[1..].iter().filter(|spec| values[spec.name] != spec.default);

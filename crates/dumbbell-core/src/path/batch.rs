@@ -3,7 +3,7 @@
 //! Grants come every `interval`, at a random phase. All packets that are held go on with the next grant, or as soon as there are
 //! `frames` of them. On the ACK path this is ACK aggregation.
 
-use super::{Carried, Stage, Way};
+use super::{Carried, Stage, Downstream};
 use crate::rng::Rng;
 use crate::units::Time;
 
@@ -39,7 +39,7 @@ pub struct State<T> {
 impl<T> State<T> {
     /// With `params`; the phase is drawn from `rng`.
     pub fn new(params: Params, rng: &mut Rng) -> State<T> {
-        let phase = Time(rng.below(params.interval.0));
+        let phase = Time(rng.draw_below(params.interval.0));
         State { params, phase, grant: Time::NEVER, held: Vec::new() }
     }
 
@@ -54,7 +54,7 @@ impl<T> State<T> {
 }
 
 impl<T: Carried> State<T> {
-    fn release(&mut self, now: Time, way: &mut Way<T>) {
+    fn release(&mut self, now: Time, way: &mut Downstream<T>) {
         self.grant = Time::NEVER;
         for item in self.held.drain(..) {
             way.pass(item, now);
@@ -63,7 +63,7 @@ impl<T: Carried> State<T> {
 }
 
 impl<T: Carried> Stage<T> for State<T> {
-    fn push(&mut self, item: T, now: Time, way: &mut Way<T>) {
+    fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
         if self.held.is_empty() {
             self.grant = self.grant_after(now);
         }
@@ -77,11 +77,11 @@ impl<T: Carried> Stage<T> for State<T> {
         self.grant
     }
 
-    fn on_timer(&mut self, now: Time, way: &mut Way<T>) {
+    fn on_timer(&mut self, now: Time, way: &mut Downstream<T>) {
         self.release(now, way);
     }
 
-    fn held(&self) -> usize {
+    fn count_items(&self) -> usize {
         self.held.len()
     }
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::super::AnyStage;
     use super::*;
 
-    fn released(frames: Option<u32>, times: &[u64]) -> Vec<(u64, u64)> {
+    fn release_times(frames: Option<u32>, times: &[u64]) -> Vec<(u64, u64)> {
         let params = Params { interval: Time::from_millis(10), frames };
         let state = State { params, phase: Time::from_millis(3), grant: Time::NEVER, held: Vec::new() };
         let seen = drive(&mut path(AnyStage::Batch(state)), times.iter().map(|&ms| Time::from_millis(ms)));
@@ -102,11 +102,11 @@ mod tests {
     #[test]
     fn what_is_held_goes_on_with_the_next_grant() {
         // grants at 3, 13, 23, 33 ms; what comes at the time of a grant waits for the next one
-        assert_eq!(released(None, &[0, 2, 4, 12, 13, 30]), [(3, 0), (3, 1), (13, 2), (13, 3), (23, 4), (33, 5)]);
+        assert_eq!(release_times(None, &[0, 2, 4, 12, 13, 30]), [(3, 0), (3, 1), (13, 2), (13, 3), (23, 4), (33, 5)]);
     }
 
     #[test]
     fn a_full_batch_does_not_wait() {
-        assert_eq!(released(Some(3), &[4, 5, 6, 7, 8, 20]), [(6, 0), (6, 1), (6, 2), (13, 3), (13, 4), (23, 5)]);
+        assert_eq!(release_times(Some(3), &[4, 5, 6, 7, 8, 20]), [(6, 0), (6, 1), (6, 2), (13, 3), (13, 4), (23, 5)]);
     }
 }

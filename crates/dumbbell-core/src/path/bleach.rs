@@ -4,7 +4,7 @@
 //! gone. The flags of TCP headers stay, so that both ends believe in ECN (RFC 9331 section 5.2 and RFC 3168 section 18 speak of such
 //! paths; draft-ietf-ccwg-bbr and QUIC's ECN validation, RFC 9000 section 13.4.2, of what a sender makes of them).
 
-use super::{Carried, Stage, Way};
+use super::{Carried, Stage, Downstream};
 use crate::packet::Ecn;
 use crate::rng::Rng;
 use crate::units::Time;
@@ -45,7 +45,7 @@ impl State {
 
 impl<T: Carried> Stage<T> for State {
     #[inline]
-    fn push(&mut self, mut item: T, now: Time, way: &mut Way<T>) {
+    fn push(&mut self, mut item: T, now: Time, way: &mut Downstream<T>) {
         if self.from <= now && now < self.to && way.rng.next_f64() < self.probability {
             way.erase(&item, now);
             if let Some(packet) = item.packet_mut() {
@@ -58,7 +58,7 @@ impl<T: Carried> Stage<T> for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{AnyStage, End, Path};
+    use super::super::{AnyStage, Sink, Path};
     use super::*;
     use crate::log::DropReason;
     use crate::packet::Packet;
@@ -66,17 +66,17 @@ mod tests {
     #[derive(Default)]
     struct Arrived(Vec<Packet>);
 
-    impl End<Packet> for Arrived {
+    impl Sink<Packet> for Arrived {
         fn arrive(&mut self, packet: Packet, _now: Time) {
             self.0.push(packet);
         }
 
-        fn dropped(&mut self, packet: Packet, reason: DropReason, _now: Time) {
+        fn on_drop(&mut self, packet: Packet, reason: DropReason, _now: Time) {
             panic!("{packet:?} dropped: {reason:?}");
         }
     }
 
-    fn passed(state: State, times: std::ops::Range<u64>) -> Vec<Packet> {
+    fn pass_packets(state: State, times: std::ops::Range<u64>) -> Vec<Packet> {
         let mut path = Path::new(vec![AnyStage::Bleach(state)], Rng::stream(1, "test", 0));
         let mut seen = Arrived::default();
         for time in times {
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_codepoint_is_gone_in_its_time_and_nothing_else_is_touched() {
         let state = State { probability: 1.0, from: Time(5), to: Time(8) };
-        for packet in passed(state, 0..20) {
+        for packet in pass_packets(state, 0..20) {
             let expected = if (5..8).contains(&packet.seq) { Ecn::NotEct } else { Ecn::Ce };
             assert_eq!(packet.to_words(), Packet { ecn: expected, seq: packet.seq, ..Packet::EMPTY }.to_words());
         }
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn the_share_that_is_bleached_is_the_probability() {
-        let bleached = passed(State { probability: 0.25, from: Time::ZERO, to: Time::NEVER }, 0..100_000);
+        let bleached = pass_packets(State { probability: 0.25, from: Time::ZERO, to: Time::NEVER }, 0..100_000);
         let share = bleached.iter().filter(|packet| packet.ecn == Ecn::NotEct).count() as f64 / 1e5;
         // standard error: sqrt(0.25 * 0.75 / 100000) = 0.0014
         assert!((share - 0.25).abs() < 0.006, "{share}");

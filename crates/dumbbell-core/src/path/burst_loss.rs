@@ -10,7 +10,7 @@
 //!
 //! Deviation: the chain begins in its stationary distribution, where netem begins in the good state.
 
-use super::{Carried, Stage, Way};
+use super::{Carried, Stage, Downstream};
 use crate::log::DropReason;
 use crate::param::ParamError;
 use crate::rng::Rng;
@@ -63,7 +63,7 @@ impl State {
 
 impl<T: Carried> Stage<T> for State {
     #[inline]
-    fn push(&mut self, item: T, now: Time, way: &mut Way<T>) {
+    fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
         let Params { p, r, h, k } = self.params;
         let (change, passes) = if self.bad { (r, h) } else { (p, k) };
         self.bad ^= way.rng.next_f64() < change;
@@ -84,7 +84,7 @@ mod tests {
     const PACKETS: u64 = 400_000;
 
     /// Numbers of the packets that are lost.
-    fn lost(p: f64, r: f64, h: f64, k: f64) -> Vec<u64> {
+    fn lose_packets(p: f64, r: f64, h: f64, k: f64) -> Vec<u64> {
         let state = State::new(Params { p, r, h, k }, &mut Rng::stream(2, "test", 0));
         let seen = drive(&mut path(AnyStage::BurstLoss(state)), (0..PACKETS).map(Time));
         assert_eq!(seen.arrived.len() + seen.dropped.len(), PACKETS as usize);
@@ -95,7 +95,7 @@ mod tests {
     fn the_loss_in_the_long_run_is_that_of_the_stationary_distribution() {
         for (p, r, h, k) in [(0.01, 0.2, 0.0, 1.0), (0.05, 0.5, 0.3, 0.99), (0.5, 0.5, 0.0, 1.0), (0.1, 0.9, 0.0, 1.0)] {
             let expected = (r * (1.0 - k) + p * (1.0 - h)) / (p + r);
-            let share = lost(p, r, h, k).len() as f64 / PACKETS as f64;
+            let share = lose_packets(p, r, h, k).len() as f64 / PACKETS as f64;
             // the variance of the mean of a two-state chain is that of independent draws times (2 - p - r) / (p + r), at most
             let error = (expected * (1.0 - expected) / PACKETS as f64 * ((2.0 - p - r) / (p + r)).max(1.0)).sqrt();
             assert!((share - expected).abs() < 4.0 * error, "{p} {r} {h} {k}: {share}, expected {expected} +- {error}");
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn bursts_have_a_geometric_length_with_mean_one_over_r() {
-        let lost = lost(0.01, 0.2, 0.0, 1.0);
+        let lost = lose_packets(0.01, 0.2, 0.0, 1.0);
         let bursts = 1 + lost.windows(2).filter(|two| two[1] != two[0] + 1).count();
         // 400000 * 0.01 * 0.2 / 0.21 = 3810 bursts; the standard error of their mean is sqrt(0.8) / 0.2 / sqrt(3810) = 0.072
         assert!((3500..4100).contains(&bursts), "{bursts}");

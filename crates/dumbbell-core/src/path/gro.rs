@@ -7,7 +7,7 @@
 //!
 //! Deviations: all flows share one receive queue; the NIC's interval does not adapt to the load; a poll has no budget of 64 frames.
 
-use super::{Carried, Stage, Way};
+use super::{Carried, Stage, Downstream};
 use crate::packet::{flag, Packet, HEADERS};
 use crate::rng::Rng;
 use crate::units::Time;
@@ -35,7 +35,7 @@ const ETHERNET: u16 = 14;
 
 /// A frame that waits for the interrupt, with its flow and its number in the order of arrival.
 #[derive(Clone, Debug)]
-struct Held<T> {
+struct HeldFrame<T> {
     flow: u32,
     number: u32,
     item: T,
@@ -47,7 +47,7 @@ pub struct State<T> {
     interval: Time,
     /// The NIC does not interrupt before.
     earliest: Time,
-    held: Vec<Held<T>>,
+    held: Vec<HeldFrame<T>>,
 }
 
 impl<T> State<T> {
@@ -70,9 +70,9 @@ fn goes_on(last: &Packet, next: &Packet, full: u16, bytes: u32) -> bool {
 }
 
 impl<T: Carried> Stage<T> for State<T> {
-    fn push(&mut self, mut item: T, now: Time, way: &mut Way<T>) {
+    fn push(&mut self, mut item: T, now: Time, way: &mut Downstream<T>) {
         let Some(packet) = item.packet_mut() else { return way.pass(item, now) };
-        self.held.push(Held { flow: packet.flow, number: self.held.len() as u32, item });
+        self.held.push(HeldFrame { flow: packet.flow, number: self.held.len() as u32, item });
         self.earliest = self.earliest.max(now);
     }
 
@@ -85,7 +85,7 @@ impl<T: Carried> Stage<T> for State<T> {
     }
 
     /// The interrupt.
-    fn on_timer(&mut self, now: Time, way: &mut Way<T>) {
+    fn on_timer(&mut self, now: Time, way: &mut Downstream<T>) {
         self.earliest = now + self.interval;
         self.held.sort_unstable_by_key(|held| (held.flow, held.number));
         // of the merged packet: length of its first frame, and what it has so far without Ethernet header
@@ -112,7 +112,7 @@ impl<T: Carried> Stage<T> for State<T> {
         }
     }
 
-    fn held(&self) -> usize {
+    fn count_items(&self) -> usize {
         self.held.len()
     }
 }
@@ -122,18 +122,18 @@ mod tests {
     use super::*;
     use crate::log::DropReason;
     use crate::packet::{Ecn, MTU_FRAME};
-    use crate::path::{AnyStage, End, Path};
+    use crate::path::{AnyStage, Sink, Path};
 
     /// Times (us) and packets that left.
     #[derive(Default)]
     struct Seen(Vec<(u64, Packet)>);
 
-    impl End<Packet> for Seen {
+    impl Sink<Packet> for Seen {
         fn arrive(&mut self, packet: Packet, now: Time) {
             self.0.push((now.0 / 1000, packet));
         }
 
-        fn dropped(&mut self, _packet: Packet, _reason: DropReason, _now: Time) {
+        fn on_drop(&mut self, _packet: Packet, _reason: DropReason, _now: Time) {
             panic!("it drops nothing");
         }
     }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     /// What leaves if `packets` come at these times (us).
-    fn through(packets: impl IntoIterator<Item = (u64, Packet)>) -> Vec<(u64, Packet)> {
+    fn pass_packets(packets: impl IntoIterator<Item = (u64, Packet)>) -> Vec<(u64, Packet)> {
         let state = State { interval: Time::from_micros(50), earliest: Time::ZERO, held: Vec::new() };
         let mut path = Path::new(vec![AnyStage::Gro(state)], Rng::stream(1, "test", 0));
         let mut seen = Seen::default();
@@ -156,13 +156,13 @@ mod tests {
         while path.next_timer() < Time::NEVER {
             path.on_timer(path.next_timer(), &mut seen);
         }
-        assert_eq!(path.held(), 0);
+        assert_eq!(path.count_items(), 0);
         seen.0
     }
 
     /// How many segments each merged packet has, of `packets` that one interrupt brings.
-    fn merged(packets: impl IntoIterator<Item = Packet>) -> Vec<usize> {
-        let left = through(packets.into_iter().map(|packet| (0, packet)));
+    fn merge_packets(packets: impl IntoIterator<Item = Packet>) -> Vec<usize> {
+        let left = pass_packets(packets.into_iter().map(|packet| (0, packet)));
         let mut sizes = vec![0];
         for (_, packet) in left {
             *sizes.last_mut().unwrap() += 1;
@@ -179,7 +179,7 @@ mod tests {
     #[test]
     fn interrupts_keep_their_distance() {
         let times = [0, 10, 49, 50, 51, 99, 130, 300, 301];
-        let left = through((0..).zip(times).map(|(seq, time)| (time, frame(0, seq))));
+        let left = pass_packets((0..).zip(times).map(|(seq, time)| (time, frame(0, seq))));
         let left: Vec<_> = left.into_iter().map(|(time, packet)| (time, packet.seq)).collect();
         // at once after idleness; 50 us later what came until then; the last one waits for 350
         assert_eq!(left, [(0, 0), (50, 1), (50, 2), (50, 3), (100, 4), (100, 5), (150, 6), (300, 7), (350, 8)]);
@@ -187,17 +187,17 @@ mod tests {
 
     #[test]
     fn segments_in_a_row_are_merged_flow_by_flow() {
-        assert_eq!(merged((0..5).map(|seq| frame(0, seq))), [5]);
-        assert_eq!(merged([frame(1, 0), frame(0, 7), frame(1, 1), frame(0, 8), frame(1, 2)]), [2, 3]);
-        assert_eq!(merged([frame(0, 0), frame(0, 2), frame(0, 3), frame(0, 1)]), [1, 2, 1]);
+        assert_eq!(merge_packets((0..5).map(|seq| frame(0, seq))), [5]);
+        assert_eq!(merge_packets([frame(1, 0), frame(0, 7), frame(1, 1), frame(0, 8), frame(1, 2)]), [2, 3]);
+        assert_eq!(merge_packets([frame(0, 0), frame(0, 2), frame(0, 3), frame(0, 1)]), [1, 2, 1]);
         // 20 + 32 + 45 x 1448 B do not fit into 65,535
-        assert_eq!(merged((0..50).map(|seq| frame(0, seq))), [45, 5]);
+        assert_eq!(merge_packets((0..50).map(|seq| frame(0, seq))), [45, 5]);
     }
 
     #[test]
     fn marks_pushes_and_short_segments_end_a_packet() {
         let with = |change: fn(&mut Packet)| {
-            merged((0..6).map(|seq| {
+            merge_packets((0..6).map(|seq| {
                 let mut packet = frame(0, seq);
                 if seq == 2 {
                     change(&mut packet);
@@ -213,6 +213,6 @@ mod tests {
         assert_eq!(with(|packet| packet.len = 900), [3, 3]);
         // two short ones: the first ends what came before it, and the second is alone
         let short = |seq| Packet { len: 900, ..frame(0, seq) };
-        assert_eq!(merged([frame(0, 0), short(1), short(2), frame(0, 3)]), [2, 1, 1]);
+        assert_eq!(merge_packets([frame(0, 0), short(1), short(2), frame(0, 3)]), [2, 1, 1]);
     }
 }

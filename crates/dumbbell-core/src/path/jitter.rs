@@ -1,6 +1,6 @@
 //! Jitter: each packet takes a random time longer; packets stay in order.
 
-use super::{Carried, Stage, Way};
+use super::{Carried, Stage, Downstream};
 use crate::rng::Rng;
 use crate::units::Time;
 use std::collections::VecDeque;
@@ -36,8 +36,8 @@ impl<T> State<T> {
 }
 
 impl<T: Carried> Stage<T> for State<T> {
-    fn push(&mut self, item: T, now: Time, way: &mut Way<T>) {
-        let extra = Time(way.rng.below(self.max.0 + 1));
+    fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
+        let extra = Time(way.rng.draw_below(self.max.0 + 1));
         let last = self.held.back().map_or(Time::ZERO, |held| held.0);
         self.held.push_back(((now + extra).max(last), item));
     }
@@ -46,13 +46,13 @@ impl<T: Carried> Stage<T> for State<T> {
         self.held.front().map_or(Time::NEVER, |held| held.0)
     }
 
-    fn on_timer(&mut self, now: Time, way: &mut Way<T>) {
+    fn on_timer(&mut self, now: Time, way: &mut Downstream<T>) {
         if let Some((_, item)) = self.held.pop_front() {
             way.pass(item, now);
         }
     }
 
-    fn held(&self) -> usize {
+    fn count_items(&self) -> usize {
         self.held.len()
     }
 }

@@ -1,19 +1,17 @@
 //! Paths: what packets or acknowledgements go through on their way to a queue, or behind it.
 //!
-//! A [`Path`] is a row of [`Stage`]s. Each stage loses, delays or releases what passes, and knows nothing but the [`Way`] behind it:
-//! the next stages and, at the end, whatever the path leads to ([`End`]). A stage works on anything that is [`Carried`], so that the
-//! same loss or batching serves both directions. A bottleneck, a queue for acknowledgements or a second bottleneck is an [`End`].
+//! A [`Path`] is a row of [`Stage`]s. Each stage loses, delays or releases what passes, and knows nothing but the [`Downstream`] behind it:
+//! the next stages and, at the end, whatever the path leads to ([`Sink`]). A stage works on anything that is [`Carried`], so that the
+//! same loss or batching serves both directions. A bottleneck, a queue for acknowledgements or a second bottleneck is an [`Sink`].
 //!
 //! To add a stage: write the file, add one line to `stages!` below.
 
 use crate::log::DropReason;
 use crate::packet::{Packet, HEADERS};
-#[cfg(feature = "config")]
 use crate::param::{AlgorithmSpec, ParamError};
 use crate::rng::Rng;
 use crate::tcp::Ack;
 use crate::units::Time;
-#[cfg(feature = "config")]
 use serde_json::{Map, Value};
 
 /// What can pass a path.
@@ -68,44 +66,44 @@ impl<T: Carried, With> Carried for (T, With) {
 }
 
 /// Where a path leads to.
-pub trait End<T> {
+pub trait Sink<T> {
     /// `item` leaves the path.
     fn arrive(&mut self, item: T, now: Time);
 
     /// The path dropped `item`.
-    fn dropped(&mut self, item: T, reason: DropReason, now: Time);
+    fn on_drop(&mut self, item: T, reason: DropReason, now: Time);
 
     /// The path is about to clear the codepoint of `item`.
-    fn erased(&mut self, _item: &T, _now: Time) {}
+    fn on_clear_ecn(&mut self, _item: &T, _now: Time) {}
 }
 
 /// What lies behind a stage.
-pub struct Way<'a, T> {
+pub struct Downstream<'a, T> {
     rest: &'a mut [AnyStage<T>],
     lost: &'a mut u64,
     /// Random numbers of the path.
     pub rng: &'a mut Rng,
-    end: &'a mut dyn End<T>,
+    end: &'a mut dyn Sink<T>,
 }
 
-impl<T: Carried> Way<'_, T> {
+impl<T: Carried> Downstream<'_, T> {
     /// `item` goes on to the next stage, or leaves the path.
     pub fn pass(&mut self, item: T, now: Time) {
         match self.rest.split_first_mut() {
             None => self.end.arrive(item, now),
-            Some((next, rest)) => next.push(item, now, &mut Way { rest, lost: self.lost, rng: self.rng, end: self.end }),
+            Some((next, rest)) => next.push(item, now, &mut Downstream { rest, lost: self.lost, rng: self.rng, end: self.end }),
         }
     }
 
     /// The codepoint of `item` is about to be cleared.
     pub fn erase(&mut self, item: &T, now: Time) {
-        self.end.erased(item, now);
+        self.end.on_clear_ecn(item, now);
     }
 
     /// `item` is dropped.
     pub fn drop(&mut self, item: T, reason: DropReason, now: Time) {
         *self.lost += 1;
-        self.end.dropped(item, reason, now);
+        self.end.on_drop(item, reason, now);
     }
 }
 
@@ -114,7 +112,7 @@ impl<T: Carried> Way<'_, T> {
 /// Time never goes back between calls. Every item that is pushed is passed on or dropped once, at once or later.
 pub trait Stage<T: Carried> {
     /// `item` reaches the stage.
-    fn push(&mut self, item: T, now: Time, way: &mut Way<T>);
+    fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>);
 
     /// When [`Stage::on_timer`] wants to be called next; [`Time::NEVER`] while nothing is held.
     fn next_timer(&self) -> Time {
@@ -122,10 +120,10 @@ pub trait Stage<T: Carried> {
     }
 
     /// The time given by [`Stage::next_timer`] has come.
-    fn on_timer(&mut self, _now: Time, _way: &mut Way<T>) {}
+    fn on_timer(&mut self, _now: Time, _way: &mut Downstream<T>) {}
 
     /// How many items it holds.
-    fn held(&self) -> usize {
+    fn count_items(&self) -> usize {
         0
     }
 }
@@ -145,7 +143,7 @@ macro_rules! stages {
 
         impl<T: Carried> Stage<T> for AnyStage<T> {
             #[inline]
-            fn push(&mut self, item: T, now: Time, way: &mut Way<T>) {
+            fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
                 match self { $( AnyStage::$variant(stage) => stage.push(item, now, way), )* }
             }
             #[inline]
@@ -153,23 +151,21 @@ macro_rules! stages {
                 match self { $( AnyStage::$variant(stage) => Stage::<T>::next_timer(stage), )* }
             }
             #[inline]
-            fn on_timer(&mut self, now: Time, way: &mut Way<T>) {
+            fn on_timer(&mut self, now: Time, way: &mut Downstream<T>) {
                 match self { $( AnyStage::$variant(stage) => stage.on_timer(now, way), )* }
             }
             #[inline]
-            fn held(&self) -> usize {
-                match self { $( AnyStage::$variant(stage) => Stage::<T>::held(stage), )* }
+            fn count_items(&self) -> usize {
+                match self { $( AnyStage::$variant(stage) => Stage::<T>::count_items(stage), )* }
             }
         }
 
         /// Every registered stage, described.
-        #[cfg(feature = "config")]
         pub fn specs() -> Vec<AlgorithmSpec> {
             vec![ $( AlgorithmSpec { name: $module::NAME, title: $module::TITLE, source: $module::SOURCE, params: $module::Params::specs(), versions: $module::Params::versions() } ),* ]
         }
 
         /// Builds the stage that `config` names in its key `name`, with its other keys as parameters. It may draw from `rng`.
-        #[cfg(feature = "config")]
         fn stage<T: Carried>(config: &Map<String, Value>, rng: &mut Rng) -> Result<AnyStage<T>, ParamError> {
             let name = config.get("name").and_then(Value::as_str).unwrap_or("");
             match name {
@@ -213,8 +209,8 @@ impl<T: Carried> Path<T> {
 
     /// `item` enters the path, which leads to `end`.
     #[inline]
-    pub fn push(&mut self, item: T, now: Time, end: &mut dyn End<T>) {
-        Way { rest: &mut self.stages, lost: &mut self.lost, rng: &mut self.rng, end }.pass(item, now);
+    pub fn push(&mut self, item: T, now: Time, end: &mut dyn Sink<T>) {
+        Downstream { rest: &mut self.stages, lost: &mut self.lost, rng: &mut self.rng, end }.pass(item, now);
     }
 
     /// When [`Path::on_timer`] wants to be called next.
@@ -224,21 +220,21 @@ impl<T: Carried> Path<T> {
     }
 
     /// The time given by [`Path::next_timer`] has come. Call again while it has.
-    pub fn on_timer(&mut self, now: Time, end: &mut dyn End<T>) {
+    pub fn on_timer(&mut self, now: Time, end: &mut dyn Sink<T>) {
         let due = self.next_timer();
         if let Some(index) = self.stages.iter().position(|stage| stage.next_timer() == due) {
             let (before, rest) = self.stages.split_at_mut(index + 1);
-            before[index].on_timer(now, &mut Way { rest, lost: &mut self.lost, rng: &mut self.rng, end });
+            before[index].on_timer(now, &mut Downstream { rest, lost: &mut self.lost, rng: &mut self.rng, end });
         }
     }
 
     /// How many items the stages hold.
-    pub fn held(&self) -> usize {
-        self.stages.iter().map(Stage::held).sum()
+    pub fn count_items(&self) -> usize {
+        self.stages.iter().map(Stage::count_items).sum()
     }
 
     /// How many items were dropped.
-    pub fn lost(&self) -> u64 {
+    pub fn count_lost(&self) -> u64 {
         self.lost
     }
 
@@ -252,11 +248,10 @@ impl<T: Carried> Path<T> {
 ///
 /// # Errors
 /// An unknown name, key or value; the key begins with the number of the stage.
-#[cfg(feature = "config")]
 pub fn build<T: Carried>(configs: &[Map<String, Value>], mut rng: Rng) -> Result<Path<T>, ParamError> {
     let mut stages = Vec::with_capacity(configs.len());
     for (index, config) in configs.iter().enumerate() {
-        stages.push(stage(config, &mut rng).map_err(|e| e.within(&format!("[{index}]")))?);
+        stages.push(stage(config, &mut rng).map_err(|e| e.prefix_key(&format!("[{index}]")))?);
     }
     Ok(Path::new(stages, rng))
 }
@@ -265,7 +260,7 @@ pub fn build<T: Carried>(configs: &[Map<String, Value>], mut rng: Rng) -> Result
 pub(crate) mod testing {
     //! What the tests of stages share.
 
-    use super::{AnyStage, Carried, End, Path};
+    use super::{AnyStage, Carried, Path, Sink};
     use crate::log::DropReason;
     use crate::rng::Rng;
     use crate::units::Time;
@@ -282,17 +277,17 @@ pub(crate) mod testing {
 
     /// Writes down what leaves a path, and what is dropped.
     #[derive(Default)]
-    pub struct Seen {
+    pub struct SinkLog {
         pub arrived: Vec<(Time, u64)>,
         pub dropped: Vec<(Time, u64)>,
     }
 
-    impl End<Item> for Seen {
+    impl Sink<Item> for SinkLog {
         fn arrive(&mut self, item: Item, now: Time) {
             self.arrived.push((now, item.0));
         }
 
-        fn dropped(&mut self, item: Item, _reason: DropReason, now: Time) {
+        fn on_drop(&mut self, item: Item, _reason: DropReason, now: Time) {
             self.dropped.push((now, item.0));
         }
     }
@@ -303,8 +298,8 @@ pub(crate) mod testing {
     }
 
     /// Pushes items 0, 1, ... at `times`, ascending, and lets the path finish.
-    pub fn drive(path: &mut Path<Item>, times: impl IntoIterator<Item = Time>) -> Seen {
-        let mut seen = Seen::default();
+    pub fn drive(path: &mut Path<Item>, times: impl IntoIterator<Item = Time>) -> SinkLog {
+        let mut seen = SinkLog::default();
         for (number, time) in (0..).zip(times) {
             while path.next_timer() <= time {
                 path.on_timer(path.next_timer(), &mut seen);
@@ -314,7 +309,7 @@ pub(crate) mod testing {
         while path.next_timer() < Time::NEVER {
             path.on_timer(path.next_timer(), &mut seen);
         }
-        assert_eq!((path.held(), path.lost()), (0, seen.dropped.len() as u64));
+        assert_eq!((path.count_items(), path.count_lost()), (0, seen.dropped.len() as u64));
         seen
     }
 }
@@ -325,21 +320,21 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    fn configured(stages: Value) -> Result<Path<Item>, ParamError> {
+    fn build_stages(stages: Value) -> Result<Path<Item>, ParamError> {
         let stages: Vec<_> = stages.as_array().unwrap().iter().map(|stage| stage.as_object().unwrap().clone()).collect();
         build(&stages, Rng::stream(1, "test", 0))
     }
 
     #[test]
     fn an_empty_path_passes_at_once() {
-        let seen = drive(&mut configured(json!([])).unwrap(), [Time(1), Time(1), Time(5)]);
+        let seen = drive(&mut build_stages(json!([])).unwrap(), [Time(1), Time(1), Time(5)]);
         assert_eq!(seen.arrived, [(Time(1), 0), (Time(1), 1), (Time(5), 2)]);
     }
 
     #[test]
     fn stages_follow_each_other() {
         // policed to one frame of 1000 B a millisecond, then sent on every 10 ms: what is dropped is never held
-        let mut path = configured(json!([
+        let mut path = build_stages(json!([
             {"name": "policer", "rate": 8_000_000, "burst": 1000},
             {"name": "batch", "interval": 10_000_000, "frames": 3},
         ]))
@@ -355,13 +350,13 @@ mod tests {
         let mut rng = Rng::stream(7, "test", 0);
         let names: Vec<&str> = specs().iter().map(|spec| spec.name).collect();
         for _ in 0..300 {
-            let row: Vec<&str> = (0..1 + rng.below(4)).map(|_| names[rng.below(names.len() as u64) as usize]).collect();
+            let row: Vec<&str> = (0..1 + rng.draw_below(4)).map(|_| names[rng.draw_below(names.len() as u64) as usize]).collect();
             let stages = row.iter().map(|name| json!({"name": name})).collect();
-            let mut path = configured(stages).unwrap();
+            let mut path = build_stages(stages).unwrap();
             let mut now = Time::ZERO;
             let times: Vec<Time> = (0..300)
                 .map(|_| {
-                    now += Time(rng.below(3) * rng.below(1_000_000));
+                    now += Time(rng.draw_below(3) * rng.draw_below(1_000_000));
                     now
                 })
                 .collect();
@@ -378,7 +373,7 @@ mod tests {
 
     #[test]
     fn errors_name_the_stage() {
-        let error = |stages| configured(stages).unwrap_err().to_string();
+        let error = |stages| build_stages(stages).unwrap_err().to_string();
         assert!(
             error(json!([{"name": "loss"}, {"name": "los"}])).starts_with("[1].name: found \"los\", allowed: loss, burst_loss")
         );
@@ -393,7 +388,7 @@ mod tests {
                 assert!(!param.doc.trim().is_empty() && !param.source.is_empty(), "{}: {}", spec.name, param.name);
                 assert_eq!(param.min.is_null(), param.max.is_null(), "{}: {}", spec.name, param.name);
             }
-            assert!(configured(json!([{"name": spec.name}])).is_ok(), "{}", spec.name);
+            assert!(build_stages(json!([{"name": spec.name}])).is_ok(), "{}", spec.name);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Reordering: some packets take a longer way, and others overtake them.
 
-use super::{Carried, Stage, Way};
+use super::{Carried, Stage, Downstream};
 use crate::rng::Rng;
 use crate::units::Time;
 use std::collections::VecDeque;
@@ -42,7 +42,7 @@ impl<T> State<T> {
 }
 
 impl<T: Carried> Stage<T> for State<T> {
-    fn push(&mut self, item: T, now: Time, way: &mut Way<T>) {
+    fn push(&mut self, item: T, now: Time, way: &mut Downstream<T>) {
         let Params { probability, from, to, .. } = self.params;
         let reorders = from <= now && to.is_none_or(|to| now < to);
         if reorders && way.rng.next_f64() < probability {
@@ -56,13 +56,13 @@ impl<T: Carried> Stage<T> for State<T> {
         self.held.front().map_or(Time::NEVER, |held| held.0)
     }
 
-    fn on_timer(&mut self, now: Time, way: &mut Way<T>) {
+    fn on_timer(&mut self, now: Time, way: &mut Downstream<T>) {
         if let Some((_, item)) = self.held.pop_front() {
             way.pass(item, now);
         }
     }
 
-    fn held(&self) -> usize {
+    fn count_items(&self) -> usize {
         self.held.len()
     }
 }

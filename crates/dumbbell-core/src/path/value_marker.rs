@@ -26,7 +26,7 @@
 //!
 //! In `bottleneck.path` it measures and values all flows as one.
 
-use super::{Carried, Stage, Way};
+use super::{Carried, Stage, Downstream};
 use crate::packet::{flag, Packet};
 use crate::real;
 use crate::rng::Rng;
@@ -151,7 +151,7 @@ impl State {
 
 impl<T: Carried> Stage<T> for State {
     #[inline]
-    fn push(&mut self, mut item: T, now: Time, way: &mut Way<T>) {
+    fn push(&mut self, mut item: T, now: Time, way: &mut Downstream<T>) {
         if let Some(packet) = item.packet_mut() {
             packet.value = self.value(packet, now, way.rng.next_f64());
         }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use crate::log::DropReason;
     use crate::packet::{Ecn, MTU_FRAME};
-    use crate::path::{AnyStage, End, Path};
+    use crate::path::{AnyStage, Sink, Path};
     use crate::tcp::Ack;
 
     fn marker(weight: f64) -> State {
@@ -322,12 +322,12 @@ mod tests {
     #[derive(Default)]
     struct Values(Vec<u16>);
 
-    impl End<Packet> for Values {
+    impl Sink<Packet> for Values {
         fn arrive(&mut self, packet: Packet, _now: Time) {
             self.0.push(packet.value);
         }
 
-        fn dropped(&mut self, _packet: Packet, _reason: DropReason, _now: Time) {}
+        fn on_drop(&mut self, _packet: Packet, _reason: DropReason, _now: Time) {}
     }
 
     #[test]

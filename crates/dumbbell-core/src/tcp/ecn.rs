@@ -61,7 +61,7 @@ impl BackEcn {
 
     /// Codepoint of `ack`. An answer to UDP says itself which one it has.
     #[inline]
-    pub fn of(&self, ack: &Ack) -> Ecn {
+    pub fn ack_codepoint(&self, ack: &Ack) -> Ecn {
         match ack.flags & (ack_flag::ECHO | ack_flag::SYN_ACK) {
             0 => self.acks,
             ack_flag::SYN_ACK => self.syn_ack,
@@ -72,24 +72,24 @@ impl BackEcn {
 
 /// What an ACK echoes.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct EcnEcho {
+pub(super) struct AckEcho {
     /// There was CE.
     pub ece: bool,
     /// CE packets that an AccECN receiver newly counted; `None` without AccECN.
     pub new_ce: Option<u32>,
 }
 
-impl EcnEcho {
+impl AckEcho {
     /// CE packets among `segments` newly delivered ones: those that were counted, or all, if there was CE.
     #[inline(always)]
-    pub fn marked(&self, segments: u32) -> u32 {
+    pub fn count_marked(&self, segments: u32) -> u32 {
         self.new_ce.unwrap_or(if self.ece { segments } else { 0 })
     }
 }
 
 /// What an ACK delivers, by which the count of CE is read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct DeliveryProgress {
     /// Segments newly delivered.
     pub segments: u32,
     /// Payload of a full segment, bytes.
@@ -106,7 +106,7 @@ impl SenderEcn {
     }
 
     /// ECN is asked for.
-    pub fn wants(&self) -> bool {
+    pub fn asks_for_ecn(&self) -> bool {
         self.wanted
     }
 
@@ -125,7 +125,7 @@ impl SenderEcn {
     }
 
     /// The congestion control requires ECN, and the peer did not agree to it.
-    pub fn refused(&self) -> bool {
+    pub fn is_required_but_refused(&self) -> bool {
         self.asked.required && !self.agreed
     }
 
@@ -144,7 +144,7 @@ impl SenderEcn {
     /// CE packets that the receiver newly counted. Linux `__tcp_accecn_process`: up to seven segments the ACE field tells; beyond, it may have
     /// wrapped, and the option tells, or how many segments ACKs deliver on average.
     #[inline]
-    pub fn count(&mut self, ack: &Ack, progress: Progress) -> u32 {
+    pub fn count(&mut self, ack: &Ack, progress: DeliveryProgress) -> u32 {
         let by_field = self.by_field(ack, progress.delivered_ce);
         let option = ack.has(ack_flag::ACCECN_OPTION);
         let bytes = if option { ack.ce_bytes.wrapping_sub(std::mem::replace(&mut self.ce_bytes, ack.ce_bytes)) } else { 0 };
@@ -161,7 +161,7 @@ impl SenderEcn {
 
     /// Which of the counts that the ACE field allows is meant, if it may have wrapped.
     #[cold]
-    fn resolve(&self, by_field: u32, ce_bytes: Option<u32>, progress: Progress) -> u32 {
+    fn resolve(&self, by_field: u32, ce_bytes: Option<u32>, progress: DeliveryProgress) -> u32 {
         let segments = progress.segments;
         // the largest that is possible
         let most = segments - (segments.wrapping_sub(by_field) & u32::from(ACE_MAX));
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
     use crate::cc::Echo;
 
-    fn agreed(setup: u8) -> SenderEcn {
+    fn negotiate_with(setup: u8) -> SenderEcn {
         let mut ecn = SenderEcn::new(true, EcnUse::default());
         ecn.negotiate(&Ack { flags: ack_flag::SYN_ACK | setup, ..Ack::default() });
         ecn
@@ -263,13 +263,13 @@ mod tests {
     fn who_has_no_codepoint_does_not_ask() {
         let mut ecn = SenderEcn::new(true, EcnUse { codepoint: Ecn::NotEct, ..EcnUse::default() });
         ecn.negotiate(&Ack { flags: ack_flag::SYN_ACK | ack_flag::ECN_SETUP, ..Ack::default() });
-        assert!(!ecn.agreed && !ecn.refused());
+        assert!(!ecn.agreed && !ecn.is_required_but_refused());
         assert_eq!(ecn.stamp(), (Ecn::NotEct, 0));
     }
 
     #[test]
     fn cwr_goes_once_with_new_data() {
-        let mut ecn = agreed(ack_flag::ECN_SETUP);
+        let mut ecn = negotiate_with(ack_flag::ECN_SETUP);
         ecn.queue_cwr();
         assert_eq!([ecn.stamp(), ecn.stamp()], [(Ecn::Ect0, flag::CWR), (Ecn::Ect0, 0)]);
         ecn.queue_cwr();
@@ -304,8 +304,8 @@ mod tests {
             assert_eq!(back, BackEcn { syn_ack, acks }, "{wanted} {asked:?} {counts}");
             let of = |flags| Ack { flags, ..Ack::default() };
             back.negotiate(&of(ack_flag::SYN_ACK | ack_flag::ECN_SETUP));
-            assert_eq!((back.of(&of(ack_flag::SYN_ACK)), back.of(&of(0))), (syn_ack, acks));
-            assert_eq!(back.of(&of(ack_flag::ECHO | 3)), Ecn::Ce);
+            assert_eq!((back.ack_codepoint(&of(ack_flag::SYN_ACK)), back.ack_codepoint(&of(0))), (syn_ack, acks));
+            assert_eq!(back.ack_codepoint(&of(ack_flag::ECHO | 3)), Ecn::Ce);
             // a SYN that was sent again does not ask for ECN
             back.negotiate(&of(ack_flag::SYN_ACK));
             assert_eq!(back, BackEcn::NOT_ECT);
@@ -313,23 +313,23 @@ mod tests {
     }
 
     /// An ACK with this ACE field and, with the option, so many CE bytes.
-    fn counted(ace: u8, ce_bytes: Option<u32>) -> Ack {
+    fn ack_with_counts(ace: u8, ce_bytes: Option<u32>) -> Ack {
         let flags = if ce_bytes.is_some() { ack_flag::ACCECN_OPTION } else { 0 };
         Ack { ace, ce_bytes: ce_bytes.unwrap_or(0), flags, ..Ack::default() }
     }
 
     /// What is read of it when it delivers `segments` of 1436 B, after `delivered_ce` and with an average of `average`, in 1/64.
     fn read(delivered_ce: u64, ack: &Ack, segments: u32, average: u32) -> u32 {
-        let mut ecn = agreed(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
+        let mut ecn = negotiate_with(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
         ecn.average = average;
-        ecn.count(ack, Progress { segments, payload: 1436, delivered_ce })
+        ecn.count(ack, DeliveryProgress { segments, payload: 1436, delivered_ce })
     }
 
     #[test]
     fn the_ace_field_tells_up_to_seven() {
         // (delivered before, ACE, segments) -> newly marked: the field is 5 + count, modulo 8
         for (before, ace, segments, marked) in [(0, 5, 2, 0), (0, 6, 1, 1), (0, 4, 7, 7), (5, 1, 2, 7), (2205, 5, 3, 3)] {
-            assert_eq!(read(before, &counted(ace, None), segments, 128), marked, "{before} {ace} {segments}");
+            assert_eq!(read(before, &ack_with_counts(ace, None), segments, 128), marked, "{before} {ace} {segments}");
         }
     }
 
@@ -337,7 +337,7 @@ mod tests {
     fn beyond_seven_the_average_tells_without_the_option() {
         // two segments an ACK: as many as can be; above four, ACKs are thinned and 1 is likelier than 9
         for (before, ace, segments, average, marked) in [(6, 3, 8, 128, 8), (0, 6, 10, 128, 9), (0, 6, 10, 300, 1)] {
-            assert_eq!(read(before, &counted(ace, None), segments, average), marked, "{ace} {segments} {average}");
+            assert_eq!(read(before, &ack_with_counts(ace, None), segments, average), marked, "{ace} {segments} {average}");
         }
     }
 
@@ -347,27 +347,27 @@ mod tests {
         for (ace, segments, bytes, marked) in
             [(6, 16, 0, 1), (0, 20, 11, 11), (7, 24, 10, 10), (7, 10, 10, 10), (6, 9, 1, 1), (5, 16, 16, 16)]
         {
-            assert_eq!(read(0, &counted(ace, Some(bytes * 1436)), segments, 128), marked, "{ace} {segments} {bytes}");
+            assert_eq!(read(0, &ack_with_counts(ace, Some(bytes * 1436)), segments, 128), marked, "{ace} {segments} {bytes}");
         }
     }
 
     #[test]
     fn the_average_of_segments_an_ack_moves_by_a_64th() {
-        let mut ecn = agreed(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
+        let mut ecn = negotiate_with(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
         let mut after = |segments| {
-            ecn.count(&counted(5, None), Progress { segments, payload: 1436, delivered_ce: 0 });
+            ecn.count(&ack_with_counts(5, None), DeliveryProgress { segments, payload: 1436, delivered_ce: 0 });
             ecn.average
         };
         assert_eq!([1, 1, 2, 2, 30, 0].map(&mut after), [64, 64, 65, 65, 93, 93]);
         ecn.average = 128;
-        let mut thin = || ecn.count(&counted(5, None), Progress { segments: 10, payload: 1436, delivered_ce: 0 });
+        let mut thin = || ecn.count(&ack_with_counts(5, None), DeliveryProgress { segments: 10, payload: 1436, delivered_ce: 0 });
         assert!((0..19).all(|_| thin() == 8), "above four only after the twentieth ACK");
         assert_eq!((thin(), ecn.average), (0, 259));
     }
 
     #[test]
     fn a_count_is_never_answered_by_cwr() {
-        let mut ecn = agreed(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
+        let mut ecn = negotiate_with(ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP);
         ecn.queue_cwr();
         assert_eq!((ecn.stamp(), ecn.of_other()), ((Ecn::Ect0, 0), Ecn::Ect0));
         assert!(!ecn.ece(&Ack { flags: ack_flag::ECE, ..Ack::default() }));
@@ -380,13 +380,13 @@ mod tests {
         for (setup, refused) in [(0, true), (ack_flag::ECN_SETUP, true), (ack_flag::ECN_SETUP | ack_flag::ACCECN_SETUP, false)] {
             let mut ecn = SenderEcn::new(false, asked);
             ecn.negotiate(&Ack { flags: ack_flag::SYN_ACK | setup, ..Ack::default() });
-            assert_eq!((ecn.refused(), ecn.stamp().0), (refused, if refused { Ecn::NotEct } else { Ecn::Ect1 }));
+            assert_eq!((ecn.is_required_but_refused(), ecn.stamp().0), (refused, if refused { Ecn::NotEct } else { Ecn::Ect1 }));
         }
     }
 
     #[test]
     fn without_agreement_nothing_is_read_or_stamped() {
-        let mut ecn = agreed(0);
+        let mut ecn = negotiate_with(0);
         ecn.queue_cwr();
         assert!(!ecn.ece(&Ack { flags: ack_flag::ECE, ..Ack::default() }));
         assert_eq!(ecn.stamp(), (Ecn::NotEct, 0));

@@ -2,13 +2,11 @@
 //!
 //! To add a switch: one declaration in [`HostParams`], and its use. If kernels differ in it, one row in `host/profiles.rs`.
 
-#[cfg(feature = "config")]
 mod profiles;
 
 use crate::packet::HEADERS;
 use crate::units::Time;
 use crate::{choice, params};
-#[cfg(feature = "config")]
 pub use profiles::profiles;
 
 choice! {

@@ -19,7 +19,7 @@ impl Sender {
 
     /// Its SYN asks for ECN.
     pub fn asks_for_ecn(&self) -> bool {
-        self.ecn.wants()
+        self.ecn.asks_for_ecn()
     }
 
     /// Codepoints of what its receiver sends, which counts CE if `counts`.
@@ -33,7 +33,7 @@ impl Sender {
     }
 
     /// Segments that were ever marked lost; one whose retransmission was lost again counts again.
-    pub fn lost(&self) -> u64 {
+    pub fn count_lost(&self) -> u64 {
         self.losses
     }
 

@@ -123,7 +123,7 @@ impl Ack {
 }
 
 /// What a sender sends through.
-pub trait Network {
+pub trait Outlet {
     /// Takes `packet` at the current time.
     fn send(&mut self, packet: Packet);
 
@@ -134,7 +134,7 @@ pub trait Network {
     }
 
     /// The send buffer of `flow` holds so many bytes.
-    fn buffered(&mut self, _flow: u32, _bytes: u64) {}
+    fn set_send_buffer(&mut self, _flow: u32, _bytes: u64) {}
 
     /// Whether the send buffers of all flows hold so much that none may grow.
     fn is_memory_short(&self) -> bool {

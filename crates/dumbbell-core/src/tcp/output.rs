@@ -3,7 +3,7 @@
 use super::host::{Offload, Writes};
 use super::sender::{Phase, Sender, Timer};
 use super::write_queue::{Filled, GSO_MAX_SIZE};
-use super::Network;
+use super::Outlet;
 use crate::cc::conn::{CaEvent, CaState};
 use crate::cc::{CongestionControl, Control};
 use crate::packet::{flag, Packet};
@@ -39,16 +39,16 @@ impl Sender {
     /// Sends what may be sent, and lets the application write if there is room. Returns whether anything was sent. Linux
     /// `tcp_data_snd_check`.
     #[inline(always)]
-    pub(super) fn push(&mut self, net: &mut impl Network) -> bool {
+    pub(super) fn push(&mut self, net: &mut impl Outlet) -> bool {
         if self.phase != Phase::Established {
             return false;
         }
         if net.counts_memory() {
-            self.tell_of_memory(net);
+            self.report_memory(net);
         }
         let sent = self.queue.waiting(&self.conn) > 0 && self.send_new(net, Push::All);
         self.queue.expand(&self.conn, &self.host, net);
-        match self.queue.wants(&self.conn, self.board.bursts) {
+        match self.queue.next_write(&self.conn, self.board.bursts) {
             Some(offered) => self.write(offered, net) || sent,
             None => sent,
         }
@@ -56,7 +56,7 @@ impl Sender {
 
     /// The application writes up to segment `offered`, as far as memory allows.
     #[inline(never)]
-    fn write(&mut self, mut offered: u64, net: &mut impl Network) -> bool {
+    fn write(&mut self, mut offered: u64, net: &mut impl Outlet) -> bool {
         let mut sent = false;
         loop {
             let mut left = match self.host.writes {
@@ -64,7 +64,7 @@ impl Sender {
                 Writes::Blocking => u64::MAX,
             };
             sent |= self.write_once(offered, &mut left, net);
-            match self.queue.wants(&self.conn, self.board.bursts) {
+            match self.queue.next_write(&self.conn, self.board.bursts) {
                 Some(more) if left == 0 => offered = more,
                 _ => break,
             }
@@ -74,20 +74,20 @@ impl Sender {
 
     #[cold]
     #[inline(never)]
-    fn tell_of_memory(&self, net: &mut impl Network) {
-        net.buffered(self.flow, self.queue.memory(&self.conn, self.board.bursts));
+    fn report_memory(&self, net: &mut impl Outlet) {
+        net.set_send_buffer(self.flow, self.queue.memory(&self.conn, self.board.bursts));
     }
 
     /// One write of `left` bytes. Data leaves meanwhile: when a buffer is full, all that may be sent if it is pushed, one burst if it is the
     /// next to be sent. What leaves makes room in a buffer that was full. Linux `tcp_sendmsg_locked`.
-    fn write_once(&mut self, offered: u64, left: &mut u64, net: &mut impl Network) -> bool {
+    fn write_once(&mut self, offered: u64, left: &mut u64, net: &mut impl Outlet) -> bool {
         self.check_app_limited();
         let mut sent = false;
         let mut first = true;
         while let Some(filled) = self.queue.fill(offered, first, left, &self.conn, self.board.bursts) {
             first = false;
             if net.counts_memory() {
-                self.tell_of_memory(net);
+                self.report_memory(net);
             }
             match filled {
                 Filled::Pushed => sent |= self.send_new(net, Push::All),
@@ -103,7 +103,7 @@ impl Sender {
     }
 
     /// Sends new segments as windows and pacing allow, and `extent`. Returns whether anything was sent. Linux `tcp_write_xmit`.
-    pub(super) fn send_new(&mut self, net: &mut impl Network, extent: Push) -> bool {
+    pub(super) fn send_new(&mut self, net: &mut impl Outlet, extent: Push) -> bool {
         let probe = extent == Push::Probe;
         let mut unsent = self.queue.waiting(&self.conn);
         let max_burst = if self.host.offload != Offload::None { self.burst_limit() } else { 1 };
@@ -156,7 +156,7 @@ impl Sender {
             return false;
         }
         if matches!(self.conn.state, CaState::Cwr | CaState::Recovery) {
-            self.reduction.sent(sent);
+            self.reduction.count_sent(sent);
         }
         if probe_follows {
             self.arm_probe(false);
@@ -226,15 +226,15 @@ impl Sender {
     }
 
     /// Sends a burst of new segments. If the probe's timer is set after it anyway, the timeout need not be.
-    fn send_burst(&mut self, segments: u32, probe_follows: bool, net: &mut impl Network) {
+    fn send_burst(&mut self, segments: u32, probe_follows: bool, net: &mut impl Outlet) {
         let now = self.conn.now;
         if let Some(rate) = &mut self.rate {
-            rate.sent(&self.conn, self.conn.snd_nxt, segments);
+            rate.record_send(&self.conn, self.conn.snd_nxt, segments);
         }
         let arm = !probe_follows && (self.conn.packets_out() == 0 || self.timer.kind == Timer::Tlp);
         // Linux since 5.5 pushes every burst, and leaves single segments to delayed acknowledgement
         let push = self.queue.send(segments) || (segments > 1 && self.host.push_bursts);
-        let stamped = self.stamped();
+        let stamped = self.new_packet();
         let (una, first) = (self.conn.snd_una, self.conn.snd_nxt);
         let end = first + u64::from(segments);
         let (more, last) = if self.host.offload == Offload::Gso && segments > 1 { (flag::MORE, flag::LAST) } else { (0, 0) };
@@ -302,7 +302,7 @@ impl Sender {
     }
 
     /// Sends again what is lost, as far as the window allows. Linux `tcp_xmit_retransmit_queue`.
-    pub(super) fn retransmit_lost(&mut self, net: &mut impl Network) {
+    pub(super) fn retransmit_lost(&mut self, net: &mut impl Outlet) {
         let mut head_sent = false;
         while self.conn.retrans_out < self.conn.lost_out && self.conn.in_flight() < self.conn.cwnd {
             if self.pacer.holds(&self.conn) {
@@ -311,7 +311,7 @@ impl Sender {
             let Some(seq) = self.board.next_retransmission(&self.conn) else { break };
             self.retransmit(seq, net);
             if matches!(self.conn.state, CaState::Cwr | CaState::Recovery) {
-                self.reduction.sent(1);
+                self.reduction.count_sent(1);
             }
             head_sent |= seq == self.conn.snd_una && self.timer.kind != Timer::Reordering;
         }
@@ -322,40 +322,40 @@ impl Sender {
     }
 
     /// Sends segment `seq` again: it is thought lost, or timed out. Linux `tcp_retransmit_skb`.
-    pub(super) fn retransmit(&mut self, seq: u64, net: &mut impl Network) {
+    pub(super) fn retransmit(&mut self, seq: u64, net: &mut impl Outlet) {
         let now = self.conn.now;
         self.note_sent_again(seq);
-        self.board.retransmitted(&mut self.conn, seq, now);
-        self.undo.retransmitted(now.as_millis() as u32);
+        self.board.mark_retransmitted(&mut self.conn, seq, now);
+        self.undo.on_retransmit(now.as_millis() as u32);
         self.send_again(seq, net);
     }
 
     /// Sends the last segment again as a tail-loss probe: the first transmission is not thought lost.
-    pub(super) fn probe_last(&mut self, net: &mut impl Network) {
+    pub(super) fn probe_last(&mut self, net: &mut impl Outlet) {
         let seq = self.conn.snd_nxt - 1;
         if let Some(rate) = &mut self.rate {
             rate.note_probe(seq);
         }
         self.note_sent_again(seq);
-        self.board.probed(seq, self.conn.now);
+        self.board.mark_probed(seq, self.conn.now);
         self.send_again(seq, net);
     }
 
     fn note_sent_again(&mut self, seq: u64) {
         if let Some(rate) = &mut self.rate {
-            rate.sent(&self.conn, seq, 1);
+            rate.record_send(&self.conn, seq, 1);
         }
     }
 
     /// Linux `__tcp_retransmit_skb`.
-    fn send_again(&mut self, seq: u64, net: &mut impl Network) {
+    fn send_again(&mut self, seq: u64, net: &mut impl Outlet) {
         self.stats.retransmissions += 1;
         self.last_sent = self.conn.now;
         let ecn = self.ecn.of_other();
-        let mss = self.sizes.as_ref().map_or(self.conn.mss, |sizes| sizes.of(seq));
+        let mss = self.sizes.as_ref().map_or(self.conn.mss, |sizes| sizes.payload_at(seq));
         let len = self.queue.payload(seq, mss) as u16 + self.conn.headers;
         let flags = flag::RETRANSMISSION;
-        net.send(Packet { seq, len, ecn, flags, ..self.stamped() });
+        net.send(Packet { seq, len, ecn, flags, ..self.new_packet() });
         self.pacer.charge(&self.conn, 1);
     }
 }

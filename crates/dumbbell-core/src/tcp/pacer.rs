@@ -86,7 +86,7 @@ mod tests {
     use crate::cc::driver::conn;
 
     /// 1448 B a millisecond.
-    fn paced(now_ms: u64) -> Conn {
+    fn paced_connection(now_ms: u64) -> Conn {
         Conn { now: Time::from_millis(now_ms), paced: true, pacing_rate: 1_448_000, snd_nxt: 10, ..conn() }
     }
 
@@ -94,10 +94,10 @@ mod tests {
     fn a_burst_is_followed_by_its_time_at_the_pacing_rate() {
         let mut pacer = Pacer::new();
         pacer.next = Time::from_millis(100);
-        pacer.charge(&paced(100), 2);
-        assert!(pacer.holds(&paced(101)));
+        pacer.charge(&paced_connection(100), 2);
+        assert!(pacer.holds(&paced_connection(101)));
         assert_eq!(pacer.timer(), Time::from_millis(102));
-        assert!(!pacer.holds(&paced(102)));
+        assert!(!pacer.holds(&paced_connection(102)));
         assert_eq!(pacer.timer(), Time::NEVER);
     }
 
@@ -107,7 +107,7 @@ mod tests {
         for (late_us, next_us) in [(500, 2_000), (5_000, 6_000)] {
             let mut pacer = Pacer::new();
             pacer.next = Time::from_millis(100);
-            let conn = Conn { now: Time::from_micros(100_000 + late_us), ..paced(0) };
+            let conn = Conn { now: Time::from_micros(100_000 + late_us), ..paced_connection(0) };
             pacer.charge(&conn, 2);
             assert_eq!(pacer.next, Time::from_micros(100_000 + next_us));
         }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn the_first_ten_segments_and_unpaced_flows_are_free() {
-        for conn in [Conn { snd_nxt: 9, ..paced(100) }, Conn { paced: false, ..paced(100) }] {
+        for conn in [Conn { snd_nxt: 9, ..paced_connection(100) }, Conn { paced: false, ..paced_connection(100) }] {
             let mut pacer = Pacer::new();
             pacer.charge(&conn, 10);
             assert!(!pacer.holds(&conn));

@@ -4,7 +4,7 @@ use super::Block;
 
 /// What an ACK says of the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum ProbeVerdict {
     /// Nothing yet, or there is no probe.
     Open,
     /// Nothing was lost.
@@ -24,7 +24,7 @@ pub(super) struct Probe {
 
 impl Probe {
     /// A probe is sent, after which `snd_nxt` is `high_seq`.
-    pub fn sent(&mut self, high_seq: u64, retransmission: bool) {
+    pub fn on_probe_sent(&mut self, high_seq: u64, retransmission: bool) {
         *self = Probe { sent: high_seq << 1 | u64::from(retransmission) };
     }
 
@@ -50,25 +50,25 @@ impl Probe {
         self.is_open() && self.sent >> 1 == block.1 && block.0 + 1 == block.1
     }
 
-    /// The verdict of an ACK up to `ack`, which is a `duplicate` if it brought nothing new. [`Verdict::RepairedLoss`] leaves the
+    /// The verdict of an ACK up to `ack`, which is a `duplicate` if it brought nothing new. [`ProbeVerdict::RepairedLoss`] leaves the
     /// episode open: the reduction that follows ends it.
-    pub fn judge(&mut self, ack: u64, dsack: bool, duplicate: bool) -> Verdict {
+    pub fn judge(&mut self, ack: u64, dsack: bool, duplicate: bool) -> ProbeVerdict {
         let high_seq = self.sent >> 1;
         if !self.is_open() || ack < high_seq {
-            return Verdict::Open;
+            return ProbeVerdict::Open;
         }
         if !self.is_retransmission() || dsack {
             self.forget();
-            return Verdict::Needless;
+            return ProbeVerdict::Needless;
         }
         if ack > high_seq {
-            return Verdict::RepairedLoss;
+            return ProbeVerdict::RepairedLoss;
         }
         if duplicate {
             self.forget();
-            return Verdict::Needless;
+            return ProbeVerdict::Needless;
         }
-        Verdict::Ambiguous
+        ProbeVerdict::Ambiguous
     }
 }
 
@@ -80,16 +80,16 @@ mod tests {
     fn only_a_retransmission_without_dsack_that_is_passed_repaired_a_loss() {
         // (retransmission, ack, dsack, duplicate) against a probe after which snd_nxt is 10
         for (retransmission, ack, dsack, duplicate, verdict, open) in [
-            (true, 9, false, false, Verdict::Open, true),
-            (true, 10, false, false, Verdict::Ambiguous, true),
-            (true, 10, false, true, Verdict::Needless, false),
-            (true, 10, true, true, Verdict::Needless, false),
-            (true, 11, false, false, Verdict::RepairedLoss, true),
-            (true, 11, true, false, Verdict::Needless, false),
-            (false, 10, false, false, Verdict::Needless, false),
+            (true, 9, false, false, ProbeVerdict::Open, true),
+            (true, 10, false, false, ProbeVerdict::Ambiguous, true),
+            (true, 10, false, true, ProbeVerdict::Needless, false),
+            (true, 10, true, true, ProbeVerdict::Needless, false),
+            (true, 11, false, false, ProbeVerdict::RepairedLoss, true),
+            (true, 11, true, false, ProbeVerdict::Needless, false),
+            (false, 10, false, false, ProbeVerdict::Needless, false),
         ] {
             let mut probe = Probe::default();
-            probe.sent(10, retransmission);
+            probe.on_probe_sent(10, retransmission);
             assert_eq!((probe.judge(ack, dsack, duplicate), probe.is_open()), (verdict, open), "ack {ack}");
         }
     }

@@ -5,7 +5,7 @@ use crate::cc::conn::Conn;
 
 /// What an ACK brought, as far as PRR asks.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Progress {
+pub(super) struct PrrProgress {
     /// Segments newly delivered.
     pub delivered: u32,
     /// Something was newly thought lost.
@@ -33,12 +33,12 @@ impl Reduction {
 
     /// `segments` were sent during it.
     #[inline]
-    pub fn sent(&mut self, segments: u32) {
+    pub fn count_sent(&mut self, segments: u32) {
         self.sent += segments;
     }
 
     /// The window after `progress`: what is in flight and what may be sent now. `None` if the window stays.
-    pub fn window(&mut self, conn: &Conn, variant: Prr, progress: Progress) -> Option<u32> {
+    pub fn window(&mut self, conn: &Conn, variant: Prr, progress: PrrProgress) -> Option<u32> {
         if progress.delivered == 0 || conn.prior_cwnd == 0 {
             return None;
         }
@@ -76,8 +76,8 @@ mod tests {
         Conn { cwnd: 20, prior_cwnd: 20, ssthresh: 10, snd_nxt: in_flight, ..conn() }
     }
 
-    fn delivered(delivered: u32) -> Progress {
-        Progress { delivered, ..Progress::default() }
+    fn progress_of(delivered: u32) -> PrrProgress {
+        PrrProgress { delivered, ..PrrProgress::default() }
     }
 
     #[test]
@@ -87,8 +87,8 @@ mod tests {
         let mut in_flight = 20;
         for sent in [1, 0, 1, 0] {
             in_flight -= 1;
-            assert_eq!(reduction.window(&reducing(in_flight), Prr::Rfc6937bis, delivered(1)), Some(in_flight as u32 + sent));
-            reduction.sent(sent);
+            assert_eq!(reduction.window(&reducing(in_flight), Prr::Rfc6937bis, progress_of(1)), Some(in_flight as u32 + sent));
+            reduction.count_sent(sent);
             in_flight += u64::from(sent);
         }
     }
@@ -96,18 +96,18 @@ mod tests {
     #[test]
     fn below_it_as_many_as_delivered_or_one_more() {
         for (variant, progress, sent) in [
-            (Prr::Rfc6937bis, delivered(2), 2),
+            (Prr::Rfc6937bis, progress_of(2), 2),
             // slow start, if nothing was newly lost
-            (Prr::Rfc6937bis, Progress { una_advanced: true, ..delivered(2) }, 3),
-            (Prr::Rfc6937bis, Progress { una_advanced: true, newly_lost: true, ..delivered(2) }, 2),
-            (Prr::Rfc6937, Progress { una_advanced: true, ..delivered(2) }, 2),
-            (Prr::Rfc6937, Progress { una_advanced: true, retransmission_arrived: true, ..delivered(2) }, 3),
+            (Prr::Rfc6937bis, PrrProgress { una_advanced: true, ..progress_of(2) }, 3),
+            (Prr::Rfc6937bis, PrrProgress { una_advanced: true, newly_lost: true, ..progress_of(2) }, 2),
+            (Prr::Rfc6937, PrrProgress { una_advanced: true, ..progress_of(2) }, 2),
+            (Prr::Rfc6937, PrrProgress { una_advanced: true, retransmission_arrived: true, ..progress_of(2) }, 3),
         ] {
             let window = Reduction { delivered: 5, sent: 5 }.window(&reducing(4), variant, progress);
             assert_eq!(window, Some(4 + sent), "{variant:?} {progress:?}");
         }
         // never beyond the threshold: 10 - 9 = 1
-        assert_eq!(Reduction { delivered: 9, sent: 1 }.window(&reducing(9), Prr::Rfc6937bis, delivered(2)), Some(10));
+        assert_eq!(Reduction { delivered: 9, sent: 1 }.window(&reducing(9), Prr::Rfc6937bis, progress_of(2)), Some(10));
     }
 
     #[test]
@@ -115,7 +115,7 @@ mod tests {
         let mut reduction = Reduction::default();
         // one SACKed of a pipe of 30: ceil(10 / 20) is 1 anyway; of a threshold of 0 it is 1 too
         let conn = Conn { ssthresh: 0, ..reducing(30) };
-        assert_eq!(reduction.window(&conn, Prr::Rfc6937bis, delivered(1)), Some(31));
-        assert_eq!(reduction.window(&conn, Prr::Rfc6937bis, delivered(0)), None);
+        assert_eq!(reduction.window(&conn, Prr::Rfc6937bis, progress_of(1)), Some(31));
+        assert_eq!(reduction.window(&conn, Prr::Rfc6937bis, progress_of(0)), None);
     }
 }

@@ -12,7 +12,7 @@ use crate::prefetch::prefetch;
 /// What is remembered of a segment since it was last sent, in a cache line of its own. Times are us.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
-struct Record {
+struct SentRecord {
     sent: u64,
     /// The connection's `first_sent` then.
     first_sent: u64,
@@ -39,7 +39,7 @@ struct Newest {
 /// Linux `delivered_mstamp`, `first_tx_mstamp`, `app_limited`, `lost`, and what each `sk_buff` holds.
 #[derive(Clone, Debug)]
 pub(super) struct RateSampler {
-    ring: Vec<Record>,
+    ring: Vec<SentRecord>,
     /// When something was last delivered, us.
     delivered_at: u64,
     /// When the newest delivered segment was sent, us.
@@ -59,7 +59,7 @@ pub(super) struct RateSampler {
 
 impl Observer for RateSampler {
     #[inline]
-    fn delivered(&mut self, seq: u64, segment: &Segment) {
+    fn on_delivered(&mut self, seq: u64, segment: &Segment) {
         let sent = self.record(seq).sent;
         let newer = self.newest.is_none_or(|newest| (sent, seq) > (newest.sent, newest.seq));
         if newer {
@@ -68,7 +68,7 @@ impl Observer for RateSampler {
         }
     }
 
-    fn lost(&mut self, seq: u64, segment: &Segment) {
+    fn on_lost(&mut self, seq: u64, segment: &Segment) {
         self.lost += 1;
         let record = *self.record(seq);
         self.losses.push(LossEvent {
@@ -84,7 +84,7 @@ impl Observer for RateSampler {
 impl RateSampler {
     pub fn new() -> RateSampler {
         RateSampler {
-            ring: vec![Record::default(); 16],
+            ring: vec![SentRecord::default(); 16],
             delivered_at: 0,
             first_sent: 0,
             app_limited: 0,
@@ -110,10 +110,10 @@ impl RateSampler {
     }
 
     pub fn heap_bytes(&self) -> usize {
-        self.ring.capacity() * std::mem::size_of::<Record>() + self.losses.capacity() * std::mem::size_of::<LossEvent>()
+        self.ring.capacity() * std::mem::size_of::<SentRecord>() + self.losses.capacity() * std::mem::size_of::<LossEvent>()
     }
 
-    fn record(&self, seq: u64) -> &Record {
+    fn record(&self, seq: u64) -> &SentRecord {
         &self.ring[seq as usize & (self.ring.len() - 1)]
     }
 
@@ -124,7 +124,7 @@ impl RateSampler {
     }
 
     /// A burst `seq..seq + segments` is sent, or sent again; `conn` is as before it. Linux `tcp_rate_skb_sent`.
-    pub fn sent(&mut self, conn: &Conn, seq: u64, segments: u32) {
+    pub fn record_send(&mut self, conn: &Conn, seq: u64, segments: u32) {
         let now = conn.now.as_micros();
         if conn.packets_out() == 0 {
             self.first_sent = now;
@@ -133,7 +133,7 @@ impl RateSampler {
         while self.ring.len() as u64 <= seq + u64::from(segments) - conn.snd_una {
             self.grow(conn);
         }
-        let record = Record {
+        let record = SentRecord {
             sent: now,
             first_sent: self.first_sent,
             delivered_at: self.delivered_at,
@@ -146,13 +146,13 @@ impl RateSampler {
         };
         let mask = self.ring.len() - 1;
         for (number, behind) in (seq..seq + u64::from(segments)).zip((0..segments as u16).rev()) {
-            self.ring[number as usize & mask] = Record { behind, ..record };
+            self.ring[number as usize & mask] = SentRecord { behind, ..record };
         }
     }
 
     #[cold]
     fn grow(&mut self, conn: &Conn) {
-        let mut ring = vec![Record::default(); 2 * self.ring.len()];
+        let mut ring = vec![SentRecord::default(); 2 * self.ring.len()];
         let mask = ring.len() - 1;
         for seq in conn.snd_una..conn.snd_nxt {
             ring[seq as usize & mask] = *self.record(seq);
@@ -188,7 +188,7 @@ impl RateSampler {
             self.app_limited = 0;
         }
         let now = conn.now.as_micros();
-        if sample.newly_delivered > 0 {
+        if sample.ack_delivered > 0 {
             self.delivered_at = now;
         }
         let Some(Newest { seq, retransmitted, .. }) = self.newest.take() else { return };
@@ -198,9 +198,9 @@ impl RateSampler {
         let sending = record.sent - record.first_sent;
         let acknowledging = now - record.delivered_at;
         let interval = sending.max(acknowledging);
-        sample.delivered = Some((conn.delivered - record.delivered) as u32);
-        sample.delivered_ce = (conn.delivered_ce - record.delivered_ce) as u32;
-        sample.lost = (self.lost - record.lost) as u32;
+        sample.sample_delivered = Some((conn.delivered - record.delivered) as u32);
+        sample.sample_marked = (conn.delivered_ce - record.delivered_ce) as u32;
+        sample.sample_lost = (self.lost - record.lost) as u32;
         sample.prior_delivered = record.delivered;
         sample.prior_delivered_ce = record.delivered_ce;
         sample.tx_in_flight = record.in_flight;
@@ -235,7 +235,7 @@ mod tests {
         /// A burst of `segments` at `us`.
         fn send(&mut self, us: u64, segments: u32) {
             self.conn.now = Time::from_micros(us);
-            self.rate.sent(&self.conn, self.conn.snd_nxt, segments);
+            self.rate.record_send(&self.conn, self.conn.snd_nxt, segments);
             for _ in 0..segments {
                 self.board.push(self.conn.snd_nxt, self.conn.snd_una, self.conn.now, false);
                 self.conn.snd_nxt += 1;
@@ -244,8 +244,8 @@ mod tests {
 
         fn resend(&mut self, us: u64, seq: u64) {
             self.conn.now = Time::from_micros(us);
-            self.rate.sent(&self.conn, seq, 1);
-            self.board.retransmitted(&mut self.conn, seq, Time::from_micros(us));
+            self.rate.record_send(&self.conn, seq, 1);
+            self.board.mark_retransmitted(&mut self.conn, seq, Time::from_micros(us));
         }
 
         fn lose(&mut self, seq: u64) {
@@ -264,7 +264,7 @@ mod tests {
             if let (false, Some(last)) = (delivered.retransmission_acked, delivered.last_acked.or(delivered.last_sacked)) {
                 self.conn.rtt.sample_min((self.conn.now - last).as_micros() as u32, self.conn.now);
             }
-            let mut sample = RateSample { newly_delivered: delivered.segments, ..RateSample::default() };
+            let mut sample = RateSample { ack_delivered: delivered.segments, ..RateSample::default() };
             self.rate.finish(&self.conn, &mut sample);
             sample
         }
@@ -272,7 +272,7 @@ mod tests {
 
     /// Delivered, interval and `delivered` when the segment was sent.
     fn figures(sample: RateSample) -> (Option<u32>, Option<u64>, u64) {
-        (sample.delivered, sample.interval_us, sample.prior_delivered)
+        (sample.sample_delivered, sample.interval_us, sample.prior_delivered)
     }
 
     #[test]
@@ -322,8 +322,8 @@ mod tests {
         flight.send(2_400, 2);
         flight.conn.delivered_ce = 5;
         let [first, second] = [flight.ack(20_001, 2, &[]), flight.ack(22_401, 4, &[])];
-        assert_eq!((first.prior_delivered_ce, first.delivered_ce), (0, 5));
-        assert_eq!((second.prior_delivered_ce, second.delivered_ce), (3, 2));
+        assert_eq!((first.prior_delivered_ce, first.sample_marked), (0, 5));
+        assert_eq!((second.prior_delivered_ce, second.sample_marked), (3, 2));
     }
 
     #[test]
@@ -341,7 +341,7 @@ mod tests {
         // now it is the first retransmission: sending took 23601 - 20501 us, acknowledging 26501 - 23501, both less than the path
         let sample = flight.ack(26_501, 6, &[]);
         // 7 - 6 delivered; what is delivered and lost stays valid
-        assert_eq!((figures(sample), sample.is_retrans, sample.lost), ((Some(1), None, 6), true, 0));
+        assert_eq!((figures(sample), sample.is_retrans, sample.sample_lost), ((Some(1), None, 6), true, 0));
     }
 
     #[test]
@@ -350,10 +350,10 @@ mod tests {
         flight.send(0, 4);
         flight.ack(20_001, 0, &[(2, 3)]);
         let again = flight.ack(20_100, 0, &[(2, 3)]);
-        assert_eq!((figures(again), again.newly_delivered), ((None, None, 0), 0));
+        assert_eq!((figures(again), again.ack_delivered), ((None, None, 0), 0));
         // a segment that was SACKed gives none when it is acknowledged cumulatively: the sample is of segment 1
         let sample = flight.ack(21_000, 3, &[]);
-        assert_eq!((figures(sample), sample.newly_delivered), ((Some(3), Some(21_000), 1), 2));
+        assert_eq!((figures(sample), sample.ack_delivered), ((Some(3), Some(21_000), 1), 2));
     }
 
     #[test]

@@ -22,8 +22,8 @@ use crate::packet::{flag, Ecn, Packet, HEADERS};
 use crate::units::Time;
 use delayed::{ATO_MIN_MS, MAX_QUICKACKS};
 use reading::Unread;
-pub use sack::Blocks;
-use sack::{Kept, MAX_BLOCKS};
+pub use sack::SackBlocks;
+use sack::{SegmentBuffer, MAX_BLOCKS};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -85,7 +85,7 @@ pub struct Receiver {
     ecn_seen: bool,
     /// ECE is on: until CWR comes, or as long as packets come with CE.
     demand_cwr: bool,
-    /// Codepoints that change nothing: [`Receiver::settled`].
+    /// Codepoints that change nothing: [`Receiver::settled_codepoints`].
     ecn_settled: u8,
     /// The last packet came with CE.
     ce_state: bool,
@@ -118,7 +118,7 @@ pub struct Receiver {
     /// Blocks of `out_of_order` in the order of reporting: most recently changed first (RFC 2018 section 4).
     recent: Vec<Block>,
     /// The last ACK that went ahead; its memory is kept.
-    early: Option<Box<(Ack, Blocks)>>,
+    early: Option<Box<(Ack, SackBlocks)>>,
     dup_acks: u32,
     compressed_nxt: u64,
     /// When the first SYN was answered.
@@ -312,7 +312,7 @@ impl Receiver {
         }
         let grows = self.window.may_grow();
         self.take_in_order(now);
-        self.check_ecn(packet, now);
+        self.observe_ecn(packet, now);
         if unlikely(grows) && self.window.grow(self.window.memory(1, 1)) {
             self.quick |= 1;
         }
@@ -370,12 +370,12 @@ impl Receiver {
             self.unread.append(1, self.rcv_nxt);
             self.has_unread = true;
         }
-        self.check_ecn(packet, now);
+        self.observe_ecn(packet, now);
         let before = self.memory();
-        let kept = if in_order { Kept::Joined } else { self.keep_out_of_order(seq, now) };
+        let kept = if in_order { SegmentBuffer::Joined } else { self.keep_out_of_order(seq, now) };
         // the memory of a new buffer counts once it lies among the others (`skb_set_owner_r` behind `tcp_grow_window`)
-        let memory = if kept == Kept::Apart { before } else { self.memory() };
-        if kept != Kept::Known && self.window.grow(memory) {
+        let memory = if kept == SegmentBuffer::Apart { before } else { self.memory() };
+        if kept != SegmentBuffer::Known && self.window.grow(memory) {
             self.quick |= 1;
         }
         if in_order && self.has_gaps {
@@ -436,7 +436,7 @@ impl Receiver {
 
     /// Returns the ACK that has to go ahead of the one that [`Receiver::on_packet`] returned, with its SACK blocks.
     #[inline]
-    pub fn take_early(&mut self) -> Option<(Ack, Blocks)> {
+    pub fn take_early(&mut self) -> Option<(Ack, SackBlocks)> {
         // seldom: without the test the whole of it is copied for every packet
         if !std::mem::take(&mut self.early_waits) {
             return None;
@@ -468,7 +468,7 @@ impl Receiver {
         let ece = if self.ecn_ok && self.demand_cwr { ack_flag::ECE } else { 0 };
         let esce = if std::mem::take(&mut self.esce_queued) { ack_flag::ESCE } else { 0 };
         let dsack = if self.has_dsack { ack_flag::DSACK } else { 0 };
-        let window = self.window.offered();
+        let window = self.window.offered_window();
         let usual = window >= self.advertised && !is_read && self.holds_one();
         let window = if likely(usual) { window } else { self.select_window(is_read) };
         self.acked = self.rcv_nxt;

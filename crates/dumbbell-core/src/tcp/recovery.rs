@@ -4,12 +4,12 @@
 use super::host::EcnReduction;
 use super::output::Push;
 use super::pacer::window_rate;
-use super::probe::Verdict;
-use super::prr::Progress;
+use super::probe::ProbeVerdict;
+use super::prr::PrrProgress;
 use super::reordering::DUPTHRESH;
 use super::scoreboard::seg;
 use super::sender::{AckFlags, Resend, Sender, Timer};
-use super::{Ack, Block, Network};
+use super::{Ack, Block, Outlet};
 use crate::cc::conn::{CaEvent, CaState, Congestion, INFINITE_SSTHRESH};
 use crate::cc::exit::ExitCause;
 use crate::cc::{CongestionControl, Control};
@@ -211,7 +211,7 @@ impl Sender {
         } else if self.host.ecn_reduction == EcnReduction::Immediate && self.conn.state == CaState::Cwr {
             // the window is where it is to go: nothing is sent until as much has left the network
         } else {
-            self.reduce_window(Progress {
+            self.reduce_window(PrrProgress {
                 delivered,
                 newly_lost: lost > 0,
                 una_advanced: flags.una_advanced,
@@ -223,7 +223,7 @@ impl Sender {
         }
     }
 
-    fn reduce_window(&mut self, progress: Progress) {
+    fn reduce_window(&mut self, progress: PrrProgress) {
         if let Some(window) = self.reduction.window(&self.conn, self.host.prr, progress) {
             self.conn.cwnd = window;
         }
@@ -257,7 +257,7 @@ impl Sender {
         if self.undo.is_due(ack.tsecr) {
             self.undo_reduction(false);
         } else {
-            self.reordering.recovered();
+            self.reordering.on_recovery_end();
         }
         self.set_state(CaState::Open);
     }
@@ -267,7 +267,7 @@ impl Sender {
             return false;
         }
         // the hole closed by what was late, not by a retransmission
-        self.reordering.overtaken(prior_una, self.board.highest_sacked);
+        self.reordering.on_overtaken(prior_una, self.board.highest_sacked);
         if self.conn.retrans_out > 0 {
             return true;
         }
@@ -280,7 +280,7 @@ impl Sender {
     fn try_undo_dsack(&mut self) -> bool {
         let undo = self.undo.all_needless();
         if undo {
-            self.reordering.undone();
+            self.reordering.on_undo();
             self.undo_reduction(false);
         }
         undo
@@ -331,7 +331,7 @@ impl Sender {
     /// A SACK shows that segment `late` was overtaken; after a timeout that nothing can undo that says nothing.
     pub(super) fn note_late(&mut self, late: Option<u64>) {
         if let (Some(low), true) = (late, self.conn.state != CaState::Loss || self.undo.marker.is_some()) {
-            self.reordering.overtaken(low, self.board.highest_sacked);
+            self.reordering.on_overtaken(low, self.board.highest_sacked);
         }
     }
 
@@ -375,7 +375,7 @@ impl Sender {
         }
     }
 
-    pub(super) fn on_reordering(&mut self, net: &mut impl Network) {
+    pub(super) fn on_reordering(&mut self, net: &mut impl Outlet) {
         // a timeout that no retransmission restarts goes on from the oldest segment
         self.timer.disarm();
         let in_flight = self.conn.in_flight();
@@ -385,7 +385,7 @@ impl Sender {
             if self.conn.state != CaState::Recovery {
                 self.enter_recovery(false);
                 if self.control != Control::Both {
-                    self.reduce_window(Progress { delivered: 1, newly_lost: self.losses > before, ..Progress::default() });
+                    self.reduce_window(PrrProgress { delivered: 1, newly_lost: self.losses > before, ..PrrProgress::default() });
                 }
             }
             self.retransmit_lost(net);
@@ -444,7 +444,7 @@ impl Sender {
         self.put_off_for_pacing();
     }
 
-    pub(super) fn on_probe(&mut self, net: &mut impl Network) {
+    pub(super) fn on_probe(&mut self, net: &mut impl Outlet) {
         self.timer.stop();
         if self.conn.packets_out() == 0 {
             return;
@@ -460,7 +460,7 @@ impl Sender {
                 return self.arm_rto();
             }
             self.stats.probes += 1;
-            self.probe.sent(self.conn.snd_nxt, !new);
+            self.probe.on_probe_sent(self.conn.snd_nxt, !new);
             // after a probe it starts anew
             self.timer.kind = Timer::Off;
         }
@@ -471,7 +471,7 @@ impl Sender {
     pub(super) fn end_probe(&mut self, ack: &Ack, flags: &mut AckFlags) {
         let duplicate = !flags.una_advanced && !flags.data_sacked && !flags.window_update;
         match self.probe.judge(ack.ack, flags.dsack_of_probe, duplicate) {
-            Verdict::RepairedLoss => {
+            ProbeVerdict::RepairedLoss => {
                 let app_limited = self.rate.as_ref().is_some_and(|rate| rate.probed_app_limited);
                 self.cc.cwnd_event(&mut self.conn, CaEvent::ProbeRepairedLoss { app_limited });
                 self.stats.loss_reductions += u64::from(self.cc.answers(Congestion::Loss));
@@ -480,12 +480,12 @@ impl Sender {
                 self.end_reduction();
                 self.try_keep_open();
             }
-            Verdict::Ambiguous => flags.acks_probe = true,
-            Verdict::Open | Verdict::Needless => {}
+            ProbeVerdict::Ambiguous => flags.acks_probe = true,
+            ProbeVerdict::Open | ProbeVerdict::Needless => {}
         }
     }
 
-    pub(super) fn on_rto(&mut self, net: &mut impl Network) {
+    pub(super) fn on_rto(&mut self, net: &mut impl Outlet) {
         self.timer.stop();
         if self.conn.packets_out() == 0 {
             return;
@@ -569,7 +569,7 @@ impl Sender {
     }
 
     /// Sends what an ACK asked for. Linux `tcp_xmit_recovery`.
-    pub(super) fn resend(&mut self, resend: Resend, net: &mut impl Network) {
+    pub(super) fn resend(&mut self, resend: Resend, net: &mut impl Outlet) {
         if resend == Resend::Nothing {
             return;
         }

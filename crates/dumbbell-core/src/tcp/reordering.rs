@@ -49,7 +49,7 @@ impl Reordering {
     }
 
     /// Segment `low` arrived after others below `highest_sacked`. Linux `tcp_check_sack_reordering`.
-    pub fn overtaken(&mut self, low: u64, highest_sacked: u64) {
+    pub fn on_overtaken(&mut self, low: u64, highest_sacked: u64) {
         if low < highest_sacked {
             self.degree = self.degree.max((highest_sacked - low).min(u64::from(MAX_DEGREE)) as u16);
             self.seen = true;
@@ -109,12 +109,12 @@ impl Reordering {
     }
 
     /// A recovery ended for good.
-    pub fn recovered(&mut self) {
+    pub fn on_recovery_end(&mut self) {
         self.persist = self.persist.saturating_sub(1);
     }
 
     /// A recovery was undone because of DSACKs.
-    pub fn undone(&mut self) {
+    pub fn on_undo(&mut self) {
         self.persist = (self.persist + 1).min(PERSIST);
     }
 
@@ -154,7 +154,7 @@ mod tests {
     fn a_dsack_a_round_trip_widens_it_by_a_quarter_of_the_smallest_rtt() {
         let mut conn = slow();
         let mut reordering = Reordering::new();
-        reordering.overtaken(3, 4);
+        reordering.on_overtaken(3, 4);
         assert_eq!(reordering.window(&conn).as_millis(), 10);
         // what was sent before it was widened at 100 ms says nothing of the wider window
         let widths = [100, 120, 139, 140, 180].map(|ms| duplicate(&mut reordering, &mut conn, ms));
@@ -169,7 +169,7 @@ mod tests {
         let mut never = Reordering::new();
         assert_eq!(duplicate(&mut never, &mut conn, 100), 10);
         let mut reordering = Reordering::new();
-        reordering.overtaken(3, 4);
+        reordering.on_overtaken(3, 4);
         // the probe's, one that claims nothing, and one more than was ever sent again
         assert_eq!(reordering.take_dsack((9, 10), true, 2), 1);
         assert_eq!(reordering.take_dsack((9, 9), false, 2), 0);
@@ -182,11 +182,11 @@ mod tests {
     fn sixteen_recoveries_without_a_dsack_take_it_back() {
         let mut conn = slow();
         let mut reordering = Reordering::new();
-        reordering.overtaken(3, 4);
+        reordering.on_overtaken(3, 4);
         duplicate(&mut reordering, &mut conn, 100);
         for recoveries in 1..=16 {
             assert_eq!(reordering.window(&conn).as_millis(), 20, "after {recoveries}");
-            reordering.recovered();
+            reordering.on_recovery_end();
             reordering.update(&conn, || Some(conn.now));
         }
         assert_eq!(reordering.window(&conn).as_millis(), 10);
@@ -199,7 +199,7 @@ mod tests {
             let conn = Conn { sacked_out, state, ..conn.clone() };
             let mut reordering = Reordering::new();
             assert_eq!(reordering.window(&conn).as_millis(), ms);
-            reordering.overtaken(3, 4);
+            reordering.on_overtaken(3, 4);
             assert_eq!(reordering.window(&conn).as_millis(), 10);
         }
     }
@@ -208,12 +208,12 @@ mod tests {
     fn the_degree_is_the_longest_distance_up_to_300() {
         let mut reordering = Reordering::new();
         // in order, and by three at most
-        reordering.overtaken(5, 5);
+        reordering.on_overtaken(5, 5);
         assert!(!reordering.seen);
-        reordering.overtaken(5, 8);
+        reordering.on_overtaken(5, 8);
         assert!(reordering.seen && !reordering.is_substantial());
         for (distance, degree) in [(4, 4), (2, 4), (1000, 300)] {
-            reordering.overtaken(5, 5 + distance);
+            reordering.on_overtaken(5, 5 + distance);
             assert_eq!(reordering.degree, degree);
         }
         reordering.was_overestimated();

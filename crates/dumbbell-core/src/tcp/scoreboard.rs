@@ -35,19 +35,19 @@ pub struct Segment {
 /// A [`Segment`] in 8 bytes: its time, of which 2^56 ns (2 years) fit, then [`ENDS_BURST`] and its flags. With thousands of flows these
 /// are most of what lies in memory.
 #[derive(Clone, Copy, Debug, Default)]
-struct Packed(u64);
+struct PackedSegment(u64);
 
-/// Bit of a [`Packed`] for [`Segment::ends_burst`].
+/// Bit of a [`PackedSegment`] for [`Segment::ends_burst`].
 const ENDS_BURST: u64 = 1 << 4;
 /// Its bits of [`seg`].
 const FLAGS: u64 = ENDS_BURST - 1;
 
-impl Packed {
+impl PackedSegment {
     #[inline(always)]
-    fn new(segment: Segment) -> Packed {
+    fn new(segment: Segment) -> PackedSegment {
         debug_assert!(segment.sent.0 < 1 << 56);
         let ends = if segment.ends_burst { ENDS_BURST } else { 0 };
-        Packed(segment.sent.0 << 8 | ends | u64::from(segment.flags))
+        PackedSegment(segment.sent.0 << 8 | ends | u64::from(segment.flags))
     }
 
     #[inline(always)]
@@ -82,16 +82,16 @@ pub struct Delivered {
 /// Sees what becomes of segments. `()` sees nothing and costs nothing.
 pub trait Observer {
     /// Segment `seq` is newly delivered.
-    fn delivered(&mut self, seq: u64, segment: &Segment);
+    fn on_delivered(&mut self, seq: u64, segment: &Segment);
     /// Segment `seq`, or its retransmission, is newly thought lost.
-    fn lost(&mut self, seq: u64, segment: &Segment);
+    fn on_lost(&mut self, seq: u64, segment: &Segment);
 }
 
 impl Observer for () {
     #[inline(always)]
-    fn delivered(&mut self, _seq: u64, _segment: &Segment) {}
+    fn on_delivered(&mut self, _seq: u64, _segment: &Segment) {}
     #[inline(always)]
-    fn lost(&mut self, _seq: u64, _segment: &Segment) {}
+    fn on_lost(&mut self, _seq: u64, _segment: &Segment) {}
 }
 
 /// State of RACK: the most recently sent segment that was delivered.
@@ -134,7 +134,7 @@ struct Repairs {
 #[repr(C)]
 pub struct Scoreboard {
     /// By the last bits of the segment number: its length is a power of two.
-    ring: Box<[Packed]>,
+    ring: Box<[PackedSegment]>,
     /// Every segment below was delivered, marked lost or retransmitted at some time: RACK looks from here.
     rack_scan_from: u64,
     /// No segment below is lost and not yet retransmitted.
@@ -151,7 +151,7 @@ pub struct Scoreboard {
 impl Default for Scoreboard {
     fn default() -> Scoreboard {
         Scoreboard {
-            ring: Box::new([Packed::default()]),
+            ring: Box::new([PackedSegment::default()]),
             bursts: 0,
             rack_scan_from: 0,
             retransmit_hint: 0,
@@ -209,7 +209,7 @@ impl Scoreboard {
 
     #[inline(always)]
     fn set(&mut self, seq: u64, segment: Segment) {
-        self.ring[self.place(seq)] = Packed::new(segment);
+        self.ring[self.place(seq)] = PackedSegment::new(segment);
     }
 
     #[inline(always)]
@@ -230,7 +230,7 @@ impl Scoreboard {
 
     #[cold]
     fn grow(&mut self, una: u64, end: u64) {
-        let mut ring = vec![Packed::default(); (2 * self.ring.len()).max(16)].into_boxed_slice();
+        let mut ring = vec![PackedSegment::default(); (2 * self.ring.len()).max(16)].into_boxed_slice();
         for seq in una..end {
             ring[seq as usize & (ring.len() - 1)] = self.ring[self.place(seq)];
         }
@@ -238,7 +238,7 @@ impl Scoreboard {
     }
 
     /// Segment `seq` is sent again.
-    pub fn retransmitted(&mut self, conn: &mut Conn, seq: u64, now: Time) {
+    pub fn mark_retransmitted(&mut self, conn: &mut Conn, seq: u64, now: Time) {
         let before = self.get(seq);
         conn.retrans_out += u32::from(before.flags & seg::RETRANS == 0);
         self.set(seq, Segment { sent: now, flags: before.flags | seg::RETRANS | seg::EVER_RETRANS, ..before });
@@ -246,7 +246,7 @@ impl Scoreboard {
     }
 
     /// Segment `seq` is sent again though it is not thought lost: no retransmission to wait for.
-    pub fn probed(&mut self, seq: u64, now: Time) {
+    pub fn mark_probed(&mut self, seq: u64, now: Time) {
         let before = self.get(seq);
         self.set(seq, Segment { sent: now, flags: before.flags | seg::EVER_RETRANS, ..before });
         self.repairs.get_or_insert_default().retransmissions.push_back((now, seq));
@@ -283,7 +283,7 @@ impl Scoreboard {
                 if segment.flags & seg::EVER_RETRANS == 0 || u64::from(tsecr) >= segment.sent.as_millis() {
                     self.advance_rack(conn, seq, segment);
                 }
-                observer.delivered(seq, &segment);
+                observer.on_delivered(seq, &segment);
             }
             if segment.flags & seg::LOST != 0 {
                 conn.lost_out -= 1;
@@ -298,7 +298,7 @@ impl Scoreboard {
     pub fn plain_row(&self, una: u64, ack: u64) -> Option<u32> {
         let (mut all, mut bursts) = (0, 0);
         for seq in una..ack {
-            let Packed(segment) = self.ring[self.place(seq)];
+            let PackedSegment(segment) = self.ring[self.place(seq)];
             all |= segment;
             bursts += (segment / ENDS_BURST) & 1;
         }
@@ -309,7 +309,7 @@ impl Scoreboard {
     #[inline(always)]
     pub fn acknowledge_row(&mut self, conn: &mut Conn, ack: u64, bursts: u32, observer: &mut impl Observer) -> (Time, Time) {
         for seq in conn.snd_una..ack {
-            observer.delivered(seq, &self.get(seq));
+            observer.on_delivered(seq, &self.get(seq));
         }
         let (first, last) = (self.get(conn.snd_una).sent, self.get(ack - 1).sent);
         self.bursts -= bursts;
@@ -397,7 +397,7 @@ impl Scoreboard {
             }
         }
         self.set_flags(seq, flags | seg::SACKED);
-        observer.delivered(seq, &segment);
+        observer.on_delivered(seq, &segment);
         conn.sacked_out += 1;
         delivered.segments += 1;
         delivered.data_sacked = true;
@@ -530,7 +530,7 @@ impl Scoreboard {
         self.set_flags(seq, (flags | seg::LOST) & !seg::RETRANS);
         let newly = flags & (seg::LOST | seg::RETRANS) != seg::LOST;
         if newly {
-            observer.lost(seq, &self.get(seq));
+            observer.on_lost(seq, &self.get(seq));
         }
         self.retransmit_hint = self.retransmit_hint.min(seq);
         newly

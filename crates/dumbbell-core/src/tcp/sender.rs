@@ -4,7 +4,7 @@
 //! Order of work for each ACK as in Linux `tcp_ack`: SACK, cumulative clean-up and RTT, congestion control's `in_ack_event` (first of all
 //! before 6.12.117), tail-loss probe, congestion machine, timers, window, retransmissions, new data.
 
-use super::ecn::{EcnEcho, Progress, SenderEcn, OPTION_BYTES};
+use super::ecn::{AckEcho, DeliveryProgress, SenderEcn, OPTION_BYTES};
 use super::host::{HostParams, Opener, Pacing};
 use super::pacer::{window_rate, Pacer};
 use super::probe::Probe;
@@ -16,11 +16,11 @@ use super::stats::SenderStats;
 use super::timer::RetransmissionTimer;
 pub use super::timer::Timer;
 use super::undo::Undo;
-pub use super::write_queue::{Application, Plan};
-use super::write_queue::{Sizes, WriteQueue};
-use super::{ack_flag, Ack, Block, FlowOptions, Network};
+pub use super::write_queue::{AppPlan, Application};
+use super::write_queue::{SegmentSizes, WriteQueue};
+use super::{ack_flag, Ack, Block, FlowOptions, Outlet};
 use crate::cc::conn::{CaState, Conn, INFINITE_SSTHRESH};
-use crate::cc::exit::Exits;
+use crate::cc::exit::SlowStartExits;
 use crate::cc::{self, AckEvent, AnyCc, CongestionControl, Control, RateSample};
 use crate::hint::{seldom, unlikely};
 use crate::histogram::CompactHistogram;
@@ -100,7 +100,7 @@ pub struct Sender {
     /// When everything was acknowledged.
     pub finished: Option<Time>,
     /// Payloads of segments, if the congestion control has changed them.
-    pub(super) sizes: Option<Box<Sizes>>,
+    pub(super) sizes: Option<Box<SegmentSizes>>,
     /// Loss marks so far, retransmissions that were lost again included.
     pub(super) losses: u64,
     #[cfg(test)]
@@ -140,7 +140,7 @@ fn first_conn(host: &HostParams, app: &Application) -> Conn {
         // transfers of a size and applications of a rate count whole segments
         least_mss: if *app == Application::Bulk { 1 } else { host.mss },
         headers: HEADERS,
-        exits: Exits::default(),
+        exits: SlowStartExits::default(),
     }
 }
 
@@ -280,7 +280,7 @@ impl Sender {
     }
 
     /// Opens the connection: sends a SYN.
-    pub fn start(&mut self, now: Time, net: &mut impl Network) {
+    pub fn start(&mut self, now: Time, net: &mut impl Outlet) {
         self.conn.now = now;
         self.started = now;
         self.queue.started = now;
@@ -307,7 +307,7 @@ impl Sender {
     /// Payload acknowledged so far, bytes.
     pub fn bytes_acked(&self) -> u64 {
         let una = self.conn.snd_una;
-        let full = self.sizes.as_ref().map_or(una * u64::from(self.conn.mss), |sizes| sizes.below(una));
+        let full = self.sizes.as_ref().map_or(una * u64::from(self.conn.mss), |sizes| sizes.payload_below(una));
         match self.queue.app {
             Application::Size(size) => full.min(size),
             _ => full,
@@ -347,7 +347,7 @@ impl Sender {
         if other <= self.timer.not_before() {
             other
         } else {
-            other.min(self.timer.at())
+            other.min(self.timer.fire_time())
         }
     }
 
@@ -380,7 +380,7 @@ impl Sender {
     }
 
     /// A SYN, or a SYN-ACK if the receiver opens: a frame of the same size.
-    fn send_syn(&mut self, net: &mut impl Network) {
+    fn send_syn(&mut self, net: &mut impl Outlet) {
         let active = self.host.opener == Opener::Sender;
         let linear = if active { self.host.syn_linear_timeouts } else { 0 };
         let doublings = self.syn_retries.saturating_sub(linear);
@@ -394,14 +394,14 @@ impl Sender {
     }
 
     /// Sends a packet without data.
-    fn send_bare(&mut self, len: u16, flags: u8, ecn: Ecn, net: &mut impl Network) {
+    fn send_bare(&mut self, len: u16, flags: u8, ecn: Ecn, net: &mut impl Outlet) {
         self.stats.bare += 1;
-        net.send(Packet { len, ecn, flags, ..self.stamped() });
+        net.send(Packet { len, ecn, flags, ..self.new_packet() });
     }
 
     /// A packet with this flow's number and the timestamps of now.
     #[inline]
-    pub(super) fn stamped(&self) -> Packet {
+    pub(super) fn new_packet(&self) -> Packet {
         let tsval = self.conn.now.as_millis() as u32;
         let age = if self.has_answer() { tsval.wrapping_sub(self.ts_recent) } else { u32::MAX };
         let tsecr_age = age.min(u32::from(NO_TSECR)) as u16;
@@ -424,12 +424,12 @@ impl Sender {
         !matches!(self.phase, Phase::Idle | Phase::SynSent)
     }
 
-    fn establish(&mut self, ack: &Ack, net: &mut impl Network) {
+    fn establish(&mut self, ack: &Ack, net: &mut impl Outlet) {
         self.phase = Phase::Established;
         self.ts_recent = ack.tsval;
         self.timer.stop();
         self.ecn.negotiate(ack);
-        if self.ecn.refused() {
+        if self.ecn.is_required_but_refused() {
             self.cc = AnyCc::without_ecn();
             self.control = self.cc.control();
             self.rate = None;
@@ -453,12 +453,12 @@ impl Sender {
         }
         self.timer.backoff = 0;
         self.last_sent = self.conn.now;
-        self.offered(ack.window);
+        self.on_window_offer(ack.window);
         self.window_end = u64::from(self.peer_segments);
         // the SYN counts as delivered
         self.conn.delivered = 1;
         self.cc.init(&mut self.conn);
-        self.offered(ack.window);
+        self.on_window_offer(ack.window);
         if self.control == Control::Window {
             self.conn.pacing_rate = window_rate(&self.conn, &self.host);
         }
@@ -469,7 +469,7 @@ impl Sender {
     }
 
     /// The receiver offers a window of `bytes`.
-    fn offered(&mut self, bytes: u32) {
+    fn on_window_offer(&mut self, bytes: u32) {
         self.peer_window = bytes;
         self.queue.max_window = self.queue.max_window.max(bytes);
         self.count_in_segments();
@@ -508,7 +508,7 @@ impl Sender {
 
     /// Takes an acknowledgement with its SACK blocks.
     #[inline(always)]
-    pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time, net: &mut impl Network) {
+    pub fn on_ack(&mut self, ack: &Ack, blocks: &[Block], now: Time, net: &mut impl Outlet) {
         self.conn.now = now;
         let syn = ack.has(ack_flag::SYN_ACK);
         if unlikely(syn || self.phase != Phase::Established) {
@@ -533,7 +533,7 @@ impl Sender {
         if ack.ack >= prior_una {
             if ack.window != self.peer_window {
                 flags.window_update = ack.window > self.peer_window && ack.ack == prior_una;
-                self.offered(ack.window);
+                self.on_window_offer(ack.window);
             }
             self.window_end = self.window_end.max(ack.ack + u64::from(self.peer_segments));
         }
@@ -545,7 +545,7 @@ impl Sender {
         self.check_app_limited();
         let early = self.host.early_ack_event;
         if early {
-            self.tell_of_ack_early(ack, advanced, flags.ece);
+            self.report_ack_early(ack, advanced, flags.ece);
         }
 
         let prior_highest = self.board.highest_sacked;
@@ -603,7 +603,7 @@ impl Sender {
             });
         }
         if !early {
-            self.tell_of_ack(ack, advanced, echo);
+            self.report_ack(ack, advanced, echo);
         }
         if unlikely(self.probe.is_open()) {
             self.end_probe(ack, &mut flags);
@@ -612,7 +612,7 @@ impl Sender {
         if !flags.una_advanced || flags.data_sacked || flags.ece || flags.dsack || self.conn.state != CaState::Open {
             if let Some(low) = self.board.lowest_plain(prior_una..prior_highest.min(self.conn.snd_una)) {
                 // a hole below what was SACKed before closed without a retransmission
-                self.reordering.overtaken(low, self.board.highest_sacked);
+                self.reordering.on_overtaken(low, self.board.highest_sacked);
             }
             flags.dupack = !flags.una_advanced && !flags.dsack && !flags.window_update;
             let lost_before = self.losses;
@@ -626,9 +626,9 @@ impl Sender {
         }
         if self.control == Control::Both {
             self.let_control_decide(RateSample {
-                newly_delivered: segments,
-                newly_marked: echo.marked(segments),
-                newly_lost: newly_lost as u32,
+                ack_delivered: segments,
+                ack_marked: echo.count_marked(segments),
+                ack_lost: newly_lost as u32,
                 prior_in_flight,
                 pacing_wait_us: self.pacer.next.saturating_sub(now).as_micros(),
                 acks_probe: flags.acks_probe,
@@ -666,19 +666,19 @@ impl Sender {
 
     /// An ACK delivered `segments`, and echoed some marks.
     #[inline(always)]
-    fn count_delivered(&mut self, segments: u32, echo: EcnEcho) {
+    fn count_delivered(&mut self, segments: u32, echo: AckEcho) {
         self.conn.delivered += u64::from(segments);
-        self.conn.delivered_ce += u64::from(echo.marked(segments));
+        self.conn.delivered_ce += u64::from(echo.count_marked(segments));
     }
 
     /// An ACK while nothing was in flight: at most it reports a duplicate, or the echo of what is long acknowledged. Linux `tcp_ack`, label
     /// `no_queue`.
     #[cold]
     #[inline(never)]
-    fn take_late_news(&mut self, flags: &mut AckFlags, ack: &Ack, advanced: u64, echo: EcnEcho, delivered: u32) {
+    fn take_late_news(&mut self, flags: &mut AckFlags, ack: &Ack, advanced: u64, echo: AckEcho, delivered: u32) {
         self.count_delivered(delivered, echo);
         if !self.host.early_ack_event {
-            self.tell_of_ack(ack, advanced, echo);
+            self.report_ack(ack, advanced, echo);
         }
         if flags.dsack {
             self.alert(flags, self.conn.snd_una, ack);
@@ -689,7 +689,7 @@ impl Sender {
     }
 
     #[inline(always)]
-    fn tell_of_ack(&mut self, ack: &Ack, advanced: u64, echo: EcnEcho) {
+    fn report_ack(&mut self, ack: &Ack, advanced: u64, echo: AckEcho) {
         // `snd_una` after an ACK that does not advance is the old one
         let una = ack.ack.max(self.conn.snd_una);
         let event = AckEvent { ece: echo.ece, esce: ack.has(ack_flag::ESCE), advanced, una, new_ce: echo.new_ce };
@@ -699,17 +699,17 @@ impl Sender {
     /// The same before it is known what the ACK delivers: a count of CE is read by its three bits alone.
     #[cold]
     #[inline(never)]
-    fn tell_of_ack_early(&mut self, ack: &Ack, advanced: u64, ece: bool) {
+    fn report_ack_early(&mut self, ack: &Ack, advanced: u64, ece: bool) {
         let new_ce = self.ecn.accurate.then(|| self.ecn.by_field(ack, self.conn.delivered_ce));
-        self.tell_of_ack(ack, advanced, EcnEcho { ece: ece || new_ce.is_some_and(|new| new > 0), new_ce });
+        self.report_ack(ack, advanced, AckEcho { ece: ece || new_ce.is_some_and(|new| new > 0), new_ce });
     }
 
     /// What an ACK that delivers `segments` echoes. A count says nothing on an ACK that brings nothing new, nor a `newer` timestamp: it may be
     /// late.
     #[inline]
-    fn read_echo(&mut self, ack: &Ack, segments: u32, newer: bool, flags: &mut AckFlags) -> EcnEcho {
+    fn read_echo(&mut self, ack: &Ack, segments: u32, newer: bool, flags: &mut AckFlags) -> AckEcho {
         let new_ce = self.ecn.accurate.then(|| {
-            let progress = Progress { segments, payload: self.conn.mss, delivered_ce: self.conn.delivered_ce };
+            let progress = DeliveryProgress { segments, payload: self.conn.mss, delivered_ce: self.conn.delivered_ce };
             let new = if segments > 0 || newer { self.ecn.count(ack, progress) } else { 0 };
             flags.ece = new > 0;
             new
@@ -717,7 +717,7 @@ impl Sender {
         if flags.ece {
             self.stats.ece_acks += 1;
         }
-        EcnEcho { ece: flags.ece, new_ce }
+        AckEcho { ece: flags.ece, new_ce }
     }
 
     /// Marks a pause of the application, for controls that ask for rate samples.
@@ -753,7 +753,7 @@ impl Sender {
     /// From here on segments carry another payload than `before`.
     #[cold]
     pub(super) fn note_size(&mut self, before: u32) {
-        let sizes = self.sizes.get_or_insert_with(|| Box::new(Sizes::new(before)));
+        let sizes = self.sizes.get_or_insert_with(|| Box::new(SegmentSizes::new(before)));
         sizes.change(self.conn.snd_nxt, self.conn.mss, self.conn.snd_una);
         self.count_in_segments();
     }
@@ -821,9 +821,9 @@ impl Sender {
     }
 
     /// A time given by [`Sender::next_timer`] has come.
-    pub fn on_timer(&mut self, now: Time, net: &mut impl Network) {
+    pub fn on_timer(&mut self, now: Time, net: &mut impl Outlet) {
         self.conn.now = now;
-        if self.timer.not_before() <= now && self.timer.at() <= now {
+        if self.timer.not_before() <= now && self.timer.fire_time() <= now {
             match (self.phase, self.timer.kind) {
                 (Phase::SynSent, _) => {
                     self.syn_retries += 1;

@@ -23,7 +23,7 @@ pub enum Timer {
 /// Linux `icsk_pending`, `icsk_timeout`, `icsk_backoff`, `icsk_retransmits`.
 #[derive(Clone, Debug)]
 pub(super) struct RetransmissionTimer {
-    /// When it was set, and for how much later; the wheel rounds that up ([`RetransmissionTimer::at`]). Most ACKs set it anew, so that
+    /// When it was set, and for how much later; the wheel rounds that up ([`RetransmissionTimer::fire_time`]). Most ACKs set it anew, so that
     /// the rounding is left until somebody asks.
     set_at: Time,
     timeout: Time,
@@ -60,7 +60,7 @@ impl RetransmissionTimer {
     }
 
     /// When it fires.
-    pub fn at(&self) -> Time {
+    pub fn fire_time(&self) -> Time {
         if self.set_at == Time::NEVER {
             Time::NEVER
         } else {
@@ -68,7 +68,7 @@ impl RetransmissionTimer {
         }
     }
 
-    /// It does not fire before this time; cheaper than [`RetransmissionTimer::at`].
+    /// It does not fire before this time; cheaper than [`RetransmissionTimer::fire_time`].
     #[inline]
     pub fn not_before(&self) -> Time {
         self.set_at.saturating_add(self.timeout)
@@ -178,7 +178,7 @@ mod tests {
         let mut timer = RetransmissionTimer::new();
         timer.backoff = 3;
         timer.set_rto(&rtt, NOW, NOW);
-        assert_eq!(timer.at(), due(1944));
+        assert_eq!(timer.fire_time(), due(1944));
         // what is left: 243 - 100.5 = 142.5 ms
         timer.backoff = 0;
         timer.kind = Timer::Tlp;
@@ -191,7 +191,7 @@ mod tests {
         let mut timer = RetransmissionTimer::new();
         for (wait, expected) in [(10, 12), (1000, 240)] {
             timer.set_reordering(Time::from_millis(wait), &rtt(), NOW);
-            assert_eq!((timer.kind, timer.at()), (Timer::Reordering, due(expected)), "{wait} ms");
+            assert_eq!((timer.kind, timer.fire_time()), (Timer::Reordering, due(expected)), "{wait} ms");
         }
     }
 
@@ -200,15 +200,15 @@ mod tests {
         let sent = NOW.saturating_sub(Time::from_millis(100));
         let mut timer = RetransmissionTimer::new();
         timer.set_rto(&rtt(), sent, NOW);
-        assert_eq!((timer.kind, timer.at()), (Timer::Rto, due(240)));
+        assert_eq!((timer.kind, timer.fire_time()), (Timer::Rto, due(240)));
         for kind in [Timer::Tlp, Timer::Reordering] {
             timer.kind = kind;
             timer.set_rto(&rtt(), sent, NOW);
-            assert_eq!(timer.at(), due(140), "{kind:?}");
+            assert_eq!(timer.fire_time(), due(140), "{kind:?}");
             timer.kind = kind;
             timer.set_rto(&rtt(), sent, NOW);
             timer.put_off(Time::from_millis(3));
-            assert_eq!(timer.at(), due(143), "{kind:?}, pacing");
+            assert_eq!(timer.fire_time(), due(143), "{kind:?}, pacing");
         }
     }
 
@@ -218,10 +218,10 @@ mod tests {
         // 2 * 40 + 2 ms; one segment: 2 * 40 + 200 ms, but the timeout of 240 ms comes first
         for (out, expected) in [(2, 82), (1, 240)] {
             timer.set_probe(&rtt(), out, Time::ZERO, || 200_000, NOW);
-            assert_eq!((timer.kind, timer.at()), (Timer::Tlp, due(expected)), "{out} out");
+            assert_eq!((timer.kind, timer.fire_time()), (Timer::Tlp, due(expected)), "{out} out");
         }
         // what is left of the timeout: 240 - 200 ms
         timer.set_probe(&rtt(), 2, Time::from_millis(200), || 200_000, NOW);
-        assert_eq!(timer.at(), due(40));
+        assert_eq!(timer.fire_time(), due(40));
     }
 }

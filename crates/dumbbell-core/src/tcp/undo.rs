@@ -23,7 +23,7 @@ impl Undo {
     }
 
     /// A segment is sent again at `now_ms`.
-    pub fn retransmitted(&mut self, now_ms: u32) {
+    pub fn on_retransmit(&mut self, now_ms: u32) {
         self.first_retransmission.get_or_insert(now_ms);
         self.retransmissions = Some(self.retransmissions.unwrap_or(0) + 1);
     }
@@ -69,8 +69,8 @@ mod tests {
     fn every_retransmission_needs_its_dsack() {
         let mut undo = Undo::default();
         undo.begin(10, 0);
-        undo.retransmitted(500);
-        undo.retransmitted(510);
+        undo.on_retransmit(500);
+        undo.on_retransmit(510);
         undo.take_dsack((10, 11), 20);
         assert!(!undo.all_needless());
         // below the marker, and beyond what was acknowledged: of another episode
@@ -84,7 +84,7 @@ mod tests {
     #[test]
     fn an_echo_from_before_the_first_retransmission_is_enough() {
         let mut undo = Undo::default();
-        undo.retransmitted(500);
+        undo.on_retransmit(500);
         // no episode
         assert!(!undo.is_due(400));
         undo.begin(10, 1);

@@ -107,7 +107,7 @@ impl Window {
         };
         // one segment is held in reserve (tcp_init_buffer_space); by halves that is already all
         let all_but_one = INITIAL_SPACE - u64::from(mss);
-        window.clamp = if window.by_payload { window.of(window.buffer) } else { all_but_one };
+        window.clamp = if window.by_payload { window.window_for(window.buffer) } else { all_but_one };
         window.limit = window.room(window.memory(1, 1));
         window.last_round = all_but_one.min(FIRST_ROUND * u64::from(mss));
         window.offer(all_but_one);
@@ -115,7 +115,7 @@ impl Window {
     }
 
     /// Window that a buffer of `bytes` allows. Linux `tcp_win_from_space`.
-    fn of(&self, bytes: u64) -> u64 {
+    fn window_for(&self, bytes: u64) -> u64 {
         bytes * self.ratio() / 256
     }
 
@@ -149,7 +149,7 @@ impl Window {
 
     /// How far the window may grow while `memory` bytes of the buffer are in use. Linux `tcp_space`, and the clamp.
     fn room(&self, memory: u64) -> u64 {
-        self.of(self.buffer.saturating_sub(memory)).min(self.clamp)
+        self.window_for(self.buffer.saturating_sub(memory)).min(self.clamp)
     }
 
     /// Window that the whole buffer allows.
@@ -164,9 +164,9 @@ impl Window {
             // the smallest buffers hold no segment and its overhead, but senders have no smaller ones
             return (self.round(u64::from(self.mss)), false);
         }
-        let free = self.of(self.buffer.saturating_sub(memory));
+        let free = self.window_for(self.buffer.saturating_sub(memory));
         let is_crowded = free < self.clamp / 2;
-        if is_crowded && free < (self.of(self.buffer) / 16).max(u64::from(self.mss)) {
+        if is_crowded && free < (self.window_for(self.buffer) / 16).max(u64::from(self.mss)) {
             return (0, true);
         }
         (self.round(free.min(self.offered)), is_crowded)
@@ -185,7 +185,7 @@ impl Window {
 
     /// What is offered, rounded up to what the header can say.
     #[inline]
-    pub fn offered(&self) -> u32 {
+    pub fn offered_window(&self) -> u32 {
         self.header
     }
 
@@ -203,7 +203,7 @@ impl Window {
     }
 
     /// The handshake is over at `now`: the first round trip begins.
-    pub fn established(&mut self, now: Time) {
+    pub fn on_established(&mut self, now: Time) {
         self.round_at = now;
     }
 
@@ -260,7 +260,7 @@ impl Window {
     /// The window that was measured is complete; the next one begins.
     #[inline(never)]
     fn measure_window(&mut self, rcv_nxt: u64, now: Time) {
-        let mut window = self.offered();
+        let mut window = self.offered_window();
         if self.measured_from == Time::NEVER {
             window = self.offered_first();
         } else {
@@ -295,7 +295,7 @@ impl Window {
             let buffer = self.buffer_for(window + 2 * growth).min(self.most);
             if buffer > self.buffer {
                 self.buffer = buffer;
-                self.clamp = self.of(buffer);
+                self.clamp = self.window_for(buffer);
                 self.limit = self.room(self.memory(1, 1));
                 self.offer(self.offered);
             }
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn what_is_read_counts_for_the_round_trip_in_which_it_came() {
         let mut window = of_buffer(6_291_456);
-        window.established(Time::from_millis(100));
+        window.on_established(Time::from_millis(100));
         window.on_data(&answer(100), Time::from_millis(100));
         window.read(1, 1, Time::from_millis(100));
         // a round trip of 50 ms ends with the first segment read at 150 ms
@@ -388,7 +388,7 @@ mod tests {
     #[test]
     fn what_a_hole_held_back_counts_for_the_next_round_trip() {
         let mut window = of_buffer(6_291_456);
-        window.established(Time::from_millis(100));
+        window.on_established(Time::from_millis(100));
         window.on_data(&answer(100), Time::from_millis(100));
         // segment 20 fills a hole behind which 40 have come: the first buffer ends with it, 40 wait: 21 - 40 is less than 10
         let buffer = window.buffer;
@@ -407,7 +407,7 @@ mod tests {
         let mut window = of_buffer(6_291_456);
         // with nothing in the buffer the window may grow up to the clamp, 131072 * 162 / 256 = 82944, but with a segment only to 81501
         while window.grow(0) {}
-        assert_eq!((window.offered, window.select(0), window.offered()), (82_944, (82_944, false), 81_536));
+        assert_eq!((window.offered, window.select(0), window.offered_window()), (82_944, (82_944, false), 81_536));
         // 20 segments in two buffers: (131072 - 2 * 832 - 20 * 1448) * 162 / 256 = 63564; in 20 buffers 54087
         assert_eq!(window.select(window.memory(2, 20)), (63_616, false));
         assert_eq!(window.select(window.memory(20, 20)), (54_144, false));
@@ -421,7 +421,7 @@ mod tests {
         // 32 MB = 2^25: 10 bits beyond 15; 6 MB is more than 2^22: 7; rmem_max, 212992 B, is more than 2^17: never below 2
         for (buffer, first, offered) in [(33_554_432, 65_160, 63 * 1024), (6_291_456, 65_160, 64_128), (40_000, 65_160, 64_088)] {
             let window = of_buffer(buffer);
-            assert_eq!((window.offered_first(), window.offered()), (first, offered), "{buffer}");
+            assert_eq!((window.offered_first(), window.offered_window()), (first, offered), "{buffer}");
         }
     }
 
@@ -442,7 +442,7 @@ mod tests {
             (8934, 62_538, 56_602_u32.next_multiple_of(128), 56_602),
         ] {
             let window = of_mss(mss);
-            let found = (window.offered_first(), window.offered(), window.last_round);
+            let found = (window.offered_first(), window.offered_window(), window.last_round);
             assert_eq!(found, (first_window, next, first_round), "{mss} B");
         }
     }
@@ -452,7 +452,7 @@ mod tests {
         let mut window = of_buffer(65_536);
         // tcp_rmem[1] = 131072: 64088 B as ever, up to (131072 - 2280) * 162 / 256; and that is all, whatever arrives
         assert_eq!((window.buffer, window.offered, window.limit), (131_072, 64_088, 81_501));
-        window.established(Time::from_millis(100));
+        window.on_established(Time::from_millis(100));
         window.on_data(&answer(150), Time::from_millis(150));
         window.read(40, 40, Time::from_millis(150));
         assert_eq!((window.buffer, window.limit), (131_072, 81_501));
@@ -461,13 +461,13 @@ mod tests {
     #[test]
     fn a_larger_buffer_takes_away_what_held_the_first_window_back() {
         let mut window = of_mss(256);
-        window.established(Time::from_millis(100));
+        window.on_established(Time::from_millis(100));
         window.on_data(&answer(150), Time::from_millis(150));
         window.read(100, 100, Time::from_millis(150));
         // 25600 B came, 2560 were expected: 51200 + 4096 = 55296, and twice 9 * 55296 more; a buffer of 256 / 60 of it
         assert_eq!((window.last_round, window.buffer), (25_600, 1_050_624 * 256 / 60));
         // rcv_ssthresh was 65536 - 256 all the time
-        assert_eq!(window.offered(), 65_280);
+        assert_eq!(window.offered_window(), 65_280);
     }
 
     #[test]
@@ -487,7 +487,7 @@ mod tests {
         let mut window = Window::new(&HostParams { window_by_payload: false, ..HostParams::default() });
         // half of 128 KB less one segment, and no more until the buffer grows: no step is acknowledged at once
         assert_eq!((window.offered, window.may_grow()), (65_536 - 1448, false));
-        window.established(Time::from_millis(100));
+        window.on_established(Time::from_millis(100));
         window.on_data(&answer(150), Time::from_millis(150));
         window.read(40, 40, Time::from_millis(150));
         // 40 segments came, 10 were expected: a window of 2 * 40 + 16 = 96, and twice 3 * 96 more: 672 segments; each takes 1448 + 896 B,

@@ -1,7 +1,7 @@
 //! What the application has written: socket buffers, the send buffer that limits them, and the last segments of writes.
 
 use super::host::HostParams;
-use super::Network;
+use super::Outlet;
 use crate::buffers::{send_buffer_per_segment, tcp_overhead, SK_GSO_MAX_SIZE};
 use crate::cc::conn::Conn;
 use crate::hint::{seldom, unlikely};
@@ -28,12 +28,12 @@ pub enum Application {
     /// Payload at this many bytes per second, for ever.
     Rate(u64),
     /// It changes with time.
-    Planned(Box<Plan>),
+    Planned(Box<AppPlan>),
 }
 
 /// An application that offers as much as it can, from a time on a rate, and nothing while it pauses. Times are those of the sender's clock.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub struct AppPlan {
     /// Bytes of payload per second, if it has a rate.
     pub rate: Option<u64>,
     /// When the rate begins.
@@ -48,15 +48,15 @@ pub struct Plan {
     base: u64,
 }
 
-impl Plan {
+impl AppPlan {
     /// Payload at `rate` bytes per second from `rate_from` on, nothing from `pause` to `resume`.
-    pub fn new(rate: Option<u64>, rate_from: Time, pause: Time, resume: Time) -> Plan {
-        Plan { rate, rate_from, pause, resume, since: Time::NEVER, base: 0 }
+    pub fn new(rate: Option<u64>, rate_from: Time, pause: Time, resume: Time) -> AppPlan {
+        AppPlan { rate, rate_from, pause, resume, since: Time::NEVER, base: 0 }
     }
 
     /// The segment up to which it has offered data at `now`, when `written` are written, and when there will be more. What it did not write while the
     /// send buffer was full, before a pause or before the rate began, it does not make up for.
-    fn offered(&mut self, started: Time, now: Time, written: u64, mss: u32) -> (u64, Time) {
+    fn offer_until(&mut self, started: Time, now: Time, written: u64, mss: u32) -> (u64, Time) {
         if self.pause <= now && now < self.resume {
             return (written, self.resume);
         }
@@ -88,17 +88,17 @@ fn time_of(bytes_per_second: u64, segments: u64, mss: u32) -> Time {
 
 /// Payloads of segments whose size changes on the way.
 #[derive(Clone, Debug)]
-pub(super) struct Sizes {
+pub(super) struct SegmentSizes {
     /// First segment of each size, ascending, and the size.
     changes: VecDeque<(u64, u32)>,
     /// Payload of all segments before the first of these.
     before: u64,
 }
 
-impl Sizes {
+impl SegmentSizes {
     /// All segments so far, and those up to `first`, carry `payload` bytes.
-    pub fn new(payload: u32) -> Sizes {
-        Sizes { changes: VecDeque::from([(0, payload)]), before: 0 }
+    pub fn new(payload: u32) -> SegmentSizes {
+        SegmentSizes { changes: VecDeque::from([(0, payload)]), before: 0 }
     }
 
     /// From segment `first` on they carry `payload` bytes; what is below `una` is done with.
@@ -112,13 +112,13 @@ impl Sizes {
     }
 
     /// Payload of segment `seq`.
-    pub fn of(&self, seq: u64) -> u32 {
+    pub fn payload_at(&self, seq: u64) -> u32 {
         let after = self.changes.partition_point(|&(first, _)| first <= seq);
         self.changes[after.max(1) - 1].1
     }
 
     /// Payload of all segments below `una`.
-    pub fn below(&self, una: u64) -> u64 {
+    pub fn payload_below(&self, una: u64) -> u64 {
         let ends = self.changes.iter().skip(1).map(|&(first, _)| first).chain([u64::MAX]);
         let each = self.changes.iter().zip(ends);
         self.before + each.map(|(&(first, size), end)| una.min(end).saturating_sub(first) * u64::from(size)).sum::<u64>()
@@ -255,7 +255,7 @@ impl WriteQueue {
     /// The segment up to which the application writes now, if it does, with `bursts` in flight: it is woken when a third of the send buffer
     /// is free. Linux `sk_stream_write_space`.
     #[inline(always)]
-    pub fn wants(&mut self, conn: &Conn, bursts: u32) -> Option<u64> {
+    pub fn next_write(&mut self, conn: &Conn, bursts: u32) -> Option<u64> {
         if unlikely(self.stopped) {
             return None;
         }
@@ -290,7 +290,7 @@ impl WriteQueue {
     #[inline(never)]
     fn offered_by_plan(&mut self, conn: &Conn) -> u64 {
         let Application::Planned(plan) = &mut self.app else { return self.written };
-        let (offered, next) = plan.offered(self.started, conn.now, self.written, conn.mss);
+        let (offered, next) = plan.offer_until(self.started, conn.now, self.written, conn.mss);
         self.wakes_at = next;
         offered
     }
@@ -368,7 +368,7 @@ impl WriteQueue {
     /// The send buffer grows to two windows, or as many as the control wants, when the window is not used up, for whatever reason. Returns whether it did. Linux
     /// `tcp_new_space`, `tcp_should_expand_sndbuf`.
     #[inline]
-    pub fn expand(&mut self, conn: &Conn, host: &HostParams, net: &impl Network) -> bool {
+    pub fn expand(&mut self, conn: &Conn, host: &HostParams, net: &impl Outlet) -> bool {
         if conn.cwnd <= self.sized_for || conn.in_flight() >= conn.cwnd || net.is_memory_short() {
             return false;
         }
@@ -407,19 +407,19 @@ mod tests {
 
     #[test]
     fn payloads_that_change_are_summed_up_exactly() {
-        let mut sizes = Sizes::new(1000);
+        let mut sizes = SegmentSizes::new(1000);
         sizes.change(10, 500, 4);
-        assert_eq!([9, 10, 99].map(|seq| sizes.of(seq)), [1000, 500, 500]);
-        assert_eq!([0, 4, 10, 12].map(|una| sizes.below(una)), [0, 4_000, 10_000, 11_000]);
+        assert_eq!([9, 10, 99].map(|seq| sizes.payload_at(seq)), [1000, 500, 500]);
+        assert_eq!([0, 4, 10, 12].map(|una| sizes.payload_below(una)), [0, 4_000, 10_000, 11_000]);
         // what is acknowledged is forgotten, and counted; a change at the same segment takes the place of the one before
         sizes.change(20, 100, 15);
         sizes.change(20, 200, 15);
-        assert_eq!((sizes.of(15), sizes.of(20), sizes.changes.len()), (500, 200, 3));
-        assert_eq!([15, 20, 21].map(|una| sizes.below(una)), [12_500, 15_000, 15_200]);
+        assert_eq!((sizes.payload_at(15), sizes.payload_at(20), sizes.changes.len()), (500, 200, 3));
+        assert_eq!([15, 20, 21].map(|una| sizes.payload_below(una)), [12_500, 15_000, 15_200]);
     }
 
     /// `out` segments sent, of which `acked` are acknowledged.
-    fn at(out: u64, acked: u64) -> Conn {
+    fn connection_at(out: u64, acked: u64) -> Conn {
         Conn { snd_nxt: out, snd_una: acked, ..conn() }
     }
 
@@ -436,7 +436,7 @@ mod tests {
 
     /// A write of `left` bytes from which nothing leaves meanwhile. Returns what its steps filled.
     fn write(queue: &mut WriteQueue, mut left: u64, conn: &Conn, bursts: u32) -> Vec<Filled> {
-        let Some(offered) = queue.wants(conn, bursts) else { return Vec::new() };
+        let Some(offered) = queue.next_write(conn, bursts) else { return Vec::new() };
         let mut steps = Vec::new();
         while let Some(step) = queue.fill(offered, steps.is_empty(), &mut left, conn, bursts) {
             steps.push(step);
@@ -449,15 +449,15 @@ mod tests {
     fn a_write_takes_a_new_buffer_while_there_is_memory() {
         let mut queue = bulk(1 << 20);
         // buffers of 65536 / 1448 = 45 segments, 45 * 1448 + 832 = 65992 B: one is more than the 46080 B
-        assert_eq!(write(&mut queue, u64::MAX, &at(0, 0), 0), [Filled::Front]);
+        assert_eq!(write(&mut queue, u64::MAX, &connection_at(0, 0), 0), [Filled::Front]);
         assert_eq!(buffers(&queue), [(45, true)]);
         // 45 * 1448 - 10 * 1448 + 6 * 832 = 55672 B are taken: a third of 65992 would have to be free, and of 83508 it is
         assert!(!queue.send(20));
-        assert_eq!(queue.wants(&at(20, 10), 5), None);
+        assert_eq!(queue.next_write(&connection_at(20, 10), 5), None);
         queue.size = 83_508;
-        assert_eq!(queue.wants(&at(20, 10), 5), Some(u64::MAX));
+        assert_eq!(queue.next_write(&connection_at(20, 10), 5), Some(u64::MAX));
         queue.size = 83_507;
-        assert_eq!(queue.wants(&at(20, 10), 5), None);
+        assert_eq!(queue.next_write(&connection_at(20, 10), 5), None);
     }
 
     #[test]
@@ -465,13 +465,13 @@ mod tests {
         let mut queue = bulk(65_160);
         // 32580 / 1448 = 22 segments. Linux 6.12 sends 10 of them in bursts of 2 while it writes, and has written 46336 B = 32 segments then
         let mut left = 128 << 10;
-        assert_eq!(queue.fill(u64::MAX, true, &mut left, &at(0, 0), 0), Some(Filled::Front));
+        assert_eq!(queue.fill(u64::MAX, true, &mut left, &connection_at(0, 0), 0), Some(Filled::Front));
         assert!(!queue.send(2));
         // 24 segments are more than half of the window: all that may be sent leaves
-        assert_eq!(queue.fill(u64::MAX, false, &mut left, &at(2, 0), 1), Some(Filled::Pushed));
+        assert_eq!(queue.fill(u64::MAX, false, &mut left, &connection_at(2, 0), 1), Some(Filled::Pushed));
         assert!(!queue.send(8));
-        assert_eq!(queue.fill(u64::MAX, false, &mut left, &at(10, 0), 5), Some(Filled::Front));
-        assert_eq!(queue.fill(u64::MAX, false, &mut left, &at(10, 0), 5), None);
+        assert_eq!(queue.fill(u64::MAX, false, &mut left, &connection_at(10, 0), 5), Some(Filled::Front));
+        assert_eq!(queue.fill(u64::MAX, false, &mut left, &connection_at(10, 0), 5), None);
         assert_eq!((queue.written, buffers(&queue), left), (32, vec![(22, true)], (128 << 10) - 46_336));
     }
 
@@ -480,34 +480,34 @@ mod tests {
         let mut queue = bulk(65_160);
         // 32580 / 1448 = 22 segments, 22 * 1448 + 832 = 32688 B: two of them reach 46080 B. The first is not more than half of the window,
         // the second is since the last mark
-        assert_eq!(write(&mut queue, u64::MAX, &at(0, 0), 0), [Filled::Front, Filled::Pushed]);
+        assert_eq!(write(&mut queue, u64::MAX, &connection_at(0, 0), 0), [Filled::Front, Filled::Pushed]);
         assert_eq!(buffers(&queue), [(22, false), (22, true)]);
         assert!(!queue.send(10) && !queue.send(12) && !queue.send(21) && queue.send(1));
         // 81920 / 2 / 1448 = 28
         queue.max_window = 81_920;
-        write(&mut queue, u64::MAX, &at(44, 44), 0);
+        write(&mut queue, u64::MAX, &connection_at(44, 44), 0);
         assert_eq!(buffers(&queue), [(28, false), (28, true)]);
         // less than one segment: one each
         let mut tiny = bulk(2 * 1448 - 1);
-        write(&mut tiny, 1448, &at(0, 0), 0);
+        write(&mut tiny, 1448, &connection_at(0, 0), 0);
         assert_eq!(tiny.front.segments, 1);
     }
 
     #[test]
     fn a_write_fills_the_last_buffer_first_and_takes_its_push_off() {
         let mut queue = bulk(81_920);
-        write(&mut queue, u64::MAX, &at(0, 0), 0);
+        write(&mut queue, u64::MAX, &connection_at(0, 0), 0);
         assert_eq!(buffers(&queue), [(28, false), (28, true)]);
         // all but 20 are sent, in bursts of 4, and acknowledged but for the last of them: 24 * 1448 + 2 * 832 = 36416 B, not yet a third is free
         assert!(!queue.send(28) && !queue.send(8));
-        assert_eq!(queue.wants(&at(36, 32), 1), None);
+        assert_eq!(queue.next_write(&connection_at(36, 32), 1), None);
         // 20 * 1448 + 832 = 29792 B. The same buffer ends 8 later; with that it is 41376 B, so that there is room for one more
-        write(&mut queue, u64::MAX, &at(36, 36), 0);
+        write(&mut queue, u64::MAX, &connection_at(36, 36), 0);
         assert_eq!(buffers(&queue), [(28, false), (28, true)]);
         // the last buffer is filled whatever memory that takes: 10 * 1448 + 832 = 15312 B are used, 41376 B after that
         queue.size = 30_000;
         assert!(!queue.send(28) && !queue.send(18));
-        write(&mut queue, u64::MAX, &at(82, 82), 0);
+        write(&mut queue, u64::MAX, &connection_at(82, 82), 0);
         assert_eq!(buffers(&queue), [(28, true)]);
     }
 
@@ -516,7 +516,7 @@ mod tests {
         let mut queue = bulk(81_920);
         queue.size = 200_000;
         // 28 segments are 40544 B, half of the window 40960: every second buffer, and the end
-        let steps = write(&mut queue, u64::MAX, &at(0, 0), 0);
+        let steps = write(&mut queue, u64::MAX, &connection_at(0, 0), 0);
         assert_eq!(steps, [Filled::Front, Filled::Pushed, Filled::Behind, Filled::Pushed, Filled::Behind]);
         assert_eq!(buffers(&queue), [(28, false), (28, true), (28, false), (28, true), (28, true)]);
         // a burst that goes on into the next buffer carries none
@@ -528,18 +528,18 @@ mod tests {
         let mut queue = bulk(1 << 20);
         queue.size = 1 << 20;
         // 131072 B = 90 * 1448 + 752
-        assert_eq!(write(&mut queue, 128 << 10, &at(0, 0), 0), [Filled::Front, Filled::Behind, Filled::InPart]);
+        assert_eq!(write(&mut queue, 128 << 10, &connection_at(0, 0), 0), [Filled::Front, Filled::Behind, Filled::InPart]);
         assert_eq!((queue.written, queue.part, buffers(&queue)), (90, 752, vec![(45, false), (45, false), (0, true)]));
-        assert_eq!(queue.memory(&at(0, 0), 0), (128 << 10) + 3 * 832);
+        assert_eq!(queue.memory(&connection_at(0, 0), 0), (128 << 10) + 3 * 832);
         // the next write goes on there: 262144 B = 181 * 1448 + 56
-        assert_eq!(write(&mut queue, 128 << 10, &at(0, 0), 0), [Filled::Behind, Filled::Behind, Filled::InPart]);
+        assert_eq!(write(&mut queue, 128 << 10, &connection_at(0, 0), 0), [Filled::Behind, Filled::Behind, Filled::InPart]);
         assert_eq!((queue.written, queue.part), (181, 56));
         assert_eq!(buffers(&queue), [(45, false), (45, false), (45, false), (45, false), (1, true)]);
         // all that is full is sent: the front buffer has only a part
         assert!(!queue.send(90) && !queue.send(90) && queue.send(1));
-        assert_eq!((queue.waiting(&at(181, 181)), queue.memory(&at(181, 181), 0)), (0, 56 + 832));
-        assert_eq!(write(&mut queue, 1392, &at(181, 181), 0), [Filled::InPart]);
-        assert_eq!((queue.waiting(&at(181, 181)), queue.part, buffers(&queue)), (1, 0, vec![(1, true)]));
+        assert_eq!((queue.waiting(&connection_at(181, 181)), queue.memory(&connection_at(181, 181), 0)), (0, 56 + 832));
+        assert_eq!(write(&mut queue, 1392, &connection_at(181, 181), 0), [Filled::InPart]);
+        assert_eq!((queue.waiting(&connection_at(181, 181)), queue.part, buffers(&queue)), (1, 0, vec![(1, true)]));
     }
 
     #[test]
@@ -552,18 +552,18 @@ mod tests {
     fn an_application_of_constant_rate_wakes_up_for_its_next_segment() {
         let mut queue = WriteQueue::new(Application::Rate(1_448_000), 2, &HostParams::default());
         // one segment a millisecond
-        let conn = Conn { now: Time::from_micros(2_500), ..at(0, 0) };
-        assert_eq!((queue.wants(&conn, 0), queue.wakes_at), (Some(2), Time::NEVER));
+        let conn = Conn { now: Time::from_micros(2_500), ..connection_at(0, 0) };
+        assert_eq!((queue.next_write(&conn, 0), queue.wakes_at), (Some(2), Time::NEVER));
         write(&mut queue, u64::MAX, &conn, 0);
-        assert_eq!((queue.written, queue.wants(&conn, 0), queue.wakes_at), (2, None, Time(3_000_001)));
+        assert_eq!((queue.written, queue.next_write(&conn, 0), queue.wakes_at), (2, None, Time(3_000_001)));
     }
 
     #[test]
     fn a_planned_application_changes_its_rate_and_pauses() {
         let second = Time::from_secs;
         // as fast as it can, from 2 s on 1000 B/s, nothing from 5 s to 7 s; it starts at 1 s, a segment has 100 B
-        let mut plan = Plan::new(Some(1000), second(2), second(5), second(7));
-        let mut offered = |ms: u64, written: u64| plan.offered(second(1), Time::from_millis(ms), written, 100);
+        let mut plan = AppPlan::new(Some(1000), second(2), second(5), second(7));
+        let mut offered = |ms: u64, written: u64| plan.offer_until(second(1), Time::from_millis(ms), written, 100);
         assert_eq!(offered(1500, 40), (u64::MAX, Time::NEVER));
         // the rate begins with what is written then: 10 segments per second
         assert_eq!(offered(2000, 50), (50, Time(2_100_000_001)));
@@ -574,16 +574,16 @@ mod tests {
         // the pause is not made up for
         assert_eq!(offered(7000, 70), (70, Time(7_100_000_001)));
         assert_eq!(offered(8000, 70), (80, Time::NEVER));
-        let mut bulk = Plan::new(None, Time::ZERO, second(5), Time::NEVER);
-        assert_eq!(bulk.offered(second(1), second(4), 9, 100), (u64::MAX, Time::NEVER));
-        assert_eq!(bulk.offered(second(1), second(9), 9, 100), (9, Time::NEVER));
+        let mut bulk = AppPlan::new(None, Time::ZERO, second(5), Time::NEVER);
+        assert_eq!(bulk.offer_until(second(1), second(4), 9, 100), (u64::MAX, Time::NEVER));
+        assert_eq!(bulk.offer_until(second(1), second(9), 9, 100), (9, Time::NEVER));
     }
 
     struct Host {
         is_short: bool,
     }
 
-    impl Network for Host {
+    impl Outlet for Host {
         fn send(&mut self, _packet: crate::packet::Packet) {}
 
         fn is_memory_short(&self) -> bool {

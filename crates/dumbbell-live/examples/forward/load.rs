@@ -1,11 +1,11 @@
 //! Frames for the ends: where they come from, and how many came out.
 
-use super::computed;
-use dumbbell_live::clock::Clock;
-use dumbbell_live::frame::updated;
+use super::cpu_seconds;
+use dumbbell_live::clock::MonotonicClock;
+use dumbbell_live::frame::update_checksum;
 use dumbbell_live::namespaces::{Namespace, INTERFACE};
 use dumbbell_live::port::BATCH;
-use dumbbell_live::priority::{self, Turns};
+use dumbbell_live::priority::{self, SpinGuard};
 use std::io;
 use std::mem::{size_of_val, zeroed};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -48,7 +48,7 @@ fn frame(length: usize) -> Vec<u8> {
     frame[16..18].copy_from_slice(&((length - 14) as u16).to_be_bytes());
     // a bridge that asks the packet filter looks at the checksum
     let words: Vec<u16> = frame[14..34].chunks(2).map(|pair| u16::from_be_bytes([pair[0], pair[1]])).collect();
-    let checksum = words.into_iter().fold(0xffff, |sum, word| updated(sum, 0, word));
+    let checksum = words.into_iter().fold(0xffff, |sum, word| update_checksum(sum, 0, word));
     frame[24..26].copy_from_slice(&checksum.to_be_bytes());
     frame
 }
@@ -113,12 +113,12 @@ pub fn offer(ends: [&Namespace; 2], load: &Load) -> io::Result<Offered> {
     let work = || {
         let mut sources = Vec::new();
         for end in &ends[..1 + usize::from(load.both)] {
-            sources.push((end.within(Source::open)?, 0));
+            sources.push((end.run_inside(Source::open)?, 0));
         }
         priority::raise(priority::ENDS);
         let frame = frame(load.length);
-        let (clock, before) = (Clock::start(), computed());
-        let mut turns = Turns::new(&clock);
+        let (clock, before) = (MonotonicClock::start(), cpu_seconds());
+        let mut turns = SpinGuard::new(&clock);
         let (mut last, mut longest) = (clock.now(), 0);
         loop {
             let now = clock.now();
@@ -142,7 +142,7 @@ pub fn offer(ends: [&Namespace; 2], load: &Load) -> io::Result<Offered> {
         }
         let sent = sources.iter().map(|(_, sent)| sent).sum();
         let frames = load.rate.map_or(sent, |rate| rate * SECONDS * sources.len() as u64);
-        Ok(Offered { frames, computed: computed() - before, longest_pause: longest as f64 / 1e9 })
+        Ok(Offered { frames, computed: cpu_seconds() - before, longest_pause: longest as f64 / 1e9 })
     };
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new().name("load".to_owned()).spawn_scoped(scope, work)?;
@@ -151,9 +151,9 @@ pub fn offer(ends: [&Namespace; 2], load: &Load) -> io::Result<Offered> {
 }
 
 /// Frames that the interfaces of the ends have received.
-pub fn received(ends: [&Namespace; 2]) -> io::Result<u64> {
+pub fn count_received(ends: [&Namespace; 2]) -> io::Result<u64> {
     let of = |end: &Namespace| {
-        end.within(|| {
+        end.run_inside(|| {
             let text = std::fs::read_to_string("/proc/thread-self/net/dev")?;
             let line = text.lines().find(|line| line.trim_start().starts_with(&format!("db{INTERFACE}:")));
             Ok(line.and_then(|line| line.split_whitespace().nth(2)).and_then(|word| word.parse().ok()).unwrap_or(0))

@@ -12,15 +12,15 @@ mod xdp;
 use dumbbell_config::BottleneckParams;
 use dumbbell_core::aqm::{codel, QueueContext};
 use dumbbell_core::units::Rate;
-use dumbbell_live::clock::Clock;
-use dumbbell_live::direction::{Direction, Dropped, Treatment};
+use dumbbell_live::clock::MonotonicClock;
+use dumbbell_live::direction::{Direction, FrameLog, Treatment};
 use dumbbell_live::forwarder::Forwarder;
-use dumbbell_live::namespaces::{bridge, gain_permission, Namespace, Wire};
+use dumbbell_live::namespaces::{bridge, gain_permission, HostPair, Namespace};
 use dumbbell_live::packet_socket::PacketSocket;
-use dumbbell_live::port::Port;
+use dumbbell_live::port::FramePort;
 use dumbbell_live::priority;
 use dumbbell_sim::bottleneck::Bottleneck;
-use load::{offer, received, Load, SECONDS};
+use load::{count_received, offer, Load, SECONDS};
 use nix::time::{clock_gettime, ClockId};
 use std::error::Error;
 use std::io;
@@ -41,11 +41,11 @@ const LOADS: [Load; 4] = [
 ];
 
 /// Time that the calling thread has computed, s.
-fn computed() -> f64 {
+fn cpu_seconds() -> f64 {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(0.0, |time| time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
 }
 
-fn say(what: &str, load: &Load, frames: u64, computed: f64, more: &str) {
+fn print_costs(what: &str, load: &Load, frames: u64, computed: f64, more: &str) {
     let rate = frames as f64 / SECONDS as f64;
     let each = if frames > 0 { computed / frames as f64 * 1e6 } else { f64::NAN };
     let gigabit = rate * load.length as f64 * 8e-9;
@@ -53,21 +53,21 @@ fn say(what: &str, load: &Load, frames: u64, computed: f64, more: &str) {
 }
 
 /// Forwards `load` between two ports of one way, which lead to the two ends.
-fn forwarded<P: Port + Send>(way: &str, ends: [&Namespace; 2], ports: [P; 2], load: &Load) -> Result<(), Box<dyn Error>> {
+fn forward_load<P: FramePort + Send>(way: &str, ends: [&Namespace; 2], ports: [P; 2], load: &Load) -> Result<(), Box<dyn Error>> {
     let rate = if load.rate.is_some() { LINK } else { NO_LINK };
     let params = BottleneckParams { rate, ..BottleneckParams::default() };
     let directions = [1, 2].map(|seed| {
         let codel = codel::State::new(codel::Params::default(), &QueueContext::new(rate, seed));
-        Direction::new(Some(Bottleneck::new(codel, 1, &params, Dropped::default())), Treatment::default(), 1 << 14)
+        Direction::new(Some(Bottleneck::new(codel, 1, &params, FrameLog::default())), Treatment::default(), 1 << 14)
     });
     let mut forwarder = Forwarder::new(ports, directions);
-    let (stop, before) = (AtomicBool::new(false), received(ends)?);
+    let (stop, before) = (AtomicBool::new(false), count_received(ends)?);
     let (offered, spent) = std::thread::scope(|scope| -> io::Result<_> {
         let (forwarder, halt) = (&mut forwarder, &stop);
         let thread = std::thread::Builder::new().name("forwarder".to_owned()).spawn_scoped(scope, move || {
             priority::raise(priority::FORWARDER);
-            forwarder.run(&Clock::start(), &[halt], &mut ())?;
-            Ok::<f64, io::Error>(computed())
+            forwarder.run(&MonotonicClock::start(), &[halt], &mut ())?;
+            Ok::<f64, io::Error>(cpu_seconds())
         })?;
         std::thread::sleep(Duration::from_millis(50));
         let offered = offer(ends, load);
@@ -76,14 +76,14 @@ fn forwarded<P: Port + Send>(way: &str, ends: [&Namespace; 2], ports: [P; 2], lo
         let spent = thread.join().map_err(|_| io::Error::other("a panic"))?;
         Ok((offered?, spent?))
     })?;
-    let left = received(ends)? - before;
+    let left = count_received(ends)? - before;
     for direction in &forwarder.directions {
         direction.check_conservation()?;
     }
     let idle = forwarder.effort.idle.0 as f64 / 1e9;
     let working = spent - idle;
     if load.rate.is_none() {
-        say(way, load, left, working, "");
+        print_costs(way, load, left, working, "");
         return Ok(());
     }
     let dropped: u64 = forwarder.directions.iter().map(|direction| direction.counts().dropped).sum();
@@ -97,33 +97,33 @@ fn forwarded<P: Port + Send>(way: &str, ends: [&Namespace; 2], ports: [P; 2], lo
         offered.longest_pause * 1e3,
         if is_reached { "reached" } else { "missed" }
     );
-    say(way, load, left, working, &more);
+    print_costs(way, load, left, working, &more);
     Ok(())
 }
 
 /// The load by itself, and the kernel's bridge.
 fn kernel(load: &Load) -> Result<(), Box<dyn Error>> {
-    let wire = Wire::new()?;
+    let wire = HostPair::new()?;
     let ends = [&wire.left, &wire.right];
     let alone = offer(ends, load)?;
-    say("sent, not forwarded", load, alone.frames, alone.computed, "");
-    wire.middle.within(bridge)?;
-    let before = received(ends)?;
+    print_costs("sent, not forwarded", load, alone.frames, alone.computed, "");
+    wire.middle.run_inside(bridge)?;
+    let before = count_received(ends)?;
     let offered = offer(ends, load)?;
-    let left = received(ends)? - before;
+    let left = count_received(ends)? - before;
     // the bridge works in the time of those that send
     let spent = offered.computed - alone.computed / alone.frames.max(1) as f64 * left as f64;
     let share = spent / SECONDS as f64;
     let more =
         load.rate.map(|_| format!(", {share:.2} of a core; lost {}", offered.frames.saturating_sub(left))).unwrap_or_default();
-    say("kernel's bridge", load, left, spent, &more);
+    print_costs("kernel's bridge", load, left, spent, &more);
     Ok(())
 }
 
 /// The two ports in the middle of a wire.
-fn middle<P: Send>(wire: &Wire, open: impl Fn(u32) -> io::Result<P> + Sync) -> io::Result<[P; 2]> {
+fn middle<P: Send>(wire: &HostPair, open: impl Fn(u32) -> io::Result<P> + Sync) -> io::Result<[P; 2]> {
     let [left, right] = wire.interfaces();
-    Ok([wire.middle.within(|| open(left))?, wire.middle.within(|| open(right))?])
+    Ok([wire.middle.run_inside(|| open(left))?, wire.middle.run_inside(|| open(right))?])
 }
 
 fn measure(way: &str, load: &Load) -> Result<(), Box<dyn Error>> {
@@ -132,15 +132,17 @@ fn measure(way: &str, load: &Load) -> Result<(), Box<dyn Error>> {
     }
     if way == "tap" {
         let ends = [Namespace::new()?, Namespace::new()?];
-        let ports = [ends[0].within(tap::Tap::open)?, ends[1].within(tap::Tap::open)?];
-        return forwarded("TAP", [&ends[0], &ends[1]], ports, load);
+        let ports = [ends[0].run_inside(tap::Tap::open)?, ends[1].run_inside(tap::Tap::open)?];
+        return forward_load("TAP", [&ends[0], &ends[1]], ports, load);
     }
-    let wire = Wire::new()?;
+    let wire = HostPair::new()?;
     let ends = [&wire.left, &wire.right];
     match way {
-        "packet" => forwarded("packet sockets", ends, middle(&wire, PacketSocket::open)?, load),
-        "xdp" => forwarded("AF_XDP, generic", ends, middle(&wire, |index| xdp::Xdp::open(index, xdp::Mode::Generic))?, load),
-        "veth-xdp" => forwarded("AF_XDP, in veth", ends, middle(&wire, |index| xdp::Xdp::open(index, xdp::Mode::Native))?, load),
+        "packet" => forward_load("packet sockets", ends, middle(&wire, PacketSocket::open)?, load),
+        "xdp" => forward_load("AF_XDP, generic", ends, middle(&wire, |index| xdp::Xdp::open(index, xdp::Mode::Generic))?, load),
+        "veth-xdp" => {
+            forward_load("AF_XDP, in veth", ends, middle(&wire, |index| xdp::Xdp::open(index, xdp::Mode::Native))?, load)
+        }
         _ => Err(format!("found {way}, allowed: bridge, packet, tap, xdp, veth-xdp").into()),
     }
 }

@@ -3,7 +3,7 @@
 //! A frame takes a system call of its own, in and out. Nothing says when it arrived: the time is that of the read.
 
 use dumbbell_live::namespaces::INTERFACE;
-use dumbbell_live::port::Port;
+use dumbbell_live::port::FramePort;
 use nix::time::{clock_gettime, ClockId};
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -15,7 +15,7 @@ const FRAMES: libc::c_int = 4096;
 
 pub struct Tap(File);
 
-fn done(result: libc::c_int) -> io::Result<()> {
+fn check_result(result: libc::c_int) -> io::Result<()> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -37,19 +37,19 @@ impl Tap {
         let (index, ask) = (INTERFACE, socket.as_raw_fd());
         // SAFETY: the calls read an int or `request`, both of which outlive them; each sets the member of the union that it needs.
         unsafe {
-            done(libc::ioctl(file.as_raw_fd(), libc::TUNSETIFINDEX, &index))?;
+            check_result(libc::ioctl(file.as_raw_fd(), libc::TUNSETIFINDEX, &index))?;
             request.ifr_ifru.ifru_flags = (libc::IFF_TAP | libc::IFF_NO_PI) as libc::c_short;
-            done(libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request))?;
+            check_result(libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &mut request))?;
             request.ifr_ifru.ifru_metric = FRAMES;
-            done(libc::ioctl(ask, libc::SIOCSIFTXQLEN as _, &mut request))?;
+            check_result(libc::ioctl(ask, libc::SIOCSIFTXQLEN as _, &mut request))?;
             request.ifr_ifru.ifru_flags = libc::IFF_UP as libc::c_short;
-            done(libc::ioctl(ask, libc::SIOCSIFFLAGS as _, &mut request))?;
+            check_result(libc::ioctl(ask, libc::SIOCSIFFLAGS as _, &mut request))?;
         }
         Ok(Tap(file))
     }
 }
 
-impl Port for Tap {
+impl FramePort for Tap {
     fn receive(&mut self, most: usize, take: &mut dyn FnMut(&[u8], u64)) -> io::Result<usize> {
         let mut frame = [0; 2048];
         for taken in 0..most {

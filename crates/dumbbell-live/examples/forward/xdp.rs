@@ -3,7 +3,7 @@
 //! A program of five instructions in the kernel gives all frames of the interface to the socket. Nothing says when they arrived: the time
 //! is that of the look into the ring. It needs CAP_BPF or root outside of user namespaces.
 
-use dumbbell_live::port::{Port, BATCH};
+use dumbbell_live::port::{FramePort, BATCH};
 use nix::sys::mman::{mmap, mmap_anonymous, MapFlags, ProtFlags};
 use nix::time::{clock_gettime, ClockId};
 use std::io;
@@ -82,7 +82,7 @@ pub struct Xdp {
 // SAFETY: the memory is of this socket alone, and is read and written by `&mut self` only.
 unsafe impl Send for Xdp {}
 
-fn checked(result: libc::c_long) -> io::Result<i32> {
+fn check_result(result: libc::c_long) -> io::Result<i32> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -91,7 +91,7 @@ fn checked(result: libc::c_long) -> io::Result<i32> {
 
 /// bpf(2); `attributes` must be as linux/bpf.h has them for `command`.
 unsafe fn bpf<T>(command: libc::c_int, mut attributes: T) -> io::Result<i32> {
-    checked(libc::syscall(libc::SYS_bpf, command, &mut attributes, size_of::<T>()))
+    check_result(libc::syscall(libc::SYS_bpf, command, &mut attributes, size_of::<T>()))
 }
 
 /// Commands and types of linux/bpf.h.
@@ -154,8 +154,9 @@ impl Xdp {
     /// A socket on interface `index` of the network namespace of this thread.
     pub fn open(index: u32, mode: Mode) -> io::Result<Xdp> {
         // SAFETY: no pointers; the result is checked before it is taken as a descriptor that nobody else owns.
-        let socket =
-            unsafe { OwnedFd::from_raw_fd(checked(libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0).into())?) };
+        let socket = unsafe {
+            OwnedFd::from_raw_fd(check_result(libc::socket(libc::AF_XDP, libc::SOCK_RAW | libc::SOCK_CLOEXEC, 0).into())?)
+        };
         let fd = socket.as_raw_fd();
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         let length = |bytes| NonZeroUsize::new(bytes).ok_or(io::ErrorKind::InvalidInput);
@@ -167,14 +168,14 @@ impl Xdp {
             let mut umem: libc::xdp_umem_reg = zeroed();
             (umem.addr, umem.len, umem.chunk_size) = (memory.as_ptr() as u64, MEMORY as u64, ROOM as u32);
             let size = size_of_val(&umem) as libc::socklen_t;
-            checked(libc::setsockopt(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, std::ptr::from_ref(&umem).cast(), size).into())?;
+            check_result(libc::setsockopt(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, std::ptr::from_ref(&umem).cast(), size).into())?;
             for ring in [libc::XDP_UMEM_FILL_RING, libc::XDP_UMEM_COMPLETION_RING, libc::XDP_RX_RING, libc::XDP_TX_RING] {
-                checked(libc::setsockopt(fd, libc::SOL_XDP, ring, std::ptr::from_ref(&FRAMES).cast(), 4).into())?;
+                check_result(libc::setsockopt(fd, libc::SOL_XDP, ring, std::ptr::from_ref(&FRAMES).cast(), 4).into())?;
             }
             let mut offsets: libc::xdp_mmap_offsets = zeroed();
             let mut room = size_of_val(&offsets) as libc::socklen_t;
             let place = std::ptr::from_mut(&mut offsets).cast();
-            checked(libc::getsockopt(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, place, &mut room).into())?;
+            check_result(libc::getsockopt(fd, libc::SOL_XDP, libc::XDP_MMAP_OFFSETS, place, &mut room).into())?;
             offsets
         };
         fn ring<T>(socket: &OwnedFd, of: libc::xdp_ring_offset, page: i64) -> io::Result<Ring<T>> {
@@ -198,14 +199,14 @@ impl Xdp {
         (address.sxdp_family, address.sxdp_flags, address.sxdp_ifindex) = (libc::AF_XDP as u16, libc::XDP_COPY, index);
         let size = size_of_val(&address) as libc::socklen_t;
         // SAFETY: the pointer and the size are those of `address`, which the kernel only reads.
-        unsafe { checked(libc::bind(fd, std::ptr::from_ref(&address).cast(), size).into())? };
+        unsafe { check_result(libc::bind(fd, std::ptr::from_ref(&address).cast(), size).into())? };
         let program = fasten(&socket, index, mode)?;
         let free = (u64::from(FRAMES)..2 * u64::from(FRAMES)).map(|number| number * ROOM as u64).collect();
         Ok(Xdp { socket, memory, fill, completion, rx, tx, free, _program: program })
     }
 }
 
-impl Port for Xdp {
+impl FramePort for Xdp {
     fn receive(&mut self, most: usize, take: &mut dyn FnMut(&[u8], u64)) -> io::Result<usize> {
         for taken in 0..most {
             let Some(entry) = self.rx.take() else { return Ok(taken) };
@@ -255,7 +256,7 @@ impl Port for Xdp {
         let fd = self.socket.as_raw_fd();
         // SAFETY: as above.
         unsafe {
-            checked(
+            check_result(
                 libc::getsockopt(fd, libc::SOL_XDP, libc::XDP_STATISTICS, std::ptr::from_mut(&mut statistics).cast(), &mut size)
                     .into(),
             )?

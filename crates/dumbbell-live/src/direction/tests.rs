@@ -8,13 +8,13 @@ use dumbbell_core::log::{Mark, MarkReason};
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::Rate;
 use dumbbell_core::with_aqm;
-use dumbbell_packets::Record;
+use dumbbell_packets::CaptureRecord;
 use serde_json::{json, Value};
 
 /// Time of a full frame at 10 Mbit/s: 1514 * 8 / 10^7 s.
 const FRAME: u64 = 1_211_200;
 
-fn built(aqm: &Value) -> AnyAqm {
+fn build_aqm(aqm: &Value) -> AnyAqm {
     let context = QueueContext::new(Rate::from_mbit(10), 1);
     aqm::build(aqm.as_object().expect("a table"), &context).expect("a queue discipline")
 }
@@ -28,7 +28,7 @@ fn treatment(delay_ms: u64) -> Treatment {
 }
 
 fn tuple(port: u16) -> Tuple {
-    Headers::read(&ipv4(port, 0, 66)).expect("IPv4").tuple
+    ParsedFrame::read(&ipv4(port, 0, 66)).expect("IPv4").tuple
 }
 
 /// Lets `direction` work until it is empty; due time, port and ECN of what leaves.
@@ -38,9 +38,9 @@ fn departures<A: Aqm>(direction: &mut Direction<A>) -> Vec<(u64, u16, Ecn)> {
         let now = direction.next_wakeup();
         direction.advance(now);
         while let Some(Departure { due, frame }) = direction.depart(now) {
-            let headers = Headers::read(direction.bytes(frame)).expect("IPv4");
+            let headers = ParsedFrame::read(direction.bytes(frame)).expect("IPv4");
             left.push((due.0, headers.tuple.src_port, headers.ecn));
-            direction.gone(frame);
+            direction.release_frame(frame);
         }
         // a discipline with a clock of its own has always something to do
         if direction.counts().arrived == direction.counts().left + direction.counts().dropped {
@@ -51,8 +51,8 @@ fn departures<A: Aqm>(direction: &mut Direction<A>) -> Vec<(u64, u16, Ecn)> {
 }
 
 fn fifo(delay_ms: u64) -> Direction<aqm::pfifo::State> {
-    let AnyAqm::Pfifo(fifo) = built(&json!({"name": "pfifo", "limit": 3})) else { unreachable!() };
-    Direction::new(Some(queue(fifo, Shaper::Link, Dropped::default())), treatment(delay_ms), 1000)
+    let AnyAqm::Pfifo(fifo) = build_aqm(&json!({"name": "pfifo", "limit": 3})) else { unreachable!() };
+    Direction::new(Some(queue(fifo, Shaper::Link, FrameLog::default())), treatment(delay_ms), 1000)
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn flows_have_delays_of_their_own_and_leave_in_order_of_time() {
     // the last came late: it enters when the one before it did
     let ms: Vec<(u64, u16)> = departures(&mut lines).iter().map(|&(due, port, _)| (due / 1_000_000, port)).collect();
     assert_eq!(ms, [(18, 3), (20, 1), (21, 2), (24, 2), (39, 1)]);
-    assert_eq!([0, 1, 2].map(|slot| lines.arrived(slot)), [2, 2, 1]);
+    assert_eq!([0, 1, 2].map(|slot| lines.count_arrived(slot)), [2, 2, 1]);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn what_overflows_gives_its_buffer_back() {
     let mut link = fifo(0);
     (0..10).for_each(|port| link.arrive(&ipv4(port, 0, 1514), Time::ZERO));
     // one on the wire, three queued
-    assert_eq!(link.counts(), Counts { arrived: 10, dropped: 6, ..Counts::default() });
+    assert_eq!(link.counts(), DirectionCounts { arrived: 10, dropped: 6, ..DirectionCounts::default() });
     link.check_conservation().expect("conserved");
     assert_eq!(departures(&mut link).len(), 4);
     link.check_conservation().expect("conserved");
@@ -126,7 +126,7 @@ fn slots_of_flows_that_have_nothing_queued_are_given_away() {
             let mut frame = ipv4(port, 0, 66);
             frame[29] = round; // another source
             lines.arrive(&frame, Time::ZERO);
-            lines.depart(Time::from_secs(1)).map(|one| lines.gone(one.frame)).expect("it leaves");
+            lines.depart(Time::from_secs(1)).map(|one| lines.release_frame(one.frame)).expect("it leaves");
         }
     }
     assert_eq!((lines.flows.len(), lines.slots.len(), lines.counts().refused), (MOST_FLOWS, MOST_FLOWS, 0));
@@ -138,13 +138,13 @@ fn slots_of_flows_that_have_nothing_queued_are_given_away() {
 struct Story(Vec<(u64, u64, &'static str)>);
 
 impl Log for Story {
-    fn departed(&mut self, packet: &Packet, now: Time) {
+    fn on_departure(&mut self, packet: &Packet, now: Time) {
         self.0.push((now.0, packet.seq, "left"));
     }
-    fn dropped(&mut self, packet: &Packet, _: DropReason, _: Place, at: At) {
+    fn on_drop(&mut self, packet: &Packet, _: DropReason, _: DropSite, at: At) {
         self.0.push((at.now.0, packet.seq, "dropped"));
     }
-    fn marked(&mut self, packet: &Packet, before: Ecn, _: Mark, _: MarkReason, at: At) {
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, _: Mark, _: MarkReason, at: At) {
         if before != packet.ecn {
             self.0.push((at.now.0, packet.seq, "marked"));
         }
@@ -157,14 +157,14 @@ fn arrivals() -> Vec<(u64, u16, u8, usize)> {
     let mut now = 0;
     let arrival = |n: u64| {
         // 1.4 times the rate for two seconds, then 0.7 times
-        now += random.below(if n < 2_300 { 1_700_000 } else { 3_400_000 });
-        let flow = random.below(4) as u16;
-        (now, flow, [0b10, 0b00, 0b01, 0b10][usize::from(flow)], if random.below(5) == 0 { 200 } else { 1514 })
+        now += random.draw_below(if n < 2_300 { 1_700_000 } else { 3_400_000 });
+        let flow = random.draw_below(4) as u16;
+        (now, flow, [0b10, 0b00, 0b01, 0b10][usize::from(flow)], if random.draw_below(5) == 0 { 200 } else { 1514 })
     };
     (0..4_000).map(arrival).collect()
 }
 
-fn simulated<A: Aqm>(aqm: A, shaper: Shaper) -> Vec<(u64, u64, &'static str)> {
+fn run_simulated<A: Aqm>(aqm: A, shaper: Shaper) -> Vec<(u64, u64, &'static str)> {
     let mut link = queue(aqm, shaper, Story::default());
     (0..4).for_each(|flow| link.flow_starts(flow, &tuple(flow as u16).key(0), 0));
     let run = |one: &mut Bottleneck<A, Story>, until: u64| loop {
@@ -184,13 +184,13 @@ fn simulated<A: Aqm>(aqm: A, shaper: Shaper) -> Vec<(u64, u64, &'static str)> {
         link.arrive(Packet { seq, flow: u32::from(flow), len: len as u16, ecn, ..Packet::EMPTY }, Time(at));
     }
     run(&mut link, 20_000_000_000);
-    assert_eq!(link.held(), 0, "everything left");
+    assert_eq!(link.count_packets(), 0, "everything left");
     link.log.listener.0
 }
 
 /// The same on frames; the number of a packet is in the identification field, and a caller that comes every 700 us is late all the time.
-fn lived<A: Aqm>(aqm: A, shaper: Shaper) -> (Vec<(u64, u64)>, Vec<u64>, Counts) {
-    let mut direction = Direction::new(Some(queue(aqm, shaper, Dropped::default())), treatment(0), 10_000);
+fn run_live<A: Aqm>(aqm: A, shaper: Shaper) -> (Vec<(u64, u64)>, Vec<u64>, DirectionCounts) {
+    let mut direction = Direction::new(Some(queue(aqm, shaper, FrameLog::default())), treatment(0), 10_000);
     let arrivals = arrivals();
     (0..4).for_each(|port| direction.announce(tuple(port), &Treatment { key: tuple(port).key(0), ..treatment(0) }));
     let (mut left, mut marked, mut next) = (Vec::new(), Vec::new(), 0);
@@ -206,10 +206,10 @@ fn lived<A: Aqm>(aqm: A, shaper: Shaper) -> (Vec<(u64, u64)>, Vec<u64>, Counts) 
             let bytes = direction.bytes(frame);
             let number = u64::from(u16::from_be_bytes([bytes[18], bytes[19]]));
             left.push((due.0, number));
-            if Headers::read(bytes).is_some_and(|headers| headers.ecn == Ecn::Ce) {
+            if ParsedFrame::read(bytes).is_some_and(|headers| headers.ecn == Ecn::Ce) {
                 marked.push(number);
             }
-            direction.gone(frame);
+            direction.release_frame(frame);
         }
         direction.check_conservation().expect("conserved");
     }
@@ -224,8 +224,8 @@ fn every_queue_discipline_does_on_frames_what_it_does_in_the_simulator() {
             continue;
         }
         for shaper in [Shaper::Link, Shaper::Htb] {
-            let story = with_aqm!(built(&table), aqm => simulated(aqm, shaper));
-            let (left, marked, counts) = with_aqm!(built(&table), aqm => lived(aqm, shaper));
+            let story = with_aqm!(build_aqm(&table), aqm => run_simulated(aqm, shaper));
+            let (left, marked, counts) = with_aqm!(build_aqm(&table), aqm => run_live(aqm, shaper));
             let of =
                 |what: &str| story.iter().filter(|event| event.2 == what).map(|event| (event.0, event.1)).collect::<Vec<_>>();
             assert_eq!(left, of("left"), "{}: departures", spec.name);
@@ -243,13 +243,13 @@ fn every_queue_discipline_does_on_frames_what_it_does_in_the_simulator() {
 /// Queue disciplines that work on what headers carry.
 fn built_for(table: &Value) -> Option<AnyAqm> {
     let name = table["name"].as_str()?;
-    (!needs_values(name)).then(|| built(table))
+    (!needs_values(name)).then(|| build_aqm(table))
 }
 
 #[test]
 fn the_arrivals_make_most_disciplines_mark_or_drop() {
     let acts = |name: &str| {
-        let story = with_aqm!(built(&json!({"name": name})), aqm => simulated(aqm, Shaper::Link));
+        let story = with_aqm!(build_aqm(&json!({"name": name})), aqm => run_simulated(aqm, Shaper::Link));
         ["marked", "dropped"].map(|what| story.iter().any(|event| event.2 == what))
     };
     // a test in which nothing is marked or dropped would show little
@@ -262,9 +262,9 @@ fn the_arrivals_make_most_disciplines_mark_or_drop() {
 fn a_trace_has_what_came_what_went_and_what_the_queue_did() {
     let folder = std::env::temp_dir().join(format!("dumbbell-direction-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
-    let step = built(&json!({"name": "step", "threshold": 2_000_000, "limit": 3}));
-    let queue = queue(step, Shaper::Link, Dropped::default());
-    let mut direction = Direction::new(Some(queue), treatment(5), 1000).traced(Trace::new(&folder, 0).expect("files"));
+    let step = build_aqm(&json!({"name": "step", "threshold": 2_000_000, "limit": 3}));
+    let queue = queue(step, Shaper::Link, FrameLog::default());
+    let mut direction = Direction::new(Some(queue), treatment(5), 1000).with_trace(TraceWriter::new(&folder, 0).expect("files"));
     // one on the link, three that wait, and one too many
     (0..5).for_each(|port| direction.arrive(&ipv4(port, 0b01, 1514), Time(1_000)));
     while direction.counts().left < 4 {
@@ -272,21 +272,24 @@ fn a_trace_has_what_came_what_went_and_what_the_queue_did() {
         direction.advance(now);
         while let Some(Departure { due, frame }) = direction.depart(now) {
             direction.sends(frame, due);
-            direction.gone(frame);
+            direction.release_frame(frame);
         }
     }
     direction.take_trace().expect("a trace").finish().expect("files");
-    let read = |kind: Kind| {
+    let read = |kind: TraceFile| {
         let bytes = std::fs::read(folder.join(kind.name(0))).expect("a file");
         let mut from = &bytes[..];
-        std::iter::from_fn(|| Record::read(&mut from).expect("records")).map(|one| (one.time, one.told)).collect::<Vec<_>>()
+        std::iter::from_fn(|| CaptureRecord::read(&mut from).expect("records"))
+            .map(|one| (one.time, one.told))
+            .collect::<Vec<_>>()
     };
-    assert_eq!(read(Kind::Arrived), [(1_000, None); 5]);
+    assert_eq!(read(TraceFile::Arrived), [(1_000, None); 5]);
     let left = [1, 2, 3, 4].map(|number| 1_000 + number * FRAME);
-    assert_eq!(read(Kind::Left), left.map(|time| (time, None)));
-    assert_eq!(read(Kind::Sent), left.map(|time| (time + 5_000_000, None)));
-    let (dropped, marked) = (Told::Dropped(DropReason::Overflow, Place::Arrival), Told::Marked(Mark::Ce, MarkReason::Step));
+    assert_eq!(read(TraceFile::Left), left.map(|time| (time, None)));
+    assert_eq!(read(TraceFile::Sent), left.map(|time| (time + 5_000_000, None)));
+    let (dropped, marked) =
+        (QueueDecision::Dropped(DropReason::Overflow, DropSite::Arrival), QueueDecision::Marked(Mark::Ce, MarkReason::Step));
     // 2 ms are over for the two that left the queue last
-    assert_eq!(read(Kind::Told), [(1_000, Some(dropped)), (left[2], Some(marked)), (left[3], Some(marked))]);
+    assert_eq!(read(TraceFile::Told), [(1_000, Some(dropped)), (left[2], Some(marked)), (left[3], Some(marked))]);
     std::fs::remove_dir_all(&folder).expect("a folder");
 }

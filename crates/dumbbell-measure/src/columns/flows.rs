@@ -1,7 +1,7 @@
 //! Table `flows`.
 
 use super::runs::{JITTER, LOST};
-use super::{columns, Binned, Delays, Engine, AT_QUEUE, FRAMES, IN_QUEUE, MEASURED, SAMPLED, SENDERS, SIM, TIMED, TOGETHER};
+use super::{columns, Binned, Delays, EngineKind, AT_QUEUE, FRAMES, IN_QUEUE, MEASURED, SAMPLED, SENDERS, SIM, TIMED, TOGETHER};
 use crate::measure::{mean, ms, FlowResult};
 use dumbbell_core::units::Time;
 
@@ -105,12 +105,12 @@ columns! {
         /// Retransmission timeouts of the sender. Not where the kernel does not count them.
         timeouts: u64 = |row| row.result.sender.timeouts, label "retransmission timeouts", by SENDERS;
         /// Tail-loss probes that the sender sent. Of a QUIC stack: probe timeouts; missing if it does not tell.
-        probes: u64 = |row| row.result.counted(row.result.sender.probes, |of| of.probes), label "tail-loss probes", by SIM;
+        probes: u64 = |row| row.result.sender_count(row.result.sender.probes, |of| of.probes), label "tail-loss probes", by SIM;
         /// How often the sender reduced its window because of ECN. Of BBR: episodes of marks that its model answers, so none without `ecn`.
         ecn_reductions: u64 = |row| row.result.sender.ecn_reductions, label "reductions, ECN", by SIM;
         /// How often the sender reduced its window because of loss, timeouts not included. Of BBR: episodes of loss recovery.
         /// Of a QUIC stack: what it calls a congestion event, ECN included; missing if it does not tell.
-        loss_reductions: u64 = |row| row.result.counted(row.result.sender.loss_reductions, |of| of.reductions), label "reductions, loss", by SIM;
+        loss_reductions: u64 = |row| row.result.sender_count(row.result.sender.loss_reductions, |of| of.reductions), label "reductions, loss", by SIM;
         /// Reductions that the sender found spurious and took back.
         undone_reductions: u64 = |row| row.result.sender.undone, label "reductions undone", by SIM;
         /// Packets that reached the receiver with CE.
@@ -119,9 +119,9 @@ columns! {
         /// Packets that reached the receiver with ECT(1), which is SCE.
         #[doc = AT_QUEUE]
         sce_received: u64 = |row| row.result.receiver.ect1, unit "packets", label "SCE received",
-            by &[Engine::Sim, Engine::Live, Engine::Shell];
+            by &[EngineKind::Sim, EngineKind::Live, EngineKind::Shell];
         /// ACKs that the receiver sent; of UDP with echo, answers.
-        acks: u64 = |row| row.result.receiver.acks, unit "packets", label "ACKs", by &[Engine::Sim, Engine::Live];
+        acks: u64 = |row| row.result.receiver.acks, unit "packets", label "ACKs", by &[EngineKind::Sim, EngineKind::Live];
         /// Data packets that reached the receiver and had arrived before.
         duplicates: u64 = |row| row.result.receiver.duplicates, unit "packets", by TIMED;
         /// Of UDP with echo: packets whose answer came back; 0 of others.
@@ -166,14 +166,14 @@ columns! {
         slow_start_exit_s: f64 = |row| row.result.slow_start_exit.map_or(f64::NAN, |(_, time)| time.as_secs_f64()), unit "s",
             label "end of slow start, time", digest false;
         /// Why a QUIC stack closed the connection before its end, in its own words; empty if it did not, and for others.
-        closed: str = |row| row.result.closed().map_or("", |(why, _)| why), label "why it was closed", by SIM, digest false;
+        closed: str = |row| row.result.close_reason().map_or("", |(why, _)| why), label "why it was closed", by SIM, digest false;
         /// From its start until the connection was closed before its end; NaN if it was not.
-        closed_s: f64 = |row| row.result.closed().map_or(f64::NAN, |(_, at)| at.as_secs_f64()), unit "s",
+        closed_s: f64 = |row| row.result.close_reason().map_or(f64::NAN, |(_, at)| at.as_secs_f64()), unit "s",
             label "time until it was closed", by SIM, digest false;
         /// Packets that a QUIC stack took for lost and that had arrived; NaN if it does not tell, and for others.
-        spurious: f64 = |row| row.result.told(|of| of.spurious), unit "packets", label "spurious losses", by SIM, digest false;
+        spurious: f64 = |row| row.result.stack_count(|of| of.spurious), unit "packets", label "spurious losses", by SIM, digest false;
         /// CE marks that the receiver of a QUIC stack reported; NaN if it does not tell, and for others.
-        ce_reported: f64 = |row| row.result.told(|of| of.ce), unit "packets", label "CE reported", by SIM, digest false;
+        ce_reported: f64 = |row| row.result.stack_count(|of| of.ce), unit "packets", label "CE reported", by SIM, digest false;
     }
 }
 
@@ -189,8 +189,8 @@ columns! {
     /// Where flows go that nobody listed.
     pub table Ends of EndsRow<'_> {
         /// Address and port that the flow came from.
-        source: str = |row| row.source, by &[Engine::Shell];
+        source: str = |row| row.source, by &[EngineKind::Shell];
         /// Address and port that it went to.
-        destination: str = |row| row.destination, by &[Engine::Shell];
+        destination: str = |row| row.destination, by &[EngineKind::Shell];
     }
 }

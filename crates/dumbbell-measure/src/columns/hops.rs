@@ -2,7 +2,7 @@
 
 use super::{columns, Waits, IN_QUEUE, LINE};
 use crate::capacity::utilisation;
-use crate::hop_log::Counted;
+use crate::hop_log::HopCounts;
 use crate::measure::Backlog;
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::units::Time;
@@ -12,7 +12,7 @@ pub struct HopRow {
     /// Its name.
     pub name: String,
     /// What it counted.
-    pub counted: Counted,
+    pub counted: HopCounts,
     /// Times in queue.
     pub sojourn: Histogram,
     /// What its link could carry.
@@ -100,7 +100,7 @@ pub struct HopSeriesRow {
     /// What is queued.
     pub backlog: Backlog,
     /// What was counted in the interval before.
-    pub since: Counted,
+    pub since: HopCounts,
     /// What the link could carry in it.
     pub capacity_mbit: f64,
     /// Its length, s.

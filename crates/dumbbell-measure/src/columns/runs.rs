@@ -3,7 +3,7 @@
 use super::{columns, Binned, IN_QUEUE, LINE, REAL, SENDERS, TIMED, TOGETHER};
 use crate::capacity::utilisation;
 use crate::measure::ms;
-use crate::transit::Fate;
+use crate::transit::UdpFate;
 use dumbbell_core::histogram::Histogram;
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::units::Time;
@@ -62,7 +62,7 @@ columns! {
 }
 
 /// The queue and all flows of a run.
-pub struct Run<'a> {
+pub struct RunRow<'a> {
     /// What was counted of the queue.
     pub queue: &'a QueueCounters,
     /// What its discipline counted, by name.
@@ -90,14 +90,14 @@ pub struct Run<'a> {
     /// Events that were handled.
     pub events: u64,
     /// Packets of UDP that were lost.
-    pub fate: Fate,
+    pub fate: UdpFate,
     /// One-way delays and jitter of UDP.
     pub delays_ms: [f64; 6],
     /// Ratios of rate and window of the first class of flows to the second.
     pub ratios: [Option<f64>; 2],
 }
 
-impl Run<'_> {
+impl RunRow<'_> {
     fn drops(&self) -> u64 {
         self.queue.drops_overflow + self.queue.drops_aqm
     }
@@ -105,7 +105,7 @@ impl Run<'_> {
 
 columns! {
     /// What a run came to.
-    pub figures Runs of Run<'_> {
+    pub figures Runs of RunRow<'_> {
         /// What left the link in the whole run over what it could carry, 0 to 1. A burst that a bucket lends counts as it is paid back.
         #[doc = LINE]
         utilisation: f64 = |run| utilisation(run.queue, run.capacity);
@@ -154,7 +154,7 @@ columns! {
         /// Packets dropped by the AQM.
         drops_aqm: u64 = |run| run.queue.drops_aqm, unit "packets", label "drops, AQM";
         /// Packets that the queue dropped in the whole run, for whatever reason.
-        drops: u64 = Run::drops, unit "packets";
+        drops: u64 = RunRow::drops, unit "packets";
         /// CE marks over packets that left the link.
         mark_share: f64 = |run| run.queue.ce_marks as f64 / run.queue.packets.max(1) as f64, label "share of CE marks";
         /// Drops by the queue over drops and packets that left the link.
@@ -196,7 +196,7 @@ columns! {
     /// What `dumbbell shell` saw.
     pub figures SeenFlows of Unlisted {
         /// JSON: how many flows were seen, by protocol.
-        flows_seen: Value = |seen| seen.flows.clone(), label "flows seen", by &[super::Engine::Shell];
+        flows_seen: Value = |seen| seen.flows.clone(), label "flows seen", by &[super::EngineKind::Shell];
     }
 }
 

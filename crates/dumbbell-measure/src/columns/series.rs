@@ -128,7 +128,7 @@ columns! {
 }
 
 /// A bin of a class's histogram of times in queue.
-pub struct Bin {
+pub struct SojournBin {
     /// Number of the class.
     pub class: u64,
     /// Lower end.
@@ -139,7 +139,7 @@ pub struct Bin {
 
 columns! {
     /// Times in queue.
-    pub table Sojourn of Bin {
+    pub table Sojourn of SojournBin {
         /// Number of the class of traffic in its run, as in table classes.
         class: u64 = |bin| bin.class;
         /// Lower end of a bin of the histogram of the time in queue. Bins without packets are left out.
@@ -152,7 +152,7 @@ columns! {
 
 columns! {
     /// Samples of the RTT.
-    pub table Rtt of Bin {
+    pub table Rtt of SojournBin {
         /// Number of the class of traffic in its run, as in table classes.
         class: u64 = |bin| bin.class;
         /// Lower end of a bin of the histogram of the RTT samples of [[flows]]. Bins without samples are left out.

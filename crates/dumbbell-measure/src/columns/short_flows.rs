@@ -1,7 +1,7 @@
 //! Tables of short flows.
 
 use super::{columns, Binned};
-use crate::short_flows::{ShortFlow, Sizes};
+use crate::short_flows::{FlowBinRow, ShortFlow};
 use dumbbell_core::units::Time;
 
 /// A short flow.
@@ -32,7 +32,7 @@ columns! {
 
 columns! {
     /// Short flows by class and size.
-    pub table Slowdowns of Sizes<'_> {
+    pub table Slowdowns of FlowBinRow<'_> {
         /// Number of the class of traffic in its run, as in table classes.
         class: u64 = |row| u64::from(row.class);
         /// Lower end of the range of sizes, which belongs to it.

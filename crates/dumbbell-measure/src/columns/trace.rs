@@ -43,7 +43,7 @@ pub struct TraceRow {
 }
 
 impl TraceRow {
-    fn known(&self) -> Model {
+    fn model_or_default(&self) -> Model {
         self.model.unwrap_or_default()
     }
 
@@ -83,7 +83,7 @@ columns! {
         flow: u64 = |row| u64::from(row.flow);
         /// State of the congestion control; of a plugin the names that it tells. Of BBR: startup, drain, probe_down, probe_cruise, probe_refill, probe_up or probe_rtt. BBRv1 goes up at a
         /// pacing gain above one, down below one, and cruises at one. Empty for a control without a model of its path.
-        state: str = |row| row.known().state;
+        state: str = |row| row.model_or_default().state;
         /// State of the loss and congestion machine of the transport: open, disorder, cwr, recovery or loss. Of a stack always open.
         ca_state: str = |row| row.ca_state.name(), label "state of loss recovery";
         /// Largest delivery rate of the control's filter; payload.

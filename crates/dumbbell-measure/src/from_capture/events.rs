@@ -1,6 +1,6 @@
 //! What happened to packets at a queue, found out from what was captured ahead of it and behind.
 
-use super::records::{frames, Frame};
+use super::records::{frames, CapturedFrame};
 use super::{CaptureError, Crossed};
 use dumbbell_config::{RunConfig, Shaper};
 use dumbbell_core::packet::Ecn;
@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 /// What happened to a packet at the queue.
 #[derive(Clone, Copy, Debug)]
-pub enum Event {
+pub enum QueueEvent {
     Arrived,
     Dropped,
     /// It had this codepoint before it was CE.
@@ -34,7 +34,7 @@ pub fn events(
     started: u64,
     (hop, config): (usize, &RunConfig),
     senders: usize,
-) -> Result<Vec<(Time, Event, Frame)>, CaptureError> {
+) -> Result<Vec<(Time, QueueEvent, CapturedFrame)>, CaptureError> {
     let (link, aqm) = hop.checked_sub(1).map_or((&config.bottleneck, &config.aqm), |other| {
         let other = &config.hops[other];
         (&other.params, &other.aqm)
@@ -42,9 +42,9 @@ pub fn events(
     let shapes =
         aqm.get("name").and_then(Value::as_str) == Some("cake") && aqm.get("bandwidth").and_then(Value::as_u64) != Some(0);
     let serial = link.shaper == Shaper::Link && !shapes;
-    let stranger = |frame: &Frame| CaptureError::Capture(format!("a packet of flow {}, of {senders}", frame.flow));
-    let queue_of = |frame: &Frame| if captured.flow_queues { frame.flow as usize } else { 0 };
-    let mut waiting: Vec<VecDeque<Frame>> = vec![VecDeque::new(); if captured.flow_queues { senders } else { 1 }];
+    let stranger = |frame: &CapturedFrame| CaptureError::Capture(format!("a packet of flow {}, of {senders}", frame.flow));
+    let queue_of = |frame: &CapturedFrame| if captured.flow_queues { frame.flow as usize } else { 0 };
+    let mut waiting: Vec<VecDeque<CapturedFrame>> = vec![VecDeque::new(); if captured.flow_queues { senders } else { 1 }];
     let arrived = frames(captured.arrived, started)?;
     let sent = frames(captured.sent, started)?;
     let mut all = Vec::with_capacity(2 * arrived.len());
@@ -53,7 +53,7 @@ pub fn events(
             return Err(stranger(&frame));
         }
         waiting[queue_of(&frame)].push_back(frame);
-        all.push((frame.time, Event::Arrived, frame));
+        all.push((frame.time, QueueEvent::Arrived, frame));
     }
     let mut free = Time::ZERO;
     for frame in sent {
@@ -66,9 +66,9 @@ pub fn events(
                 Some(one) if (one.flow, one.id, one.seq) == (frame.flow, frame.id, frame.seq) => {
                     if frame.ecn == Ecn::Ce && one.ecn != Ecn::Ce {
                         let at = if captured.signals_on_arrival { one.time } else { frame.time };
-                        all.push((at, Event::Marked(one.ecn), frame));
+                        all.push((at, QueueEvent::Marked(one.ecn), frame));
                     }
-                    all.push((frame.time, Event::Sent(one.time), frame));
+                    all.push((frame.time, QueueEvent::Sent(one.time), frame));
                     let mut changes = config.rate_changes.iter().rev();
                     let change = changes.find(|change| usize::from(change.hop) == hop && change.at <= frame.time);
                     let rate = change.map_or(link.rate, |change| change.rate);
@@ -77,12 +77,12 @@ pub fn events(
                     // delays are told apart that finely: what is counted departs as if the link had been free.
                     free = free.max(frame.time) + wire;
                     let delay = free.saturating_sub(one.time);
-                    all.push((frame.time + wire, Event::Departed { since: one.time, delay }, frame));
+                    all.push((frame.time + wire, QueueEvent::Departed { since: one.time, delay }, frame));
                     break;
                 }
                 Some(one) if one.time <= frame.time => {
                     let at = if captured.signals_on_arrival { one.time } else { frame.time };
-                    all.push((at, Event::Dropped, one));
+                    all.push((at, QueueEvent::Dropped, one));
                 }
                 _ => {
                     let found = format!("flow {}: a packet left the queue at {} that had not arrived", frame.flow, frame.time);
@@ -93,12 +93,12 @@ pub fn events(
     }
     // of what never left, so many as the queue says that it dropped besides: the oldest
     let over = config.run.duration;
-    let seen = all.iter().filter(|&&(time, event, _)| matches!(event, Event::Dropped) && time <= over).count() as u64;
+    let seen = all.iter().filter(|&&(time, event, _)| matches!(event, QueueEvent::Dropped) && time <= over).count() as u64;
     let told = captured.counters.get("drops").copied().unwrap_or(0);
-    let mut left: Vec<Frame> = waiting.into_iter().flatten().filter(|frame| frame.time <= over).collect();
+    let mut left: Vec<CapturedFrame> = waiting.into_iter().flatten().filter(|frame| frame.time <= over).collect();
     left.sort_by_key(|frame| frame.time);
     let dropped = usize::try_from(told.saturating_sub(seen)).unwrap_or(usize::MAX);
-    all.extend(left.into_iter().take(dropped).map(|frame| (frame.time, Event::Dropped, frame)));
+    all.extend(left.into_iter().take(dropped).map(|frame| (frame.time, QueueEvent::Dropped, frame)));
     // stable: at one instant a packet arrives, then it is dropped or sent
     all.sort_by_key(|&(time, ..)| time);
     Ok(all)

@@ -40,7 +40,7 @@ fn long(bytes: &[u8], at: usize) -> u64 {
 
 /// A frame, or one segment of a burst that crossed the host as one.
 #[derive(Clone, Copy, Debug)]
-pub struct Frame {
+pub struct CapturedFrame {
     pub time: Time,
     pub flow: u32,
     pub seq: u32,
@@ -52,7 +52,7 @@ pub struct Frame {
 }
 
 /// The frames in a capture; a record of a burst (gso_size > 0) is as many frames.
-pub fn frames(records: &[u8], started: u64) -> Result<Vec<Frame>, CaptureError> {
+pub fn frames(records: &[u8], started: u64) -> Result<Vec<CapturedFrame>, CaptureError> {
     let mut all = Vec::with_capacity(records.len() / PACKET_BYTES);
     for record in records.chunks_exact(PACKET_BYTES) {
         let (whole, payload, gso) = (word(record, 16), word(record, 20), u32::from(half(record, 26)));
@@ -67,7 +67,7 @@ pub fn frames(records: &[u8], started: u64) -> Result<Vec<Frame>, CaptureError> 
             let part = step.min(payload - offset);
             let len = u16::try_from(headers + part)
                 .map_err(|_| CaptureError::Capture(format!("flow {flow}: a frame of {} bytes", headers + part)))?;
-            all.push(Frame { time, flow, seq: seq.wrapping_add(offset), id: id.wrapping_add(number), len, ecn, back });
+            all.push(CapturedFrame { time, flow, seq: seq.wrapping_add(offset), id: id.wrapping_add(number), len, ecn, back });
             offset += part;
             if offset >= payload {
                 break;
@@ -79,7 +79,7 @@ pub fn frames(records: &[u8], started: u64) -> Result<Vec<Frame>, CaptureError> 
 
 /// What a sender said of itself.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample {
+pub struct CapturedSample {
     pub time: Time,
     pub flow: u32,
     pub flags: u32,
@@ -95,10 +95,10 @@ pub struct Sample {
     pub duplicates: u32,
 }
 
-impl Sample {
+impl CapturedSample {
     /// Reads a record of [`SAMPLE_BYTES`].
-    pub fn read(record: &[u8]) -> Sample {
-        Sample {
+    pub fn read(record: &[u8]) -> CapturedSample {
+        CapturedSample {
             time: Time(long(record, 0)),
             flow: word(record, 8),
             flags: word(record, 12),

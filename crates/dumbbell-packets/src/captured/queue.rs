@@ -1,8 +1,8 @@
 //! What a queue did, found out from what arrived at it and what left it.
 
-use super::{wrong, Captured, Fates, Frames, Passing, Place, Transmission};
-use crate::fate::{Dropped, Marked};
-use dumbbell_core::log::{DropReason, Mark, Place as DropPlace};
+use super::{wrong, CapturePoint, Captured, FrameReader, Passing, QueueFates, Transmission};
+use crate::fate::{DropRecord, Marked};
+use dumbbell_core::log::{DropReason, DropSite as DropPlace, Mark};
 use dumbbell_core::packet::Ecn;
 use dumbbell_core::units::Time;
 use std::collections::{BTreeMap, VecDeque};
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 /// A queue whose decisions nobody told.
 #[derive(Clone, Debug)]
-pub struct Queue {
+pub struct InferredQueue {
     /// The file of what arrived.
     pub arrived: PathBuf,
     /// The file of what left the queue.
@@ -29,7 +29,7 @@ pub struct Queue {
 }
 
 /// A packet that is queued, as far as is known.
-struct Waiting {
+struct WaitingPacket {
     of: Transmission,
     time: Time,
     ecn: Ecn,
@@ -38,28 +38,28 @@ struct Waiting {
 }
 
 /// A drop, with how many packets were queued then.
-struct Found {
+struct FoundDrop {
     of: Transmission,
     at: Time,
     queued: u64,
 }
 
-impl Queue {
+impl InferredQueue {
     /// Finds its marks and drops. What waits in one queue leaves in the order in which it came, so that those in between were dropped. What came after the last that left is still queued,
     /// unless the queue counts more drops than were found: `dumbbell_measure::from_capture` counts so, too.
-    pub(super) fn look(&self, captured: &Captured, hop: u16, duration: Time, fates: &mut Fates) -> io::Result<()> {
-        let open = |path: &PathBuf| Frames::open(captured, path, Place::Into(hop), Time::ZERO);
+    pub(super) fn look(&self, captured: &Captured, hop: u16, duration: Time, fates: &mut QueueFates) -> io::Result<()> {
+        let open = |path: &PathBuf| FrameReader::open(captured, path, CapturePoint::Into(hop), Time::ZERO);
         let (mut arrivals, mut departures) = (open(&self.arrived)?, open(&self.left)?);
         let (mut arrived, mut left) = (arrivals.next()?, departures.next()?);
-        let mut waiting: BTreeMap<u32, VecDeque<Waiting>> = BTreeMap::new();
+        let mut waiting: BTreeMap<u32, VecDeque<WaitingPacket>> = BTreeMap::new();
         let (mut found, mut queued, mut count) = (Vec::new(), 0, 0);
         loop {
             match (&arrived, &left) {
                 // at one instant a packet arrives first
                 (Some(Passing { time, whose, frame, .. }), other) if other.as_ref().is_none_or(|one| *time <= one.time) => {
                     let queue = if self.flow_queues { whose.number } else { 0 };
-                    let of = Transmission::of(*whose, frame);
-                    waiting.entry(queue).or_default().push_back(Waiting { of, time: *time, ecn: frame.ecn, ahead: queued });
+                    let of = Transmission::from_frame(*whose, frame);
+                    waiting.entry(queue).or_default().push_back(WaitingPacket { of, time: *time, ecn: frame.ecn, ahead: queued });
                     queued += 1;
                     if *time <= duration {
                         count = arrivals.records;
@@ -67,7 +67,7 @@ impl Queue {
                     arrived = arrivals.next()?;
                 }
                 (_, Some(Passing { time, whose, frame, .. })) => {
-                    let of = Transmission::of(*whose, frame);
+                    let of = Transmission::from_frame(*whose, frame);
                     let queue = waiting.entry(if self.flow_queues { whose.number } else { 0 }).or_default();
                     loop {
                         let one = queue.pop_front().ok_or_else(|| {
@@ -80,7 +80,7 @@ impl Queue {
                             }
                             break;
                         }
-                        found.push(self.dropped(one, *time, queued));
+                        found.push(self.drop_at(one, *time, queued));
                     }
                     left = departures.next()?;
                 }
@@ -92,38 +92,38 @@ impl Queue {
             return Err(wrong(text));
         }
         let seen = found.iter().filter(|one| one.at <= duration).count() as u64;
-        let mut rest: Vec<Waiting> = waiting.into_values().flatten().filter(|one| one.time <= duration).collect();
+        let mut rest: Vec<WaitingPacket> = waiting.into_values().flatten().filter(|one| one.time <= duration).collect();
         // in the order in which they came, also those of one instant: more may cut between them
         rest.sort_by_key(|one| (one.time, one.ahead));
         let more = usize::try_from(self.drops.saturating_sub(seen)).unwrap_or(usize::MAX);
-        found.extend(rest.into_iter().take(more).map(|one| Found { of: one.of, at: one.time, queued: one.ahead }));
+        found.extend(rest.into_iter().take(more).map(|one| FoundDrop { of: one.of, at: one.time, queued: one.ahead }));
         if self.drops_on_arrival {
             // of those that had not left, these had not been taken in
             found.sort_by_key(|one| one.at);
             (0..).zip(&mut found).for_each(|(before, one)| one.queued = one.queued.saturating_sub(before));
         }
-        for Found { of, at, queued: held } in found {
+        for FoundDrop { of, at, queued: held } in found {
             let reason = self.limit.map(|limit| if held >= limit { DropReason::Overflow } else { DropReason::Aqm });
             let place = self.drops_on_arrival.then_some(DropPlace::Arrival);
-            fates.drop_packet(of, Dropped { hop, reason, place, at });
+            fates.drop_packet(of, DropRecord { hop, reason, place, at });
         }
         Ok(())
     }
 
     /// The packet was dropped, of which that is known once another one left at `now`; `queued` are left.
-    fn dropped(&self, one: Waiting, now: Time, queued: u64) -> Found {
+    fn drop_at(&self, one: WaitingPacket, now: Time, queued: u64) -> FoundDrop {
         if self.drops_on_arrival {
-            return Found { of: one.of, at: one.time, queued: one.ahead };
+            return FoundDrop { of: one.of, at: one.time, queued: one.ahead };
         }
-        Found { of: one.of, at: now, queued }
+        FoundDrop { of: one.of, at: now, queued }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Record;
+    use super::super::CaptureRecord;
     use super::*;
-    use crate::frame::{tcp_flag, Ends, Headers, Segment, Wire};
+    use crate::frame::{tcp_flag, Endpoints, Headers, TcpSegment, WireHeaders};
     use std::sync::atomic::{AtomicU32, Ordering};
 
     const STARTED: u64 = 1_000_000;
@@ -143,10 +143,10 @@ mod tests {
         /// A file of data packets: when they passed, of which flow, which one, and with which codepoint.
         fn file(&self, name: &str, packets: &[(u64, u16, u16, Ecn)]) -> PathBuf {
             let records = packets.iter().flat_map(|&(time, flow, number, ecn)| {
-                let ends = Ends { sender_port: 10_000 + flow, receiver_port: 16_384, ..Ends::default() };
-                let segment = Segment { seq: 1448 * u64::from(number), flags: tcp_flag::ACK, ..Segment::default() };
-                let headers = Headers::tcp(&ends, &segment, Wire { len: 1514, ecn, id: number });
-                let mut record = Record::new(STARTED + time, headers.as_slice(), true, None);
+                let ends = Endpoints { sender_port: 10_000 + flow, receiver_port: 16_384, ..Endpoints::default() };
+                let segment = TcpSegment { seq: 1448 * u64::from(number), flags: tcp_flag::ACK, ..TcpSegment::default() };
+                let headers = Headers::tcp(&ends, &segment, WireHeaders { len: 1514, ecn, id: number });
+                let mut record = CaptureRecord::new(STARTED + time, headers.as_slice(), true, None);
                 record.len = 1514;
                 record.to_bytes()
             });
@@ -162,13 +162,13 @@ mod tests {
         }
     }
 
-    fn queue(folder: &Folder, arrived: &[(u64, u16, u16, Ecn)], left: &[(u64, u16, u16, Ecn)]) -> Queue {
+    fn queue(folder: &Folder, arrived: &[(u64, u16, u16, Ecn)], left: &[(u64, u16, u16, Ecn)]) -> InferredQueue {
         let (count, arrived, left) = (arrived.len() as u64, folder.file("arrived", arrived), folder.file("left", left));
-        Queue { arrived, left, count, drops_on_arrival: false, flow_queues: false, limit: None, drops: 0 }
+        InferredQueue { arrived, left, count, drops_on_arrival: false, flow_queues: false, limit: None, drops: 0 }
     }
 
     /// Numbers of packets with what became of them.
-    fn found(queue: &Queue) -> io::Result<Vec<(u16, String)>> {
+    fn find_drops(queue: &InferredQueue) -> io::Result<Vec<(u16, String)>> {
         let captured = Captured {
             streams: Vec::new(),
             told: Vec::new(),
@@ -178,7 +178,7 @@ mod tests {
             mss: Some(1448),
             completes: true,
         };
-        let mut fates = Fates::default();
+        let mut fates = QueueFates::default();
         queue.look(&captured, 0, Time(1000), &mut fates)?;
         let hops = ["bottleneck".to_owned()];
         let say = |(of, fate): (&Transmission, &crate::fate::Fate)| {
@@ -192,7 +192,7 @@ mod tests {
         Ok(all)
     }
 
-    fn at(time: u64, number: u16) -> (u64, u16, u16, Ecn) {
+    fn packet_at(time: u64, number: u16) -> (u64, u16, u16, Ecn) {
         (time, 0, number, Ecn::Ect0)
     }
 
@@ -200,25 +200,26 @@ mod tests {
     fn what_never_left_though_others_did_was_dropped() {
         let folder = Folder::new();
         // room for two: 1 and 2 wait when 3 comes, and nothing when 5 comes
-        let arrived = [at(10, 1), at(20, 2), at(30, 3), at(50, 4), at(80, 5), at(90, 6)];
-        let left = [at(40, 1), at(60, 2), at(70, 4), at(95, 6)];
-        let mut one = Queue { limit: Some(2), drops_on_arrival: true, ..queue(&folder, &arrived, &left) };
+        let arrived =
+            [packet_at(10, 1), packet_at(20, 2), packet_at(30, 3), packet_at(50, 4), packet_at(80, 5), packet_at(90, 6)];
+        let left = [packet_at(40, 1), packet_at(60, 2), packet_at(70, 4), packet_at(95, 6)];
+        let mut one = InferredQueue { limit: Some(2), drops_on_arrival: true, ..queue(&folder, &arrived, &left) };
         let said = |number, text: &str| (number, text.to_owned());
         let expected = [
             said(3, "dropped at bottleneck (overflow, on arrival) at 0.000000030 s"),
             said(5, "dropped at bottleneck (aqm, on arrival) at 0.000000080 s"),
         ];
-        assert_eq!(found(&one).unwrap(), expected);
+        assert_eq!(find_drops(&one).unwrap(), expected);
         // of a queue that drops what it holds, it is known once another packet leaves; 4 alone was behind 3
         one.drops_on_arrival = false;
         let when_known =
             [said(3, "dropped at bottleneck (aqm) at 0.000000070 s"), said(5, "dropped at bottleneck (aqm) at 0.000000095 s")];
-        assert_eq!(found(&one).unwrap(), when_known);
+        assert_eq!(find_drops(&one).unwrap(), when_known);
         one.limit = Some(1);
-        assert_eq!(found(&one).unwrap()[0].1, "dropped at bottleneck (overflow) at 0.000000070 s");
+        assert_eq!(find_drops(&one).unwrap()[0].1, "dropped at bottleneck (overflow) at 0.000000070 s");
         // a reason that nobody knows is none
         one.limit = None;
-        assert_eq!(found(&one).unwrap()[0].1, "dropped at bottleneck at 0.000000070 s");
+        assert_eq!(find_drops(&one).unwrap()[0].1, "dropped at bottleneck at 0.000000070 s");
     }
 
     #[test]
@@ -226,32 +227,32 @@ mod tests {
         let folder = Folder::new();
         let arrived = [(10, 0, 1, Ecn::Ect0), (20, 1, 2, Ecn::Ect0), (30, 0, 3, Ecn::NotEct)];
         let left = [(40, 1, 2, Ecn::Ce), (50, 0, 1, Ecn::Ect0), (60, 0, 3, Ecn::NotEct)];
-        let mut one = Queue { flow_queues: true, ..queue(&folder, &arrived, &left) };
-        assert_eq!(found(&one).unwrap(), [(2, "marked CE at bottleneck".to_owned())]);
+        let mut one = InferredQueue { flow_queues: true, ..queue(&folder, &arrived, &left) };
+        assert_eq!(find_drops(&one).unwrap(), [(2, "marked CE at bottleneck".to_owned())]);
         one.flow_queues = false;
-        let error = found(&one).unwrap_err();
+        let error = find_drops(&one).unwrap_err();
         assert_eq!(error.to_string(), "flow 0: a packet left the queue at 50ns that had not arrived");
     }
 
     #[test]
     fn what_is_left_at_the_end_was_dropped_if_the_queue_says_so() {
         let folder = Folder::new();
-        let arrived = [at(10, 1), at(20, 2), at(30, 3), at(2000, 4)];
-        let mut one = Queue { count: 3, ..queue(&folder, &arrived, &[at(40, 1)]) };
-        assert_eq!(found(&one).unwrap(), []);
+        let arrived = [packet_at(10, 1), packet_at(20, 2), packet_at(30, 3), packet_at(2000, 4)];
+        let mut one = InferredQueue { count: 3, ..queue(&folder, &arrived, &[packet_at(40, 1)]) };
+        assert_eq!(find_drops(&one).unwrap(), []);
         one.drops = 1;
-        assert_eq!(found(&one).unwrap(), [(2, "dropped at bottleneck at 0.000000020 s".to_owned())]);
+        assert_eq!(find_drops(&one).unwrap(), [(2, "dropped at bottleneck at 0.000000020 s".to_owned())]);
         // 4 came after the run
         one.drops = 9;
-        assert_eq!(found(&one).unwrap().len(), 2);
+        assert_eq!(find_drops(&one).unwrap().len(), 2);
     }
 
     #[test]
     fn a_capture_that_lacks_packets_is_refused() {
         let folder = Folder::new();
-        let one = Queue { count: 2, ..queue(&folder, &[at(10, 1)], &[at(40, 1)]) };
-        let error = found(&one).unwrap_err();
+        let one = InferredQueue { count: 2, ..queue(&folder, &[packet_at(10, 1)], &[packet_at(40, 1)]) };
+        let error = find_drops(&one).unwrap_err();
         assert_eq!(error.to_string(), "1 records of what arrived at hop 0, and the run has 2");
-        assert!(found(&Queue { arrived: one.arrived.with_file_name("none"), ..one }).is_err());
+        assert!(find_drops(&InferredQueue { arrived: one.arrived.with_file_name("none"), ..one }).is_err());
     }
 }

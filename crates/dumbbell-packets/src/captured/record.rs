@@ -1,7 +1,7 @@
 //! Records of frames that a kernel sent: what `trace.c` of the engine Linux and the live engine write while a run goes on.
 
-use crate::frame::{complete, tcp_flag, Segment};
-use dumbbell_core::log::{DropReason, Mark, MarkReason, Place};
+use crate::frame::{complete, tcp_flag, TcpSegment};
+use dumbbell_core::log::{DropReason, DropSite, Mark, MarkReason};
 use dumbbell_core::packet::Ecn;
 use std::io::{self, ErrorKind, Read};
 
@@ -18,41 +18,41 @@ const NUMBER: usize = 4;
 
 /// What a queue did with a frame, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum QueueDecision {
     /// It marked it.
     Marked(Mark, MarkReason),
     /// It dropped it.
-    Dropped(DropReason, Place),
+    Dropped(DropReason, DropSite),
 }
 
 const MARKS: [MarkReason; 4] = [MarkReason::Aqm, MarkReason::Step, MarkReason::Coupled, MarkReason::Ramp];
 const DROPS: [DropReason; 5] = [DropReason::Overflow, DropReason::Aqm, DropReason::Loss, DropReason::Policer, DropReason::Filter];
-const PLACES: [Place; 4] = [Place::Arrival, Place::Queue, Place::Ahead, Place::Behind];
+const PLACES: [DropSite; 4] = [DropSite::Arrival, DropSite::Queue, DropSite::Ahead, DropSite::Behind];
 
 /// The number of a value, from 0.
 fn number<T: PartialEq>(all: &[T], one: T) -> u8 {
     all.iter().position(|known| *known == one).unwrap_or(0) as u8
 }
 
-impl Told {
+impl QueueDecision {
     /// What it is, from 1 on, and the reason.
     fn to_bytes(self) -> [u8; 2] {
         match self {
-            Told::Marked(mark, reason) => [1 + u8::from(mark == Mark::Sce), number(&MARKS, reason)],
-            Told::Dropped(reason, place) => [3 + number(&PLACES, place), number(&DROPS, reason)],
+            QueueDecision::Marked(mark, reason) => [1 + u8::from(mark == Mark::Sce), number(&MARKS, reason)],
+            QueueDecision::Dropped(reason, place) => [3 + number(&PLACES, place), number(&DROPS, reason)],
         }
     }
 
-    fn from_bytes([what, reason]: [u8; 2]) -> Option<Told> {
+    fn from_bytes([what, reason]: [u8; 2]) -> Option<QueueDecision> {
         match what {
             0 => None,
             1 | 2 => {
                 let mark = if what == 1 { Mark::Ce } else { Mark::Sce };
-                MARKS.get(usize::from(reason)).map(|&reason| Told::Marked(mark, reason))
+                MARKS.get(usize::from(reason)).map(|&reason| QueueDecision::Marked(mark, reason))
             }
             _ => {
                 let place = PLACES.get(usize::from(what - 3))?;
-                DROPS.get(usize::from(reason)).map(|&reason| Told::Dropped(reason, *place))
+                DROPS.get(usize::from(reason)).map(|&reason| QueueDecision::Dropped(reason, *place))
             }
         }
     }
@@ -60,7 +60,7 @@ impl Told {
 
 /// A frame, as far as it was kept.
 #[derive(Clone, Copy)]
-pub struct Record {
+pub struct CaptureRecord {
     /// On the clock of whoever captured it, ns.
     pub time: u64,
     /// Without FCS, bytes; of a burst that crossed the host as one, more than a frame has.
@@ -68,18 +68,18 @@ pub struct Record {
     /// It left the interface; it came in otherwise.
     pub outgoing: bool,
     /// What a queue did with it, if this tells it.
-    pub told: Option<Told>,
+    pub told: Option<QueueDecision>,
     kept: u8,
     bytes: [u8; SNAP],
 }
 
-impl Record {
+impl CaptureRecord {
     /// Of a frame, whose first bytes are kept.
-    pub fn new(time: u64, frame: &[u8], outgoing: bool, told: Option<Told>) -> Record {
+    pub fn new(time: u64, frame: &[u8], outgoing: bool, told: Option<QueueDecision>) -> CaptureRecord {
         let kept = frame.len().min(SNAP);
         let mut bytes = [0; SNAP];
         bytes[..kept].copy_from_slice(&frame[..kept]);
-        Record { time, len: frame.len() as u32, outgoing, told, kept: kept as u8, bytes }
+        CaptureRecord { time, len: frame.len() as u32, outgoing, told, kept: kept as u8, bytes }
     }
 
     /// As it stands in a file.
@@ -87,7 +87,7 @@ impl Record {
         let mut all = [0; RECORD];
         all[..8].copy_from_slice(&self.time.to_le_bytes());
         all[8..12].copy_from_slice(&self.len.to_le_bytes());
-        let [what, reason] = self.told.map_or([0; 2], Told::to_bytes);
+        let [what, reason] = self.told.map_or([0; 2], QueueDecision::to_bytes);
         all[12..16].copy_from_slice(&[self.kept, u8::from(self.outgoing), what, reason]);
         all[16..].copy_from_slice(&self.bytes);
         all
@@ -97,7 +97,7 @@ impl Record {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn read(from: &mut impl Read) -> io::Result<Option<Record>> {
+    pub fn read(from: &mut impl Read) -> io::Result<Option<CaptureRecord>> {
         let mut all = [0; RECORD];
         match from.read_exact(&mut all) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Ok(None),
@@ -109,21 +109,21 @@ impl Record {
         time.copy_from_slice(&all[..8]);
         let len = u32::from_le_bytes([all[8], all[9], all[10], all[11]]);
         let kept = all[12].min(SNAP as u8);
-        let told = Told::from_bytes([all[14], all[15]]);
-        Ok(Some(Record { time: u64::from_le_bytes(time), len, outgoing: all[13] != 0, told, kept, bytes }))
+        let told = QueueDecision::from_bytes([all[14], all[15]]);
+        Ok(Some(CaptureRecord { time: u64::from_le_bytes(time), len, outgoing: all[13] != 0, told, kept, bytes }))
     }
 
     /// The frames in it, none if it is not a whole IPv4 packet of TCP or UDP. A burst is as many as it has segments of `mss` bytes, if there are any. With
     /// `completes`, checksums are those of a payload of zeros: the kernel had left them to the hardware.
-    pub fn frames(&self, mss: Option<u32>, completes: bool) -> Vec<Frame> {
-        let Some(whole) = Frame::read(&self.bytes[..usize::from(self.kept)], self.len) else { return Vec::new() };
+    pub fn frames(&self, mss: Option<u32>, completes: bool) -> Vec<FrameHeaders> {
+        let Some(whole) = FrameHeaders::read(&self.bytes[..usize::from(self.kept)], self.len) else { return Vec::new() };
         let step = mss.filter(|_| whole.is_tcp).unwrap_or(u32::MAX).max(1);
         let count = whole.payload.div_ceil(step).max(1);
-        let mut all: Vec<Frame> = (0..count).map(|number| whole.part(number, count, step)).collect();
+        let mut all: Vec<FrameHeaders> = (0..count).map(|number| whole.part(number, count, step)).collect();
         // the length of an IP packet has 16 bits
         all.retain(|frame| frame.headers as u64 + u64::from(frame.payload) <= u64::from(u16::MAX));
         if completes {
-            all.iter_mut().for_each(Frame::complete);
+            all.iter_mut().for_each(FrameHeaders::complete);
         }
         all
     }
@@ -131,7 +131,7 @@ impl Record {
 
 /// Headers of an IPv4 packet with TCP or UDP in an Ethernet frame, as they were sent, and what they say.
 #[derive(Clone, Copy)]
-pub struct Frame {
+pub struct FrameHeaders {
     bytes: [u8; SNAP],
     /// Bytes of Ethernet, IPv4, and TCP or UDP.
     headers: usize,
@@ -149,7 +149,7 @@ pub struct Frame {
     /// Ports of source and destination.
     pub ports: [u16; 2],
     /// What is said of TCP, numbers as they stand there; of UDP the sequence number is the first four bytes of the payload.
-    pub says: Segment,
+    pub says: TcpSegment,
     /// The scale of windows that a SYN offers.
     pub scale: Option<u8>,
     /// It has time stamps.
@@ -164,9 +164,9 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
 }
 
-impl Frame {
+impl FrameHeaders {
     /// Of the first bytes of a frame of `len` bytes.
-    fn read(kept: &[u8], len: u32) -> Option<Frame> {
+    fn read(kept: &[u8], len: u32) -> Option<FrameHeaders> {
         let ip = kept.get(ETHERNET..).filter(|ip| ip.len() >= 20)?;
         // fragments have no headers of their own
         if half(kept, 12) != 0x0800 || ip[0] >> 4 != 4 || half(ip, 6) & 0x3fff != 0 {
@@ -189,7 +189,7 @@ impl Frame {
         let mut bytes = [0; SNAP];
         bytes[..own.len()].copy_from_slice(own);
         let ecn = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][usize::from(ip[1] & 3)];
-        let mut frame = Frame {
+        let mut frame = FrameHeaders {
             bytes,
             headers,
             kept: own.len(),
@@ -199,7 +199,7 @@ impl Frame {
             id: half(ip, 4),
             ecn,
             ports: [half(of_transport, 0), half(of_transport, 2)],
-            says: Segment::default(),
+            says: TcpSegment::default(),
             scale: None,
             is_stamped: false,
         };
@@ -249,7 +249,7 @@ impl Frame {
     }
 
     /// Segment `number` of `count` in a burst, as the kernel cuts it (tcp_gso_segment): the first keeps CWR, the last PSH and FIN.
-    fn part(&self, number: u32, count: u32, step: u32) -> Frame {
+    fn part(&self, number: u32, count: u32, step: u32) -> FrameHeaders {
         let mut part = *self;
         if count == 1 {
             return part;
@@ -284,9 +284,9 @@ impl Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::{Ends, Headers, Wire};
+    use crate::frame::{Endpoints, Headers, WireHeaders};
 
-    const ENDS: Ends = Ends {
+    const ENDS: Endpoints = Endpoints {
         sender: 0x0a01_0001,
         receiver: 0x0a02_0001,
         up: false,
@@ -296,38 +296,39 @@ mod tests {
         first: [100, 200],
     };
 
-    fn record(segment: &Segment, len: u16, payload: u32) -> Record {
-        let headers = Headers::tcp(&ENDS, segment, Wire { len, ecn: Ecn::Ect0, id: 65_535 });
-        Record { len: headers.as_slice().len() as u32 + payload, ..Record::new(7, headers.as_slice(), true, None) }
+    fn record(segment: &TcpSegment, len: u16, payload: u32) -> CaptureRecord {
+        let headers = Headers::tcp(&ENDS, segment, WireHeaders { len, ecn: Ecn::Ect0, id: 65_535 });
+        CaptureRecord { len: headers.as_slice().len() as u32 + payload, ..CaptureRecord::new(7, headers.as_slice(), true, None) }
     }
 
     #[test]
     fn a_record_is_read_as_it_was_written() {
-        let segment = Segment { flags: tcp_flag::ACK, tsval: 5, tsecr: 6, ..Segment::default() };
+        let segment = TcpSegment { flags: tcp_flag::ACK, tsval: 5, tsecr: 6, ..TcpSegment::default() };
         let one = record(&segment, 66, 0);
         let mut file: &[u8] = &[one.to_bytes(), one.to_bytes()].concat();
         for _ in 0..2 {
-            let found = Record::read(&mut file).unwrap().unwrap();
+            let found = CaptureRecord::read(&mut file).unwrap().unwrap();
             assert_eq!((found.time, found.len, found.outgoing, found.kept), (7, 66, true, 66));
             assert_eq!(found.bytes, one.bytes);
         }
-        assert!(Record::read(&mut file).unwrap().is_none());
+        assert!(CaptureRecord::read(&mut file).unwrap().is_none());
     }
 
     #[test]
     fn what_a_queue_did_is_read_as_it_was_written() {
-        let marks = MARKS.iter().flat_map(|&reason| [Told::Marked(Mark::Ce, reason), Told::Marked(Mark::Sce, reason)]);
-        let drops = DROPS.iter().flat_map(|&reason| PLACES.map(|place| Told::Dropped(reason, place)));
+        let marks =
+            MARKS.iter().flat_map(|&reason| [QueueDecision::Marked(Mark::Ce, reason), QueueDecision::Marked(Mark::Sce, reason)]);
+        let drops = DROPS.iter().flat_map(|&reason| PLACES.map(|place| QueueDecision::Dropped(reason, place)));
         for told in marks.chain(drops).map(Some).chain([None]) {
-            let one = Record::new(1, &[1; 66], false, told).to_bytes();
-            assert_eq!(Record::read(&mut &one[..]).unwrap().unwrap().told, told);
+            let one = CaptureRecord::new(1, &[1; 66], false, told).to_bytes();
+            assert_eq!(CaptureRecord::read(&mut &one[..]).unwrap().unwrap().told, told);
         }
     }
 
     #[test]
     fn what_a_segment_says_is_read_from_its_bytes() {
         let sack = [(3001, 4001), (5001, 6001), (0, 0)];
-        let segment = Segment {
+        let segment = TcpSegment {
             back: true,
             seq: 1,
             ack: 1001,
@@ -337,7 +338,7 @@ mod tests {
             tsecr: 6,
             sack,
             sacks: 2,
-            ..Segment::default()
+            ..TcpSegment::default()
         };
         let [frame] = record(&segment, 86, 0).frames(None, false)[..] else { panic!("one frame") };
         // from first numbers of 200 and 100
@@ -346,14 +347,14 @@ mod tests {
         assert_eq!((says.tsval, says.tsecr, frame.is_stamped), (5, 6, true));
         assert_eq!((says.sacks, says.sack[..2].to_vec()), (2, vec![(3101, 4101), (5101, 6101)]));
         assert_eq!((frame.ports, frame.id, frame.ecn, frame.len()), ([16_384, 10_003], 65_535, Ecn::Ect0, 86));
-        let opening = Segment { flags: tcp_flag::SYN, opening: Some((1460, 9)), ..Segment::default() };
+        let opening = TcpSegment { flags: tcp_flag::SYN, opening: Some((1460, 9)), ..TcpSegment::default() };
         assert_eq!(record(&opening, 74, 0).frames(None, false)[0].scale, Some(9));
     }
 
     #[test]
     fn a_burst_is_as_many_frames_as_it_would_be_on_a_wire() {
         let flags = tcp_flag::ACK | tcp_flag::PSH | tcp_flag::CWR;
-        let segment = Segment { seq: 1, ack: 1, flags, ..Segment::default() };
+        let segment = TcpSegment { seq: 1, ack: 1, flags, ..TcpSegment::default() };
         let burst = record(&segment, 66, 2 * 1448 + 100);
         let frames = burst.frames(Some(1448), true);
         let found: Vec<_> = frames.iter().map(|one| (one.says.seq, one.id, one.len(), one.says.flags)).collect();
@@ -361,19 +362,19 @@ mod tests {
         assert_eq!(found, [(101, 65_535, 1514, first), (1549, 0, 1514, next), (2997, 1, 166, last)]);
         // each is the frame that would have been built so, sums and all
         for (number, one) in frames.iter().enumerate() {
-            let alone = Segment { seq: 1 + 1448 * number as u64, flags: one.says.flags, ..segment };
-            let built = Headers::tcp(&ENDS, &alone, Wire { len: one.len(), ecn: Ecn::Ect0, id: one.id });
+            let alone = TcpSegment { seq: 1 + 1448 * number as u64, flags: one.says.flags, ..segment };
+            let built = Headers::tcp(&ENDS, &alone, WireHeaders { len: one.len(), ecn: Ecn::Ect0, id: one.id });
             assert_eq!(one.bytes(), built.as_slice());
         }
     }
 
     #[test]
     fn datagrams_keep_their_number() {
-        let (wire, number) = (Wire { len: 300, ecn: Ecn::NotEct, id: 3 }, [7, 1, 0, 0]);
+        let (wire, number) = (WireHeaders { len: 300, ecn: Ecn::NotEct, id: 3 }, [7, 1, 0, 0]);
         let built = Headers::udp(&ENDS, false, wire, &number);
         for behind in [&number[..], &[7, 1, 0, 0, 5, 5], &[7, 1]] {
             let bytes = [built.as_slice(), behind].concat();
-            let record = Record { len: 300, ..Record::new(7, &bytes, true, None) };
+            let record = CaptureRecord { len: 300, ..CaptureRecord::new(7, &bytes, true, None) };
             // with the sum of a payload that has it, and zeros behind it
             let [frame] = record.frames(None, true)[..] else { panic!("one frame") };
             assert_eq!((frame.len(), frame.payload, frame.bytes().len()), (300, 258, 42 + behind.len().min(4)));
@@ -384,9 +385,9 @@ mod tests {
     #[test]
     fn what_is_no_packet_of_tcp_or_udp_has_no_frames() {
         for length in 0..SNAP {
-            assert!(Record::new(0, &vec![0x45; length], true, None).frames(Some(1), true).is_empty());
+            assert!(CaptureRecord::new(0, &vec![0x45; length], true, None).frames(Some(1), true).is_empty());
         }
-        let segment = Segment { flags: tcp_flag::ACK, ..Segment::default() };
+        let segment = TcpSegment { flags: tcp_flag::ACK, ..TcpSegment::default() };
         let mut fragment = record(&segment, 66, 0);
         fragment.bytes[20] = 0x20;
         assert!(fragment.frames(None, true).is_empty());

@@ -32,10 +32,10 @@ struct PyConn {
 }
 
 impl PyConn {
-    fn of(conn: &Conn) -> PyConn {
-        let seen = abi::Conn::of(conn);
-        let abi::Conn { now, delivered, delivered_ce, sent, acked, min_rtt_us, srtt_us, mdev_us, .. } = seen;
-        let abi::Conn { in_flight, lost, sacked, retransmitted, prior_cwnd, cwnd_max, mss, state, .. } = seen;
+    fn from_conn(conn: &Conn) -> PyConn {
+        let seen = abi::CConn::read_conn(conn);
+        let abi::CConn { now, delivered, delivered_ce, sent, acked, min_rtt_us, srtt_us, mdev_us, .. } = seen;
+        let abi::CConn { in_flight, lost, sacked, retransmitted, prior_cwnd, cwnd_max, mss, state, .. } = seen;
         let cwnd_limited = conn.cwnd_limited();
         PyConn {
             now,
@@ -68,14 +68,14 @@ struct PySteer {
 }
 
 impl PySteer {
-    fn of(conn: &Conn) -> PySteer {
-        let abi::Steer { cwnd, ssthresh, pacing_rate } = abi::Steer::of(conn);
+    fn from_conn(conn: &Conn) -> PySteer {
+        let abi::CSteer { cwnd, ssthresh, pacing_rate } = abi::CSteer::read_steer(conn);
         PySteer { cwnd, ssthresh, pacing_rate }
     }
 }
 
 /// A whole number that a class sets or returns; says what it is of if it does not fit.
-fn whole<'py, T: FromPyObjectOwned<'py>>(name: &str, value: &Bound<'py, PyAny>, allowed: &str) -> PyResult<T> {
+fn extract_whole<'py, T: FromPyObjectOwned<'py>>(name: &str, value: &Bound<'py, PyAny>, allowed: &str) -> PyResult<T> {
     let shown = || value.repr().map_or_else(|_| "no number".to_owned(), |text| text.to_string());
     value.extract().map_err(|_| PyValueError::new_err(format!("{name} {}; {allowed}", shown())))
 }
@@ -86,19 +86,19 @@ const RATES: &str = "allowed: a whole number of bytes per second, 1 or more";
 impl PySteer {
     #[setter]
     fn set_cwnd(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.cwnd = whole("cwnd", value, WINDOWS)?;
+        self.cwnd = extract_whole("cwnd", value, WINDOWS)?;
         Ok(())
     }
 
     #[setter]
     fn set_ssthresh(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.ssthresh = whole("ssthresh", value, WINDOWS)?;
+        self.ssthresh = extract_whole("ssthresh", value, WINDOWS)?;
         Ok(())
     }
 
     #[setter]
     fn set_pacing_rate(&mut self, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.pacing_rate = whole("pacing_rate", value, RATES)?;
+        self.pacing_rate = extract_whole("pacing_rate", value, RATES)?;
         Ok(())
     }
 }
@@ -142,7 +142,7 @@ impl PyControl {
         method: &str,
         arguments: impl for<'py> FnOnce(Python<'py>, PyConn, Py<PySteer>) -> PyResult<Bound<'py, PyTuple>>,
     ) {
-        let (seen, before) = (PyConn::of(conn), PySteer::of(conn));
+        let (seen, before) = (PyConn::from_conn(conn), PySteer::from_conn(conn));
         let mut after = None;
         let heard = &mut after;
         self.instance.call(
@@ -157,9 +157,9 @@ impl PyControl {
         let Some(after) = after else { return };
         let set = Python::attach(|py| {
             let PySteer { cwnd, ssthresh, pacing_rate } = *after.bind(py).borrow();
-            abi::Steer { cwnd, ssthresh, pacing_rate }
+            abi::CSteer { cwnd, ssthresh, pacing_rate }
         });
-        if let Some(wrong) = set.apply(&abi::Steer::of(conn), self.traits.control, conn) {
+        if let Some(wrong) = set.apply(&abi::CSteer::read_steer(conn), self.traits.control, conn) {
             self.instance.wrong(&PyValueError::new_err(wrong));
         }
     }
@@ -204,11 +204,11 @@ impl CongestionControl for PyControl {
             Congestion::Loss => "loss",
             Congestion::Timeout => "timeout",
         };
-        let (seen, steer) = (PyConn::of(conn), PySteer::of(conn));
+        let (seen, steer) = (PyConn::from_conn(conn), PySteer::from_conn(conn));
         let segments = self.instance.call(
             "ssthresh",
             |py| (seen, steer, by).into_pyobject(py),
-            |answer| whole("ssthresh() returned", &answer, WINDOWS),
+            |answer| extract_whole("ssthresh() returned", &answer, WINDOWS),
         );
         self.window("ssthresh", segments)
     }
@@ -219,15 +219,15 @@ impl CongestionControl for PyControl {
 
     fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
         let sample = PySample {
-            delivered: sample.newly_delivered,
-            lost: sample.newly_lost,
-            marked: sample.newly_marked,
+            delivered: sample.ack_delivered,
+            lost: sample.ack_lost,
+            marked: sample.ack_marked,
             ece: sample.ece,
             rtt_us: sample.rtt_us,
-            interval_us: sample.interval_us.filter(|_| sample.delivered.is_some()),
-            sample_delivered: sample.delivered.unwrap_or(0),
-            sample_lost: sample.lost,
-            sample_marked: sample.delivered_ce,
+            interval_us: sample.interval_us.filter(|_| sample.sample_delivered.is_some()),
+            sample_delivered: sample.sample_delivered.unwrap_or(0),
+            sample_lost: sample.sample_lost,
+            sample_marked: sample.sample_marked,
             app_limited: sample.is_app_limited,
             prior_in_flight: sample.prior_in_flight,
             tx_in_flight: sample.tx_in_flight,
@@ -252,11 +252,11 @@ impl CongestionControl for PyControl {
         if !self.instance.has("undo_cwnd") {
             return conn.cwnd.max(conn.prior_cwnd());
         }
-        let (seen, steer) = (PyConn::of(conn), PySteer::of(conn));
+        let (seen, steer) = (PyConn::from_conn(conn), PySteer::from_conn(conn));
         let segments = self.instance.call(
             "undo_cwnd",
             |py| (seen, steer).into_pyobject(py),
-            |answer| whole("undo_cwnd() returned", &answer, WINDOWS),
+            |answer| extract_whole("undo_cwnd() returned", &answer, WINDOWS),
         );
         self.window("undo_cwnd", segments)
     }
@@ -265,7 +265,7 @@ impl CongestionControl for PyControl {
         if !self.instance.has("model") {
             return None;
         }
-        let seen = PyConn::of(conn);
+        let seen = PyConn::from_conn(conn);
         let read =
             |answer: Bound<'_, PyAny>| answer.extract::<Option<Bound<'_, PyDict>>>()?.map(|told| told_model(&told)).transpose();
         self.instance.call("model", |py| (seen,).into_pyobject(py), read).flatten()
@@ -275,7 +275,7 @@ impl CongestionControl for PyControl {
 /// Reads the dict that model() returns; a key that is not there, or None, is not known.
 fn told_model(told: &Bound<'_, PyDict>) -> PyResult<Model> {
     let mut state = "";
-    let mut found = abi::Model::NOTHING;
+    let mut found = abi::CModel::NOTHING;
     for (key, value) in told.iter().filter(|(_, value)| !value.is_none()) {
         let key: String = key.extract()?;
         let wrong = || PyValueError::new_err(format!("model() tells {key} {value}; allowed: {}", kind_of(&key)));

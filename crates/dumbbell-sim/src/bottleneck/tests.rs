@@ -48,13 +48,18 @@ fn departures(bottleneck: &mut Bottleneck<pfifo::State>) -> Vec<(u64, u64)> {
 fn a_link_takes_its_time_for_every_frame() {
     let mut link = bottleneck(Shaper::Link, 1514);
     (0..3).for_each(|seq| link.arrive(packet(seq), Time(1_000)));
-    assert_eq!(link.held(), 3);
+    assert_eq!(link.count_packets(), 3);
     assert_eq!(departures(&mut link), [(1_000 + FRAME, 0), (1_000 + 2 * FRAME, 1), (1_000 + 3 * FRAME, 2)]);
     // idle again: the next waits for nothing but itself
     link.arrive(packet(3), Time::from_secs(1));
     assert_eq!(departures(&mut link), [(1_000_000_000 + FRAME, 3)]);
     assert_eq!(
-        (link.held(), link.log.counters.queue.packets, link.log.counters.queue.bytes, link.log.counters.flows.of(0).departed),
+        (
+            link.count_packets(),
+            link.log.counters.queue.packets,
+            link.log.counters.queue.bytes,
+            link.log.counters.flows.flow_counters(0).departed
+        ),
         (0, 4, 4 * 1514, 4)
     );
 }
@@ -88,9 +93,9 @@ fn packets_that_a_token_bucket_passes_at_once_take_no_place_in_the_queue() {
     bucket.flow_starts(0, &FlowKey::default(), 0);
     // a full bucket passes two of five; two fit into the queue, and the last does not
     (0..5).for_each(|seq| bucket.arrive(packet(seq), Time(1_000)));
-    assert_eq!((bucket.aqm.packets(), bucket.held(), bucket.log.counters.queue.drops_overflow), (2, 4, 1));
+    assert_eq!((bucket.aqm.packets(), bucket.count_packets(), bucket.log.counters.queue.drops_overflow), (2, 4, 1));
     assert_eq!(departures(&mut bucket), [(1_000, 0), (1_000, 1), (1_000 + FRAME, 2), (1_000 + 2 * FRAME, 3)]);
-    assert_eq!(bucket.held(), 0);
+    assert_eq!(bucket.count_packets(), 0);
 }
 
 #[test]
@@ -165,7 +170,7 @@ fn a_burst_that_counts_as_one_packet_is_queued_or_dropped_as_a_whole() {
     // the first is on the wire, three wait; two more would be one too many, one alone fits
     link.arrive(packet(0), Time::ZERO);
     burst(1, 3).chain(burst(4, 5)).chain(burst(6, 6)).for_each(|part| link.arrive(part, Time::ZERO));
-    assert_eq!((link.held(), link.log.counters.queue.drops_overflow), (5, 2));
+    assert_eq!((link.count_packets(), link.log.counters.queue.drops_overflow), (5, 2));
 }
 
 #[test]
@@ -194,7 +199,7 @@ fn a_packet_whose_rest_was_dropped_on_the_way_ends_its_burst() {
     let mut link = bottleneck(Shaper::Link, 1514);
     let parts = burst(0, 2).take(2).map(|part| Packet { flags: if part.seq == 1 { 0 } else { part.flags }, ..part });
     parts.for_each(|part| link.arrive(part, Time::ZERO));
-    assert_eq!((link.held(), link.log.counters.flows.of(0).arrived), (2, 2));
+    assert_eq!((link.count_packets(), link.log.counters.flows.flow_counters(0).arrived), (2, 2));
     assert_eq!(departures(&mut link), [(FRAME, 0), (2 * FRAME, 1)]);
 }
 
@@ -214,7 +219,7 @@ fn what_a_frame_takes_on_the_link_takes_time() {
             assert_eq!(gaps, [each; 7], "{link_layer:?} {shaper:?}");
             // a key of its own replaces that of the kind
             let bare = BottleneckParams { overhead: Some(14), framing: Some(Framing::None), ..params };
-            assert_eq!(bare.layer().of(MTU_FRAME), 1514);
+            assert_eq!(bare.layer().wire_bytes(MTU_FRAME), 1514);
         }
     }
 }

@@ -48,7 +48,7 @@ fn departures<A: Aqm>(mut link: Bottleneck<A>, arrivals: &[(u64, u16)], early: b
         link.arrive(packet(seq, len), Time(at));
     }
     work(&mut link, u64::MAX, false, &mut left);
-    assert_eq!(link.held(), 0);
+    assert_eq!(link.count_packets(), 0);
     left
 }
 

@@ -7,7 +7,7 @@ use dumbbell_core::units::Time;
 
 /// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Due {
+pub enum NextEvent {
     /// The bottleneck's rate changes.
     Rate,
     /// The endpoints of this line are sampled.
@@ -48,30 +48,30 @@ impl Clock {
         };
         clock.next_change(config);
         for (line, &ahead) in aheads.iter().enumerate() {
-            clock.set(Due::Sample(line), SAMPLE_INTERVAL.min(duration) + ahead);
+            clock.set(NextEvent::Sample(line), SAMPLE_INTERVAL.min(duration) + ahead);
         }
-        clock.set(Due::Series, clock.series_interval);
-        clock.set(Due::End, duration);
+        clock.set(NextEvent::Series, clock.series_interval);
+        clock.set(NextEvent::End, duration);
         if config.measured_from() > Time::ZERO {
-            clock.set(Due::Begin, config.measured_from());
+            clock.set(NextEvent::Begin, config.measured_from());
         }
         clock
     }
 
-    fn index(&self, due: Due) -> usize {
+    fn index(&self, due: NextEvent) -> usize {
         match due {
-            Due::Rate => 0,
-            Due::Sample(line) => 1 + line,
-            Due::Series => 1 + self.lines,
-            Due::Look => 2 + self.lines,
-            Due::End => 3 + self.lines,
-            Due::Arrival(process) => 4 + self.lines + process,
-            Due::Begin => 4 + self.lines + self.processes,
+            NextEvent::Rate => 0,
+            NextEvent::Sample(line) => 1 + line,
+            NextEvent::Series => 1 + self.lines,
+            NextEvent::Look => 2 + self.lines,
+            NextEvent::End => 3 + self.lines,
+            NextEvent::Arrival(process) => 4 + self.lines + process,
+            NextEvent::Begin => 4 + self.lines + self.processes,
         }
     }
 
     /// `due` happens at `time`.
-    pub fn set(&mut self, due: Due, time: Time) {
+    pub fn set(&mut self, due: NextEvent, time: Time) {
         self.times.set(self.index(due), time);
     }
 
@@ -82,15 +82,15 @@ impl Clock {
     }
 
     /// What is due at [`Clock::next`].
-    pub fn due(&self) -> Due {
+    pub fn due(&self) -> NextEvent {
         match self.times.min().1 {
-            0 => Due::Rate,
-            index if index <= self.lines => Due::Sample(index - 1),
-            index if index == 1 + self.lines => Due::Series,
-            index if index == 2 + self.lines => Due::Look,
-            index if index == 3 + self.lines => Due::End,
-            index if index == 4 + self.lines + self.processes => Due::Begin,
-            index => Due::Arrival(index - 4 - self.lines),
+            0 => NextEvent::Rate,
+            index if index <= self.lines => NextEvent::Sample(index - 1),
+            index if index == 1 + self.lines => NextEvent::Series,
+            index if index == 2 + self.lines => NextEvent::Look,
+            index if index == 3 + self.lines => NextEvent::End,
+            index if index == 4 + self.lines + self.processes => NextEvent::Begin,
+            index => NextEvent::Arrival(index - 4 - self.lines),
         }
     }
 
@@ -102,20 +102,20 @@ impl Clock {
     }
 
     fn next_change(&mut self, config: &RunConfig) {
-        self.set(Due::Rate, config.rate_changes.get(self.changes).map_or(Time::NEVER, |change| change.at));
+        self.set(NextEvent::Rate, config.rate_changes.get(self.changes).map_or(Time::NEVER, |change| change.at));
     }
 
     /// Line `line` of a base RTT of twice `ahead` was sampled at `now`: plans the next sample. Returns whether that was the last one.
-    pub fn sampled(&mut self, line: usize, ahead: Time, now: Time) -> bool {
+    pub fn plan_sample(&mut self, line: usize, ahead: Time, now: Time) -> bool {
         let over = now - ahead >= self.duration;
         let next = (now + SAMPLE_INTERVAL).min(self.duration + ahead);
-        self.set(Due::Sample(line), if over { Time::NEVER } else { next });
+        self.set(NextEvent::Sample(line), if over { Time::NEVER } else { next });
         over
     }
 
     /// A point of the series was taken at `now`: plans the next.
     pub fn took_point(&mut self, now: Time) {
         let next = now.saturating_add(self.series_interval);
-        self.set(Due::Series, if next > self.duration { Time::NEVER } else { next });
+        self.set(NextEvent::Series, if next > self.duration { Time::NEVER } else { next });
     }
 }

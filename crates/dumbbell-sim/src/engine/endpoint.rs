@@ -2,7 +2,7 @@
 //! [`Arena`], which is used again when nothing of it is left anywhere.
 
 use super::tcp::Tcp;
-use super::transport::{Ends, Transport};
+use super::transport::{Connection, Transport};
 use crate::measure::{FlowResult, Samples};
 use crate::min_tree::MinTree;
 use crate::RunError;
@@ -175,8 +175,8 @@ impl Endpoint {
     /// Whether nothing is left of a short flow whose connection is closed: no packet is on its way, and a base RTT has gone by since, in
     /// which the last acknowledgement arrived; `acks_held` are in queues. If not, plans when to look again.
     pub fn is_over(&mut self, counters: &FlowCounters, acks_held: u64, base_rtt: Time, now: Time) -> bool {
-        let (sent, received) = self.transport.counted();
-        let all_there = sent == received.arrived + counters.lost();
+        let (sent, received) = self.transport.sent_and_received();
+        let all_there = sent == received.arrived + counters.count_lost();
         let quiet = all_there && !self.transport.receiver_waits() && acks_held == 0 && self.held_acks() == 0;
         self.quiet_since = if quiet { self.quiet_since.or(Some(now)) } else { None };
         let since = self.quiet_since.unwrap_or(now);
@@ -191,7 +191,7 @@ impl Endpoint {
 
     /// Acknowledgements that stages hold.
     fn held_acks(&self) -> usize {
-        self.stages.acks.as_ref().map_or(0, |path| path.held())
+        self.stages.acks.as_ref().map_or(0, |path| path.count_items())
     }
 
     fn broken(&self, (what, left, right): (&str, u64, u64)) -> RunError {
@@ -214,17 +214,17 @@ impl Endpoint {
         if self.is_vacant() {
             return Ok(UnderWay::default());
         }
-        let (sent, received) = self.transport.counted();
+        let (sent, received) = self.transport.sent_and_received();
         let fail = |what, left, right| Err(self.broken((what, left, right)));
         let before = counters.lost_ahead + counters.arrived;
         if before > sent {
             return fail("lost ahead of the queue + arrived at the queue at most sent", before, sent);
         }
-        let gone = counters.gone();
+        let gone = counters.count_finished();
         if gone > counters.arrived {
             return fail("departed + dropped at most arrived", gone, counters.arrived);
         }
-        let queued = counters.queued();
+        let queued = counters.count_queued();
         let after = counters.lost_behind + received.arrived;
         if after > counters.departed {
             return fail("lost behind the queue + received at most departed", after, counters.departed);
@@ -309,7 +309,7 @@ impl Arena {
     }
 
     /// The first `count` endpoints, those of the flows and sources of UDP that are listed.
-    pub fn listed(&self, count: usize) -> impl Iterator<Item = &Endpoint> {
+    pub fn iter_listed(&self, count: usize) -> impl Iterator<Item = &Endpoint> {
         self.endpoints[..count].iter()
     }
 

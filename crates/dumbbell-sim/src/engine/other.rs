@@ -1,19 +1,19 @@
 //! An endpoint that is no TCP: any [`Protocol`], and what is measured of it. Its receiver measures one-way delays, and its sender, if there are
 //! answers, RTTs. A transport says more of itself.
 
+use super::delay_lines::NO_BLOCKS;
 use super::endpoint::Stages;
-use super::lines::NO_BLOCKS;
-use super::net::Way;
-use super::transport::{Ends, WayBack};
-use crate::measure::{Answered, FlowResult, OfStack, Samples, Seen, SeenTcp};
-use crate::protocol::{Answer, Datagram, Outlet, Protocol, Return, Told};
+use super::topology::Ingress;
+use super::transport::{Connection, ReturnPort};
+use crate::measure::{AnswerCounts, FlowResult, OfStack, Samples, SeenTcp, SeriesView};
+use crate::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolStats};
 use crate::transit::{patience, Transit};
-use dumbbell_core::cc::exit::Said;
+use dumbbell_core::cc::exit::Reported;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::log::{Belief, Hears, Log, Speech};
+use dumbbell_core::log::{ListenLevel, Log, ProtocolKind, SenderSnapshot};
 use dumbbell_core::packet::{flag, Ecn, Packet, UDP_HEADERS};
 use dumbbell_core::tcp::stats::{ReceiverStats, SenderStats};
-use dumbbell_core::tcp::{ack_flag, Ack, Block, Network};
+use dumbbell_core::tcp::{ack_flag, Ack, Block, Outlet};
 use dumbbell_core::units::Time;
 use dumbbell_measure::table::UNTOLD;
 use dumbbell_measure::trace::Trace;
@@ -26,7 +26,7 @@ pub struct Answers {
     pub samples: Samples,
     pub least_us: u32,
     /// All since the start.
-    pub all: Answered,
+    pub all: AnswerCounts,
     /// The largest RTT since the start.
     most: Option<Time>,
     /// Packets up to the last that was answered, and when each of the later ones was sent, by number; not of a transport.
@@ -57,7 +57,7 @@ impl Default for Answers {
             rtts: Some(CompactHistogram::default()),
             samples: Samples::default(),
             least_us: u32::MAX,
-            all: Answered::default(),
+            all: AnswerCounts::default(),
             most: None,
             due: 0,
             awaited: VecDeque::new(),
@@ -95,7 +95,7 @@ pub struct Other {
 }
 
 /// Makes packets of datagrams.
-struct Sending<'a, N: Network> {
+struct Sending<'a, N: Outlet> {
     port: &'a mut N,
     packet: Packet,
     sent: &'a mut u64,
@@ -104,7 +104,7 @@ struct Sending<'a, N: Network> {
     awaited: Option<(&'a mut VecDeque<(u64, Time)>, Time)>,
 }
 
-impl<N: Network> Outlet for Sending<'_, N> {
+impl<N: Outlet> DatagramOutlet for Sending<'_, N> {
     fn send(&mut self, Datagram { number, length, ecn }: Datagram) {
         *self.sent += 1;
         if let Some(fresh) = &mut self.fresh {
@@ -118,7 +118,7 @@ impl<N: Network> Outlet for Sending<'_, N> {
 }
 
 /// Makes answers of what a receiver sends back.
-struct Answering<'a, B: WayBack> {
+struct AnswerPort<'a, B: ReturnPort> {
     back: &'a mut B,
     slot: u32,
     left: Time,
@@ -126,7 +126,7 @@ struct Answering<'a, B: WayBack> {
     fresh: Option<&'a mut Vec<(u64, bool)>>,
 }
 
-impl<B: WayBack> Return for Answering<'_, B> {
+impl<B: ReturnPort> AnswerOutlet for AnswerPort<'_, B> {
     fn answer(&mut self, Answer { value, length, ecn }: Answer) {
         *self.acks += 1;
         if let Some(fresh) = &mut self.fresh {
@@ -143,7 +143,7 @@ impl<B: WayBack> Return for Answering<'_, B> {
 /// Answers of who may not give any.
 struct Nobody;
 
-impl Return for Nobody {
+impl AnswerOutlet for Nobody {
     fn answer(&mut self, _answer: Answer) {}
 }
 
@@ -154,7 +154,7 @@ impl Other {
     /// `protocol` in `slot`, which has not begun.
     pub fn new(slot: u32, protocol: Box<dyn Protocol>, answers: bool, base_rtt: Time, size: Option<u64>) -> Other {
         Other {
-            is_transport: protocol.told().is_some(),
+            is_transport: protocol.stats().is_some(),
             protocol,
             slot,
             sent: 0,
@@ -183,27 +183,27 @@ impl Other {
         if self.complete.is_none() && self.size.is_some_and(|size| self.payload() >= size) {
             self.complete = Some(now);
         }
-        if self.closed.is_none() && self.protocol.closed().is_some() {
+        if self.closed.is_none() && self.protocol.close_reason().is_some() {
             self.closed = Some(now);
         }
     }
 
     /// A packet arrives. Never inlined: the way of TCP's packets stays as short as it was.
     #[inline(never)]
-    fn arrive(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) {
+    fn arrive(&mut self, packet: &Packet, now: Time, back: &mut impl ReturnPort) {
         self.fresh.clear();
         self.received.count(packet);
         self.received.data += 1;
         self.received.bytes += u64::from(packet.len.saturating_sub(UDP_HEADERS));
         let age = packet.age(now);
-        self.transit.arrived(age + self.half_rtt);
+        self.transit.record_delay(age + self.half_rtt);
         self.left = Time(now.0.wrapping_sub(age.0));
         let datagram = Datagram { number: packet.seq, length: packet.len, ecn: packet.ecn };
         if self.answers.is_some() {
             let Other { slot, left, .. } = *self;
             let fresh = self.is_transport.then_some(&mut self.fresh);
             let acks = &mut self.received.acks;
-            self.protocol.receive(&datagram, now, &mut Answering { back, slot, left, acks, fresh });
+            self.protocol.receive(&datagram, now, &mut AnswerPort { back, slot, left, acks, fresh });
         } else {
             self.protocol.receive(&datagram, now, &mut Nobody);
         }
@@ -211,7 +211,7 @@ impl Other {
     }
 }
 
-impl Ends for Other {
+impl Connection for Other {
     fn has_begun(&self) -> bool {
         self.begun
     }
@@ -224,7 +224,7 @@ impl Ends for Other {
         }
     }
 
-    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Network) -> bool {
+    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Outlet) -> bool {
         self.fresh.clear();
         let begins = !self.begun && start <= now;
         if begins {
@@ -253,7 +253,7 @@ impl Ends for Other {
         begins
     }
 
-    fn on_receiver_timer(&mut self, now: Time, back: &mut impl WayBack) {
+    fn on_receiver_timer(&mut self, now: Time, back: &mut impl ReturnPort) {
         for _ in 0..CALLS {
             if !self.begun || self.protocol.receiver_timer() > now {
                 break;
@@ -261,19 +261,19 @@ impl Ends for Other {
             let Other { slot, left, .. } = *self;
             let fresh = self.is_transport.then_some(&mut self.fresh);
             let acks = &mut self.received.acks;
-            self.protocol.on_receiver_timer(now, &mut Answering { back, slot, left, acks, fresh });
+            self.protocol.on_receiver_timer(now, &mut AnswerPort { back, slot, left, acks, fresh });
         }
     }
 
     #[inline]
-    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) -> Time {
+    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time {
         self.arrive(packet, now, back);
         self.timer()
     }
 
     #[cold]
     #[inline(never)]
-    fn on_back(&mut self, answer: &Ack, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Way) -> Time {
+    fn on_back(&mut self, answer: &Ack, _blocks: &[Block], _stages: &mut Stages, now: Time, _way: &mut impl Ingress) -> Time {
         let rtt = Time(now.0.wrapping_sub(answer.ack));
         let value = u64::from(answer.tsval) << 32 | u64::from(answer.tsecr);
         if let Some(answers) = self.answers.as_deref_mut() {
@@ -297,42 +297,42 @@ impl Ends for Other {
     }
 
     fn payload(&self) -> u64 {
-        self.protocol.told().map_or(self.received.bytes, |told| told.received)
+        self.protocol.stats().map_or(self.received.bytes, |told| told.received)
     }
 
     fn sample(&self, samples: &mut Samples, _now: Time) {
-        let Some(Told { srtt: Some(srtt), cwnd, segment, .. }) = self.protocol.told() else { return };
+        let Some(ProtocolStats { srtt: Some(srtt), cwnd, segment, .. }) = self.protocol.stats() else { return };
         samples.add(micros(srtt), segments(cwnd, segment));
     }
 
-    fn counted(&self) -> (u64, ReceiverStats) {
+    fn sent_and_received(&self) -> (u64, ReceiverStats) {
         (self.sent, self.received)
     }
 
-    fn finished(&self) -> Option<Time> {
+    fn finish_time(&self) -> Option<Time> {
         self.complete
     }
 
-    fn tell(&mut self, _said: &mut Said, listener: &mut impl Log, slot: u32, now: Time) {
-        if listener.hears() < Hears::Beliefs {
+    fn report_changes(&mut self, _said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
+        if listener.listen_level() < ListenLevel::Snapshots {
             return;
         }
-        let Told { srtt, min_rtt, cwnd, ssthresh, in_flight, lost, .. } = self.protocol.told().unwrap_or_default();
-        listener.believes(slot, &Belief { cwnd, ssthresh, in_flight, srtt, min_rtt, lost, tcp: None }, now);
+        let ProtocolStats { srtt, min_rtt, cwnd, ssthresh, in_flight, lost, .. } = self.protocol.stats().unwrap_or_default();
+        listener.on_snapshot(slot, &SenderSnapshot { cwnd, ssthresh, in_flight, srtt, min_rtt, lost, tcp: None }, now);
     }
 
-    fn speaks(&self) -> Speech {
+    fn protocol(&self) -> ProtocolKind {
         if self.is_transport {
-            Speech::Datagrams
+            ProtocolKind::Datagrams
         } else {
-            Speech::Udp
+            ProtocolKind::Udp
         }
     }
 
-    fn tell_payloads(&mut self, listener: &mut dyn Log) {
+    fn report_payloads(&mut self, listener: &mut dyn Log) {
         for (number, is_answer) in self.fresh.drain(..) {
             if let Some(bytes) = self.protocol.payload(number, is_answer) {
-                listener.payload(self.slot, number, is_answer, bytes);
+                listener.on_payload(self.slot, number, is_answer, bytes);
             }
         }
     }
@@ -350,7 +350,7 @@ impl Ends for Other {
         let sender = SenderStats { sent: self.sent, ..SenderStats::default() };
         let end = self.stopped.unwrap_or(now);
         let common = FlowResult { end, payload: self.payload(), receiver: self.received, ..common };
-        let Some(told) = self.protocol.told() else {
+        let Some(told) = self.protocol.stats() else {
             let samples = answers.map_or(Samples::default(), |answers| answers.samples);
             let due = answers.map(|answers| answers.due(now));
             return FlowResult {
@@ -361,8 +361,8 @@ impl Ends for Other {
                 ..common
             };
         };
-        let Told { lost, probes, reductions, spurious, ce, .. } = told;
-        let closed = self.closed.and_then(|at| self.protocol.closed().map(|why| (why.to_owned(), at - self.started)));
+        let ProtocolStats { lost, probes, reductions, spurious, ce, .. } = told;
+        let closed = self.closed.and_then(|at| self.protocol.close_reason().map(|why| (why.to_owned(), at - self.started)));
         FlowResult {
             // as of TCP: measured until everything has arrived, not until it is told to stop
             end: self.complete.unwrap_or(now),
@@ -375,20 +375,24 @@ impl Ends for Other {
     }
 
     fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {
-        if let Some(told) = self.protocol.told().filter(|_| self.begun) {
+        if let Some(told) = self.protocol.stats().filter(|_| self.begun) {
             trace.look_told(slot, &told, self.sent, now, backlog);
         }
     }
 
-    fn seen(&self) -> Seen {
-        let tcp = self.protocol.told().map(|Told { srtt, cwnd, ssthresh, in_flight, segment, lost, .. }| SeenTcp {
+    fn series_view(&self) -> SeriesView {
+        let tcp = self.protocol.stats().map(|ProtocolStats { srtt, cwnd, ssthresh, in_flight, segment, lost, .. }| SeenTcp {
             srtt_us: srtt.map_or(0, micros),
             cwnd: segments(cwnd, segment),
             ssthresh: segments(ssthresh, segment),
             in_flight: segments(in_flight, segment),
             retransmissions: lost.unwrap_or(UNTOLD),
         });
-        Seen { payload: self.payload(), tcp, answered: self.answers.as_ref().map_or_else(Answered::default, |one| one.all) }
+        SeriesView {
+            payload: self.payload(),
+            tcp,
+            answered: self.answers.as_ref().map_or_else(AnswerCounts::default, |one| one.all),
+        }
     }
 
     fn forget_samples(&mut self) {

@@ -1,13 +1,13 @@
 //! What a run is made of, from its configuration.
 
+use super::delay_lines::DelayLine;
 use super::endpoint::Stages;
-use super::lines::Line;
 use crate::config::{FlowConfig, RunConfig, StageConfig, UdpConfig};
 use dumbbell_core::aqm::FlowKey;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::{self, Path};
 use dumbbell_core::rng::Rng;
-use dumbbell_core::tcp::sender::{Application, Plan};
+use dumbbell_core::tcp::sender::{AppPlan, Application};
 use dumbbell_core::units::{Rate, Time};
 use serde_json::{Map, Value};
 use std::collections::VecDeque;
@@ -34,7 +34,7 @@ pub fn build_stages(stages: &StageConfig, seed: u64, number: usize) -> Result<St
 }
 
 /// The lines of a run, ascending by base RTT.
-pub fn lines(config: &RunConfig) -> Vec<Line> {
+pub fn lines(config: &RunConfig) -> Vec<DelayLine> {
     let flows = config.flows.iter().map(|flow| (flow.params.base_rtt, flow.route.up));
     let web = config.web.iter().map(|web| (web.params.base_rtt, web.route.up));
     // UDP that nobody answers has no propagation: its measured time is that of the queue
@@ -44,13 +44,13 @@ pub fn lines(config: &RunConfig) -> Vec<Line> {
     all.dedup();
     let line = |(delay, up): (Time, bool)| {
         let ahead = if up { Time::ZERO } else { Time(delay.0 / 2) };
-        Line { delay, up, ahead, acks: VecDeque::new(), members: Vec::new(), over: false }
+        DelayLine { delay, up, ahead, acks: VecDeque::new(), members: Vec::new(), over: false }
     };
     all.into_iter().map(line).collect()
 }
 
 /// The line of a base RTT and direction.
-pub fn line_of(lines: &[Line], base_rtt: Time, up: bool) -> u32 {
+pub fn line_of(lines: &[DelayLine], base_rtt: Time, up: bool) -> u32 {
     lines.partition_point(|line| (line.delay, line.up) < (base_rtt, up)) as u32
 }
 
@@ -59,12 +59,12 @@ pub fn application(flow: &FlowConfig, ahead: Time, silent: Range<Time>) -> Appli
     let params = &flow.params;
     let rate = params.app_rate.map(Rate::bytes);
     if params.connect.is_some() {
-        return Application::Planned(Box::new(Plan::new(None, Time::ZERO, silent.start, silent.end)));
+        return Application::Planned(Box::new(AppPlan::new(None, Time::ZERO, silent.start, silent.end)));
     }
     if params.app_rate_from > Time::ZERO || params.app_pause.is_some() {
         let of = |time: Option<Time>| time.map_or(Time::NEVER, |time| time.saturating_add(ahead));
         let rate_from = params.app_rate_from.saturating_add(ahead);
-        return Application::Planned(Box::new(Plan::new(rate, rate_from, of(params.app_pause), of(params.app_resume))));
+        return Application::Planned(Box::new(AppPlan::new(rate, rate_from, of(params.app_pause), of(params.app_resume))));
     }
     match (params.size, rate) {
         (Some(size), _) => Application::Size(size),

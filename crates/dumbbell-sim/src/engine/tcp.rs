@@ -1,24 +1,24 @@
 //! TCP as an endpoint: a sender and a receiver, and what is measured of them.
 
+use super::delay_lines::NO_BLOCKS;
 use super::endpoint::Stages;
-use super::lines::NO_BLOCKS;
-use super::net::Way;
-use super::transport::{Ends, WayBack};
-use super::ways::Port;
-use crate::measure::{FlowResult, Samples, Seen, SeenTcp};
+use super::ingress::EndpointPort;
+use super::topology::Ingress;
+use super::transport::{Connection, ReturnPort};
+use crate::measure::{FlowResult, Samples, SeenTcp, SeriesView};
 use dumbbell_config::EcnEcho;
 use dumbbell_core::cc::conn::INFINITE_SSTHRESH;
-use dumbbell_core::cc::exit::{ControlEvent, Said};
+use dumbbell_core::cc::exit::{ControlEvent, Reported};
 use dumbbell_core::cc::{AnyCc, CongestionControl, Echo};
 use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::log::{Belief, Hears, Log, Speech};
+use dumbbell_core::log::{ListenLevel, Log, ProtocolKind, SenderSnapshot};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::tcp::receiver::Receiver;
 use dumbbell_core::tcp::sender::{Application, Phase, Sender};
 use dumbbell_core::tcp::stats::ReceiverStats;
-use dumbbell_core::tcp::{Ack, BackEcn, Block, FlowOptions, Network};
+use dumbbell_core::tcp::{Ack, BackEcn, Block, FlowOptions, Outlet};
 use dumbbell_core::units::Time;
 use dumbbell_measure::trace::Trace;
 use std::sync::Arc;
@@ -68,22 +68,22 @@ fn options(cc: &AnyCc, ecn: bool, echo: EcnEcho) -> FlowOptions {
 }
 
 /// What a sender believes, in bytes.
-fn belief(sender: &Sender) -> Belief<'_> {
+fn snapshot(sender: &Sender) -> SenderSnapshot<'_> {
     let conn = &sender.conn;
     let bytes = |segments: u32| u64::from(segments) * u64::from(conn.mss);
     let rtt = |us: u32| Some(us).filter(|&us| us != 0 && us != u32::MAX).map(|us| Time::from_micros(u64::from(us)));
-    Belief {
+    SenderSnapshot {
         cwnd: Some(bytes(conn.cwnd)),
         ssthresh: Some(conn.ssthresh).filter(|&segments| segments != INFINITE_SSTHRESH).map(bytes),
         in_flight: Some(bytes(conn.in_flight())),
         srtt: rtt(conn.rtt().srtt_us()),
         min_rtt: rtt(conn.rtt().min_us()),
-        lost: Some(sender.lost()),
+        lost: Some(sender.count_lost()),
         tcp: Some(sender),
     }
 }
 
-impl Ends for Tcp {
+impl Connection for Tcp {
     #[inline]
     fn has_begun(&self) -> bool {
         self.sender.phase != Phase::Idle
@@ -96,7 +96,7 @@ impl Ends for Tcp {
     }
 
     #[inline]
-    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Network) -> bool {
+    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Outlet) -> bool {
         let begins = self.sender.phase == Phase::Idle && start <= now;
         if begins {
             self.sender.start(now, port);
@@ -112,7 +112,7 @@ impl Ends for Tcp {
     }
 
     #[inline]
-    fn on_receiver_timer(&mut self, now: Time, back: &mut impl WayBack) {
+    fn on_receiver_timer(&mut self, now: Time, back: &mut impl ReturnPort) {
         let receiver = &mut self.receiver;
         if let Some(ack) = receiver.on_timer(now) {
             let blocks = if receiver.has_blocks() { back.pool().put(receiver.blocks()) } else { NO_BLOCKS };
@@ -121,7 +121,7 @@ impl Ends for Tcp {
     }
 
     #[inline(always)]
-    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) -> Time {
+    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time {
         let receiver = &mut self.receiver;
         let ack = receiver.on_packet(packet, now);
         let early = receiver.take_early();
@@ -143,8 +143,8 @@ impl Ends for Tcp {
     }
 
     #[inline(always)]
-    fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Way) -> Time {
-        self.sender.on_ack(ack, blocks, now, &mut Port { way, path: &mut stages.data, now });
+    fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time {
+        self.sender.on_ack(ack, blocks, now, &mut EndpointPort { way, path: &mut stages.data, now });
         let mut timer = self.sender.no_timer_before();
         if let Some(path) = &stages.data {
             seldom();
@@ -176,11 +176,11 @@ impl Ends for Tcp {
         self.sender.bytes_acked()
     }
 
-    fn counted(&self) -> (u64, ReceiverStats) {
+    fn sent_and_received(&self) -> (u64, ReceiverStats) {
         (self.sender.stats().sent_all(), self.receiver.stats)
     }
 
-    fn finished(&self) -> Option<Time> {
+    fn finish_time(&self) -> Option<Time> {
         self.sender.finished
     }
 
@@ -236,7 +236,7 @@ impl Ends for Tcp {
         }
     }
 
-    fn seen(&self) -> Seen {
+    fn series_view(&self) -> SeriesView {
         let conn = &self.sender.conn;
         let tcp = SeenTcp {
             srtt_us: conn.rtt().srtt_us(),
@@ -245,28 +245,30 @@ impl Ends for Tcp {
             in_flight: conn.in_flight(),
             retransmissions: self.sender.stats().retransmissions,
         };
-        Seen { payload: self.payload(), tcp: Some(tcp), ..Seen::default() }
+        SeriesView { payload: self.payload(), tcp: Some(tcp), ..SeriesView::default() }
     }
 
-    fn speaks(&self) -> Speech {
-        Speech::Tcp { ecn: self.sender.asks_for_ecn(), accurate: self.receiver.is_accurate() }
+    fn protocol(&self) -> ProtocolKind {
+        ProtocolKind::Tcp { ecn: self.sender.asks_for_ecn(), accurate: self.receiver.is_accurate() }
     }
 
     fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {
         trace.look(slot, &self.sender, now, backlog);
     }
 
-    fn tell(&mut self, said: &mut Said, listener: &mut impl Log, slot: u32, now: Time) {
+    fn report_changes(&mut self, said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) {
         let sender = &mut self.sender;
-        if listener.hears() >= Hears::RateSamples {
+        if listener.listen_level() >= ListenLevel::RateSamples {
             if let Some(sample) = sender.take_rate_sample() {
-                listener.control(slot, &ControlEvent::RateSample(sample), now);
+                listener.on_control_event(slot, &ControlEvent::RateSample(sample), now);
             }
         }
         let phase = sender.model().map_or("", |model| model.state);
-        said.tell_news(&sender.conn, phase, sender.phase == Phase::Done, |event| listener.control(slot, &event, now));
-        if listener.hears() >= Hears::Beliefs {
-            listener.believes(slot, &belief(sender), now);
+        said.report_changes(&sender.conn, phase, sender.phase == Phase::Done, |event| {
+            listener.on_control_event(slot, &event, now)
+        });
+        if listener.listen_level() >= ListenLevel::Snapshots {
+            listener.on_snapshot(slot, &snapshot(sender), now);
         }
     }
 }

@@ -71,7 +71,7 @@ impl Aqm for Recorder {
         let packet = self.packets.pop_front();
         self.note(now, packet.map_or(Call::Empty, |gone| Call::Dequeue(gone.flow)));
         let Some(packet) = packet else { return Dequeue::Empty };
-        log.sent(&packet, At::time(now));
+        log.on_dequeue(&packet, At::time(now));
         Dequeue::Packet(packet)
     }
 
@@ -134,7 +134,7 @@ fn fifo() -> Value {
     json!({"aqm": {"name": "pfifo"}})
 }
 
-fn enqueued(calls: &[(Time, Call)], at: u64) -> Vec<u32> {
+fn list_enqueued(calls: &[(Time, Call)], at: u64) -> Vec<u32> {
     let flow = |&(time, call): &(Time, Call)| match call {
         Call::Enqueue(flow) if time == Time(at) => Some(flow),
         _ => None,
@@ -148,14 +148,14 @@ fn timers_fire_by_flow() {
     let (outcome, calls) = record(flows, fifo(), true, Fault::None);
     assert!(outcome.is_ok());
     // SYNs at 10 ms, half of the base RTT ahead
-    assert_eq!(enqueued(&calls, 10 * MS), [0, 1, 2]);
+    assert_eq!(list_enqueued(&calls, 10 * MS), [0, 1, 2]);
 }
 
 #[test]
 fn acknowledgements_come_by_base_rtt_whatever_the_flow() {
     // flow 0 (40 ms) sends its SYN at 20 ms, flow 1 (20 ms) at 30 + 10 ms; both SYN-ACKs arrive at 60 ms
     let (_, calls) = record(json!([flow(0, 40), flow(30 * MS, 20)]), fifo(), true, Fault::None);
-    let order = enqueued(&calls, 60 * MS);
+    let order = list_enqueued(&calls, 60 * MS);
     // the handshake's last packet and ten segments each
     assert_eq!(order, [[1; 11], [0; 11]].concat());
 }
@@ -164,7 +164,7 @@ fn acknowledgements_come_by_base_rtt_whatever_the_flow() {
 fn acknowledgements_come_before_timers() {
     // the SYN-ACK of flow 1 at 60 ms; flow 0 starts then
     let (_, calls) = record(json!([flow(50 * MS, 20), flow(0, 40)]), fifo(), true, Fault::None);
-    assert_eq!(enqueued(&calls, 60 * MS), [vec![1; 11], vec![0]].concat());
+    assert_eq!(list_enqueued(&calls, 60 * MS), [vec![1; 11], vec![0]].concat());
 }
 
 #[test]

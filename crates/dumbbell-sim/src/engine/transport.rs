@@ -1,25 +1,25 @@
 //! What an endpoint speaks: TCP, or any other protocol. The event loop and the nets know no more of either than this.
 
+use super::delay_lines::BlockPool;
 use super::endpoint::Stages;
-use super::lines::BlockPool;
-use super::net::Way;
 use super::other::Other;
 use super::tcp::Tcp;
-use crate::measure::{FlowResult, Samples, Seen};
+use super::topology::Ingress;
+use crate::measure::{FlowResult, Samples, SeriesView};
 use crate::transit::Transit;
-use dumbbell_core::cc::exit::Said;
+use dumbbell_core::cc::exit::Reported;
 use dumbbell_core::hint::seldom;
 use dumbbell_core::histogram::CompactHistogram;
-use dumbbell_core::log::{Log, Speech};
+use dumbbell_core::log::{Log, ProtocolKind};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::tcp::stats::ReceiverStats;
-use dumbbell_core::tcp::{Ack, BackEcn, Block, Network};
+use dumbbell_core::tcp::{Ack, BackEcn, Block, Outlet};
 use dumbbell_core::units::Time;
-use dumbbell_measure::together::Arrived;
+use dumbbell_measure::together::FlowProgress;
 use dumbbell_measure::trace::Trace;
 
 /// The way back from a receiver, at one instant.
-pub trait WayBack {
+pub trait ReturnPort {
     /// SACK blocks under way.
     fn pool(&mut self) -> &mut BlockPool;
 
@@ -28,7 +28,7 @@ pub trait WayBack {
 }
 
 /// Both ends of one flow.
-pub trait Ends {
+pub trait Connection {
     /// Its sender has begun, or never will.
     fn has_begun(&self) -> bool;
 
@@ -36,16 +36,16 @@ pub trait Ends {
     fn next_timer(&self, start: Time) -> Time;
 
     /// Whatever is due at `now` happens at the sender; a `stop` that has come is taken. Returns whether it has just begun.
-    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Network) -> bool;
+    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Outlet) -> bool;
 
     /// Whatever is due at `now` happens at the receiver.
-    fn on_receiver_timer(&mut self, _now: Time, _back: &mut impl WayBack) {}
+    fn on_receiver_timer(&mut self, _now: Time, _back: &mut impl ReturnPort) {}
 
     /// A packet reaches the receiver. Returns when that has something to do.
-    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) -> Time;
+    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time;
 
     /// What the receiver sent reaches the sender. Returns when that has something to do, at the latest, its `stages` included.
-    fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Way) -> Time;
+    fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time;
 
     /// What the receiver sent will soon reach the sender.
     fn prefetch(&self) {}
@@ -62,14 +62,14 @@ pub trait Ends {
     fn payload(&self) -> u64;
 
     /// Packets that the sender has sent, and what the receiver has counted.
-    fn counted(&self) -> (u64, ReceiverStats);
+    fn sent_and_received(&self) -> (u64, ReceiverStats);
 
     /// When the last byte of what its application sends was acknowledged, if it was.
-    fn finished(&self) -> Option<Time>;
+    fn finish_time(&self) -> Option<Time>;
 
     /// What has arrived since its start.
-    fn arrived(&self) -> Arrived {
-        Arrived { payload: self.payload(), frames: self.counted().1.frame_bytes, finished: self.finished() }
+    fn progress(&self) -> FlowProgress {
+        FlowProgress { payload: self.payload(), frames: self.sent_and_received().1.frame_bytes, finished: self.finish_time() }
     }
 
     /// Its sender has nothing more to do.
@@ -108,19 +108,19 @@ pub trait Ends {
     fn result(&self, common: FlowResult, now: Time) -> FlowResult;
 
     /// How it looks now.
-    fn seen(&self) -> Seen;
+    fn series_view(&self) -> SeriesView;
 
     /// What its control believes goes into the trace, if it has one; `backlog` is that of the queue, bytes.
     fn trace(&self, _trace: &mut Trace, _slot: u32, _now: Time, _backlog: impl FnOnce() -> u64) {}
 
     /// Tells `listener` what is new of its control, if it has one; `said` is what was told before.
-    fn tell(&mut self, _said: &mut Said, _listener: &mut impl Log, _slot: u32, _now: Time) {}
+    fn report_changes(&mut self, _said: &mut Reported, _listener: &mut impl Log, _slot: u32, _now: Time) {}
 
     /// What its ends speak, and whether they agree on ECN.
-    fn speaks(&self) -> Speech;
+    fn protocol(&self) -> ProtocolKind;
 
     /// Tells `listener` the payload of what has been sent since the last call, at this instant; not of zeros.
-    fn tell_payloads(&mut self, _listener: &mut dyn Log) {}
+    fn report_payloads(&mut self, _listener: &mut dyn Log) {}
 }
 
 /// What an endpoint speaks. TCP is not boxed: its state is needed for every packet.
@@ -133,126 +133,48 @@ pub enum Transport {
     Other(Box<Other>),
 }
 
-/// `$body` with what the endpoint speaks.
-macro_rules! of {
-    ($transport:expr, $one:ident => $body:expr) => {
-        match $transport {
-            Transport::Tcp($one) => $body,
-            Transport::Other($one) => {
-                seldom();
-                $body
+/// Passes the calls of these methods on to what the endpoint speaks.
+macro_rules! forward {
+    ($me:ident: $( $(#[$how:meta])* fn $name:ident[$($this:tt)*]($($arg:ident: $type:ty),*) -> $out:ty; )*) => { $(
+        $(#[$how])*
+        fn $name($($this)*, $($arg: $type),*) -> $out {
+            match $me {
+                Transport::Tcp(one) => one.$name($($arg),*),
+                Transport::Other(one) => {
+                    seldom();
+                    one.$name($($arg),*)
+                }
             }
         }
-    };
+    )* };
 }
 
-impl Ends for Transport {
-    #[inline]
-    fn has_begun(&self) -> bool {
-        of!(self, one => one.has_begun())
-    }
-
-    #[inline]
-    fn next_timer(&self, start: Time) -> Time {
-        of!(self, one => one.next_timer(start))
-    }
-
-    #[inline]
-    fn on_timer(&mut self, start: Time, stop: &mut Time, now: Time, port: &mut impl Network) -> bool {
-        of!(self, one => one.on_timer(start, stop, now, port))
-    }
-
-    #[inline]
-    fn on_receiver_timer(&mut self, now: Time, back: &mut impl WayBack) {
-        of!(self, one => one.on_receiver_timer(now, back));
-    }
-
-    #[inline(always)]
-    fn on_packet(&mut self, packet: &Packet, now: Time, back: &mut impl WayBack) -> Time {
-        of!(self, one => one.on_packet(packet, now, back))
-    }
-
-    #[inline(always)]
-    fn on_back(&mut self, ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Way) -> Time {
-        of!(self, one => one.on_back(ack, blocks, stages, now, way))
-    }
-
-    #[inline(always)]
-    fn prefetch(&self) {
-        of!(self, one => one.prefetch());
-    }
-
-    #[inline(always)]
-    fn prefetch_behind(&self) {
-        of!(self, one => one.prefetch_behind());
-    }
-
-    fn back_ecn(&self) -> BackEcn {
-        of!(self, one => one.back_ecn())
-    }
-
-    fn payload(&self) -> u64 {
-        of!(self, one => one.payload())
-    }
-
-    fn counted(&self) -> (u64, ReceiverStats) {
-        of!(self, one => one.counted())
-    }
-
-    fn finished(&self) -> Option<Time> {
-        of!(self, one => one.finished())
-    }
-
-    fn is_done(&self) -> bool {
-        of!(self, one => one.is_done())
-    }
-
-    fn receiver_waits(&self) -> bool {
-        of!(self, one => one.receiver_waits())
-    }
-
-    fn check(&self) -> Result<(), (&'static str, u64, u64)> {
-        of!(self, one => one.check())
-    }
-
-    fn sample(&self, samples: &mut Samples, now: Time) {
-        of!(self, one => one.sample(samples, now));
-    }
-
-    fn forget_samples(&mut self) {
-        of!(self, one => one.forget_samples());
-    }
-
-    fn take_rtt_samples(&mut self) -> Option<CompactHistogram> {
-        of!(self, one => one.take_rtt_samples())
-    }
-
-    fn take_transit(&mut self) -> Option<Box<Transit>> {
-        of!(self, one => one.take_transit())
-    }
-
-    fn result(&self, common: FlowResult, now: Time) -> FlowResult {
-        of!(self, one => one.result(common, now))
-    }
-
-    fn seen(&self) -> Seen {
-        of!(self, one => one.seen())
-    }
-
-    fn trace(&self, trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) {
-        of!(self, one => one.trace(trace, slot, now, backlog));
-    }
-
-    fn tell(&mut self, said: &mut Said, listener: &mut impl Log, slot: u32, now: Time) {
-        of!(self, one => one.tell(said, listener, slot, now));
-    }
-
-    fn speaks(&self) -> Speech {
-        of!(self, one => one.speaks())
-    }
-
-    #[inline]
-    fn tell_payloads(&mut self, listener: &mut dyn Log) {
-        of!(self, one => one.tell_payloads(listener));
+impl Connection for Transport {
+    forward! { self:
+        #[inline] fn has_begun[&self]() -> bool;
+        #[inline] fn next_timer[&self](start: Time) -> Time;
+        #[inline] fn on_timer[&mut self](start: Time, stop: &mut Time, now: Time, port: &mut impl Outlet) -> bool;
+        #[inline] fn on_receiver_timer[&mut self](now: Time, back: &mut impl ReturnPort) -> ();
+        #[inline(always)] fn on_packet[&mut self](packet: &Packet, now: Time, back: &mut impl ReturnPort) -> Time;
+        #[inline(always)] fn on_back[&mut self](ack: &Ack, blocks: &[Block], stages: &mut Stages, now: Time, way: &mut impl Ingress) -> Time;
+        #[inline(always)] fn prefetch[&self]() -> ();
+        #[inline(always)] fn prefetch_behind[&self]() -> ();
+        fn back_ecn[&self]() -> BackEcn;
+        fn payload[&self]() -> u64;
+        fn sent_and_received[&self]() -> (u64, ReceiverStats);
+        fn finish_time[&self]() -> Option<Time>;
+        fn is_done[&self]() -> bool;
+        fn receiver_waits[&self]() -> bool;
+        fn check[&self]() -> Result<(), (&'static str, u64, u64)>;
+        fn sample[&self](samples: &mut Samples, now: Time) -> ();
+        fn forget_samples[&mut self]() -> ();
+        fn take_rtt_samples[&mut self]() -> Option<CompactHistogram>;
+        fn take_transit[&mut self]() -> Option<Box<Transit>>;
+        fn result[&self](common: FlowResult, now: Time) -> FlowResult;
+        fn series_view[&self]() -> SeriesView;
+        fn trace[&self](trace: &mut Trace, slot: u32, now: Time, backlog: impl FnOnce() -> u64) -> ();
+        fn report_changes[&mut self](said: &mut Reported, listener: &mut impl Log, slot: u32, now: Time) -> ();
+        fn protocol[&self]() -> ProtocolKind;
+        #[inline] fn report_payloads[&mut self](listener: &mut dyn Log) -> ();
     }
 }

@@ -52,7 +52,7 @@ fn by_blocks(older: (&Ack, &[Block]), newer: &[Block]) -> Ordering {
 /// Takes one acknowledgement out of `queue`, whose last packet has just arrived, if that makes it superfluous.
 pub fn filter<L: Log>(mode: AckFilter, store: &mut Store, queue: &mut Chain, log: &L) -> Option<Packet> {
     let newest = store.last(queue).filter(|packet| packet.is_back())?;
-    let (newer, newer_blocks) = log.acknowledgement(newest).filter(|(ack, _)| !ack.has(ack_flag::SYN_ACK | ack_flag::ECHO))?;
+    let (newer, newer_blocks) = log.find_ack(newest).filter(|(ack, _)| !ack.has(ack_flag::SYN_ACK | ack_flag::ECHO))?;
     let (flow, newest_seq) = (newest.flow, newest.seq);
     // the first that may go: the place ahead of it, its echo, and whether it is the last ahead of the newest
     let mut first: Option<(Option<u32>, u8, bool)> = None;
@@ -68,7 +68,7 @@ pub fn filter<L: Log>(mode: AckFilter, store: &mut Store, queue: &mut Chain, log
         if let Some(first) = &mut first {
             first.2 = false;
         }
-        let Some((older, blocks)) = (packet.is_back() && packet.flow == flow).then(|| log.acknowledgement(packet)).flatten()
+        let Some((older, blocks)) = (packet.is_back() && packet.flow == flow).then(|| log.find_ack(packet)).flatten()
         else {
             continue;
         };
@@ -107,14 +107,14 @@ mod tests {
     struct Said(Vec<(Ack, Vec<Block>)>);
 
     impl Log for Said {
-        fn acknowledgement(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
+        fn find_ack(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
             self.0.get(packet.seq as usize).map(|(ack, blocks)| (ack, blocks.as_slice()))
         }
     }
 
     /// Offers acknowledgements one after the other to a filter; returns the numbers of those that go, each with that of the one that
     /// arrived.
-    fn gone(mode: AckFilter, said: Vec<(Ack, Vec<Block>)>) -> Vec<(u64, u64)> {
+    fn filter_acks(mode: AckFilter, said: Vec<(Ack, Vec<Block>)>) -> Vec<(u64, u64)> {
         let (mut store, mut queue) = (Store::default(), Chain::default());
         let count = said.len() as u64;
         let log = Said(said);
@@ -138,24 +138,24 @@ mod tests {
 
     #[test]
     fn the_third_lets_the_first_go_and_the_aggressive_one_needs_only_two() {
-        assert_eq!(gone(AckFilter::On, plain(&[1, 3, 5, 7, 9])), [(2, 0), (3, 1), (4, 2)]);
-        assert_eq!(gone(AckFilter::Aggressive, plain(&[1, 3, 5, 7])), [(1, 0), (2, 1), (3, 2)]);
+        assert_eq!(filter_acks(AckFilter::On, plain(&[1, 3, 5, 7, 9])), [(2, 0), (3, 1), (4, 2)]);
+        assert_eq!(filter_acks(AckFilter::Aggressive, plain(&[1, 3, 5, 7])), [(1, 0), (2, 1), (3, 2)]);
     }
 
     #[test]
     fn duplicates_stay_unless_they_report_more() {
-        assert_eq!(gone(AckFilter::Aggressive, plain(&[5, 5, 5])), []);
+        assert_eq!(filter_acks(AckFilter::Aggressive, plain(&[5, 5, 5])), []);
         let blocks = |of: &[&[Block]]| of.iter().map(|b| (Ack { ack: 5, ..Ack::default() }, b.to_vec())).collect::<Vec<_>>();
         assert_eq!(
-            gone(AckFilter::Aggressive, blocks(&[&[], &[(7, 8)], &[(7, 9)], &[(11, 12), (7, 9)]])),
+            filter_acks(AckFilter::Aggressive, blocks(&[&[], &[(7, 8)], &[(7, 9)], &[(11, 12), (7, 9)]])),
             [(1, 0), (2, 1), (3, 2)]
         );
         // the newer one no longer has what the older one reports
-        assert_eq!(gone(AckFilter::Aggressive, blocks(&[&[(7, 9)], &[(11, 15)]])), []);
+        assert_eq!(filter_acks(AckFilter::Aggressive, blocks(&[&[(7, 9)], &[(11, 15)]])), []);
         // a duplicate below the cumulative acknowledgement is reported once
         let twice =
             vec![(Ack { ack: 5, ..Ack::default() }, vec![(2, 3)]), (Ack { ack: 9, ..Ack::default() }, vec![(2, 3), (11, 12)])];
-        assert_eq!(gone(AckFilter::Aggressive, twice), []);
+        assert_eq!(filter_acks(AckFilter::Aggressive, twice), []);
     }
 
     #[test]
@@ -163,10 +163,10 @@ mod tests {
         let mut said = plain(&[1, 2, 3, 4, 5, 6]);
         said[2].0.flags = ack_flag::ECE;
         // 1 stays, since 2 begins to echo, and 2, since 3 stops
-        assert_eq!(gone(AckFilter::On, said.clone()), [(2, 0), (5, 3)]);
+        assert_eq!(filter_acks(AckFilter::On, said.clone()), [(2, 0), (5, 3)]);
         for flags in [ack_flag::ESCE, ack_flag::ACCECN_OPTION] {
             said[2].0.flags = flags;
-            assert_eq!(gone(AckFilter::On, said.clone()), [(2, 0), (4, 1), (5, 3)]);
+            assert_eq!(filter_acks(AckFilter::On, said.clone()), [(2, 0), (4, 1), (5, 3)]);
         }
     }
 
@@ -174,6 +174,6 @@ mod tests {
     fn other_flows_are_left_alone() {
         let mut said = plain(&[1, 1, 3, 3, 5, 5]);
         said.iter_mut().enumerate().for_each(|(n, (ack, _))| ack.flow = n as u32 % 2);
-        assert_eq!(gone(AckFilter::On, said), [(4, 0), (5, 1)]);
+        assert_eq!(filter_acks(AckFilter::On, said), [(4, 0), (5, 1)]);
     }
 }

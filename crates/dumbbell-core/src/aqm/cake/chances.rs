@@ -27,7 +27,7 @@ pub struct Chances {
 }
 
 /// The number of a turn, less 2^15: vectors compare numbers with a sign only.
-fn centred(bits: u32) -> i16 {
+fn centre_bits(bits: u32) -> i16 {
     (bits as u16 ^ 0x8000) as i16
 }
 
@@ -36,7 +36,7 @@ fn centred(bits: u32) -> i16 {
 /// The sum of the gain and of 16 random bits is cut to whole bytes.
 #[inline]
 pub fn least_below(gain: u32) -> i16 {
-    centred(0xffff - (gain & 0xffff))
+    centre_bits(0xffff - (gain & 0xffff))
 }
 
 impl Chances {
@@ -51,7 +51,7 @@ impl Chances {
                 *state ^= *state << 5;
             }
             // upper halves are for the first four turns of a block, lower halves for the others
-            let turn = |turn: usize| centred(if turn < 4 { four[turn] >> 16 } else { four[turn - 4] & 0xffff });
+            let turn = |turn: usize| centre_bits(if turn < 4 { four[turn] >> 16 } else { four[turn - 4] & 0xffff });
             std::array::from_fn::<i16, BLOCK, _>(turn)
         };
         let mut bits = vec![0; LEFT];
@@ -61,7 +61,7 @@ impl Chances {
 
     /// The bits of the next turns, as many as there are before more must be made: whole blocks.
     #[inline(always)]
-    pub fn ahead(&self) -> &[i16] {
+    pub fn upcoming_bits(&self) -> &[i16] {
         &self.bits[self.given..]
     }
 
@@ -74,17 +74,17 @@ impl Chances {
     /// The bits of the next block.
     #[inline(always)]
     pub fn step(&mut self) -> [i16; BLOCK] {
-        if self.ahead().is_empty() {
+        if self.upcoming_bits().is_empty() {
             self.refill(Usual);
         }
         self.given += BLOCK;
         self.bits[self.given - BLOCK..self.given].try_into().expect("a block")
     }
 
-    /// Makes as many as there is room for. No more than [`LEFT`] may be left.
+    /// Makes as many as there is room for. No more than `LEFT` may be left.
     #[inline(always)]
     pub fn refill(&mut self, groups: impl Groups) {
-        let left = self.ahead().len();
+        let left = self.upcoming_bits().len();
         self.bits.copy_within(self.given.., LEFT - left);
         self.given = LEFT - left;
         let ring: &mut [i16; LAG * BLOCK] = (&mut self.bits[LEFT..]).try_into().expect("it never changes its size");
@@ -150,11 +150,11 @@ mod tests {
         let rng = || Rng::stream(2, "test", 0);
         let (mut one, mut other) = (Chances::new(&mut rng()), Chances::new(&mut rng()));
         for blocks in [1, 2, 3, 4].into_iter().cycle().take(5000) {
-            if other.ahead().len() < GROUP {
+            if other.upcoming_bits().len() < GROUP {
                 other.refill(Usual);
             }
             for block in 0..blocks {
-                assert_eq!(one.step(), other.ahead()[block * BLOCK..][..BLOCK]);
+                assert_eq!(one.step(), other.upcoming_bits()[block * BLOCK..][..BLOCK]);
             }
             other.pass(blocks * BLOCK);
         }
@@ -165,7 +165,7 @@ mod tests {
         for gain in [0, 1, 0x7fff, 0x8000, 0x1_8001, 0xffff, 0x20_0000, 0x5ea_fa16] {
             for bits in (0..0x1_0000_u32).step_by(97).chain([0xffff]) {
                 let carries = (gain + bits) >> 16 > gain >> 16;
-                assert_eq!(centred(bits) > least_below(gain), carries, "{gain:x} {bits:x}");
+                assert_eq!(centre_bits(bits) > least_below(gain), carries, "{gain:x} {bits:x}");
             }
         }
     }

@@ -79,7 +79,7 @@ pub struct Cobalt {
 
 /// What is to happen to a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
+pub struct CobaltVerdict {
     /// Set CE, if it is sent.
     pub mark: bool,
     /// Drop it, unless it is the last one of its flow.
@@ -106,10 +106,10 @@ impl Cobalt {
         capable: bool,
         bulk_flows: u32,
         coins: &mut Coins,
-    ) -> Verdict {
+    ) -> CobaltVerdict {
         let mtu_times = 4.max(2 * u64::from(bulk_flows));
         let over = sojourn > th.target && sojourn.0 > th.mtu_time.0 * mtu_times;
-        let mut verdict = Verdict::default();
+        let mut verdict = CobaltVerdict::default();
         let mut past_due = now > self.drop_next;
         let mut due = self.count > 0 && now >= self.drop_next;
         if over {
@@ -281,10 +281,10 @@ mod tests {
     fn a_packet_that_cannot_be_marked_is_dropped() {
         let mut cobalt = Cobalt { count: 1, dropping: true, rec_inv_sqrt: u32::MAX, ..Cobalt::default() };
         let verdict = cobalt.judge(&TH, Time::from_secs(1), Time::from_millis(6), false, 0, &mut coins());
-        assert_eq!(verdict, Verdict { mark: false, drop: true, sce: false });
+        assert_eq!(verdict, CobaltVerdict { mark: false, drop: true, sce: false });
         // exactly target is not over it
         let mut calm = Cobalt { count: 1, dropping: true, rec_inv_sqrt: u32::MAX, ..Cobalt::default() };
-        assert_eq!(calm.judge(&TH, Time::from_secs(1), TH.target, false, 0, &mut coins()), Verdict::default());
+        assert_eq!(calm.judge(&TH, Time::from_secs(1), TH.target, false, 0, &mut coins()), CobaltVerdict::default());
     }
 
     #[test]
@@ -333,17 +333,17 @@ mod tests {
 
     #[test]
     fn some_congestion_is_said_of_packets_that_are_kept() {
-        let setting = sce::Setting { mode: sce::Mode::On, thresh: 1 };
+        let setting = sce::SceSetting { mode: sce::SceMode::On, thresh: 1 };
         let th = Thresholds { sce: Ramp::new(setting, TH.target), ..TH };
         let judge =
             |mut cobalt: Cobalt, capable| cobalt.judge(&th, Time::from_secs(1), Time::from_millis(9), capable, 0, &mut coins());
         let due = Cobalt { count: 1, dropping: true, rec_inv_sqrt: u32::MAX, ..Cobalt::default() };
         // over target: the ramp is at its end; CE is for the caller to set first
-        assert_eq!(judge(Cobalt::default(), true), Verdict { sce: true, ..Verdict::default() });
-        assert_eq!(judge(due, true), Verdict { mark: true, drop: false, sce: true });
-        assert_eq!(judge(due, false), Verdict { mark: false, drop: true, sce: false });
+        assert_eq!(judge(Cobalt::default(), true), CobaltVerdict { sce: true, ..CobaltVerdict::default() });
+        assert_eq!(judge(due, true), CobaltVerdict { mark: true, drop: false, sce: true });
+        assert_eq!(judge(due, false), CobaltVerdict { mark: false, drop: true, sce: false });
         let blue = Cobalt { p_drop: u32::MAX, ..Cobalt::default() };
-        assert_eq!(judge(blue, true), Verdict { mark: false, drop: true, sce: false });
+        assert_eq!(judge(blue, true), CobaltVerdict { mark: false, drop: true, sce: false });
     }
 
     #[test]

@@ -5,7 +5,7 @@
 
 use super::cobalt::Cobalt;
 use super::tins::Diffserv;
-use super::turns::{self, Gains, Turns};
+use super::turns::{self, TurnGains, TurnRing};
 use crate::aqm::store::{Chain, Store};
 use crate::aqm::FlowKey;
 use crate::rng::{mix, Rng};
@@ -69,7 +69,7 @@ pub enum FlowState {
 /// A flow queue: one cache line.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
-pub struct Flow {
+pub struct FlowQueue {
     /// Its AQM.
     pub cobalt: Cobalt,
     tag: u32,
@@ -85,14 +85,14 @@ pub struct Flow {
     pub tin: u8,
 }
 
-/// A list of flow queues, linked through [`Flow`]. Slot 0 is nobody.
+/// A list of flow queues, linked through [`FlowQueue`]. Slot 0 is nobody.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct List {
+pub struct FlowList {
     head: u16,
     tail: u16,
 }
 
-impl List {
+impl FlowList {
     /// The first, 0 if there is none.
     #[inline]
     pub fn first(&self) -> u16 {
@@ -101,7 +101,7 @@ impl List {
 
     /// Appends `slot`.
     #[inline]
-    pub fn push(&mut self, flows: &mut [Flow], slot: u16) {
+    pub fn push(&mut self, flows: &mut [FlowQueue], slot: u16) {
         flows[slot as usize].previous = self.tail;
         flows[slot as usize].next = 0;
         match self.tail {
@@ -113,8 +113,8 @@ impl List {
 
     /// Takes out `slot`, which must be in this list.
     #[inline]
-    pub fn remove(&mut self, flows: &mut [Flow], slot: u16) {
-        let Flow { next, previous, .. } = flows[slot as usize];
+    pub fn remove(&mut self, flows: &mut [FlowQueue], slot: u16) {
+        let FlowQueue { next, previous, .. } = flows[slot as usize];
         match previous {
             0 => self.head = next,
             _ => flows[previous as usize].next = next,
@@ -138,15 +138,15 @@ struct Identity {
 
 /// The hosts on one side: how many bulk flows each has.
 #[derive(Clone, Debug)]
-struct Hosts {
+struct BulkHosts {
     tags: Vec<u32>,
     bulk_flows: Vec<u16>,
 }
 
-impl Hosts {
-    fn new(tins: usize) -> Hosts {
+impl BulkHosts {
+    fn new(tins: usize) -> BulkHosts {
         let size = tins * QUEUES;
-        Hosts { tags: vec![0; size], bulk_flows: vec![0; size] }
+        BulkHosts { tags: vec![0; size], bulk_flows: vec![0; size] }
     }
 
     /// The entry for the host with `hash`: its own, or one without bulk flows, or the one that its hash says.
@@ -173,8 +173,8 @@ fn set_and_way(tin: u8, hash: u32) -> (usize, usize) {
 /// The hosts between which the mode shares.
 #[derive(Clone, Debug)]
 struct Loads {
-    sources: Option<Hosts>,
-    destinations: Option<Hosts>,
+    sources: Option<BulkHosts>,
+    destinations: Option<BulkHosts>,
 }
 
 impl Loads {
@@ -185,7 +185,7 @@ impl Loads {
 
     /// Calls `change` with the number of bulk flows of each host that counts.
     #[inline]
-    fn of(&mut self, hosts: Pair, change: impl Fn(&mut u16)) {
+    fn change_counts(&mut self, hosts: Pair, change: impl Fn(&mut u16)) {
         if let Some(sources) = &mut self.sources {
             change(&mut sources.bulk_flows[hosts.source as usize]);
         }
@@ -208,7 +208,7 @@ impl Loads {
     }
 }
 
-/// The hosts of a flow, as entries of [`Hosts`]; 0 on a side that does not count.
+/// The hosts of a flow, as entries of [`BulkHosts`]; 0 on a side that does not count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Pair {
     source: u16,
@@ -228,7 +228,7 @@ enum Between {
 
 impl Between {
     /// There is a flow between `hosts`.
-    fn and(self, hosts: Pair) -> Between {
+    fn with_flow(self, hosts: Pair) -> Between {
         match self {
             Between::Nobody => Between::Two(hosts),
             Between::Two(same) if same == hosts => self,
@@ -238,7 +238,7 @@ impl Between {
 }
 
 /// What turns of a tin give: that of the hosts asked for last is kept.
-struct TurnGains<'a> {
+struct HostGains<'a> {
     hosts: &'a [Pair],
     loads: &'a Loads,
     quantum: u32,
@@ -246,9 +246,9 @@ struct TurnGains<'a> {
     last: Option<(Pair, u32)>,
 }
 
-impl Gains for TurnGains<'_> {
+impl TurnGains for HostGains<'_> {
     #[inline]
-    fn of(&mut self, slot: u16) -> u32 {
+    fn turn_gain(&mut self, slot: u16) -> u32 {
         let hosts = self.hosts[slot as usize];
         match self.last {
             Some((last, gain)) if last == hosts => gain,
@@ -277,7 +277,7 @@ pub struct FlowTable {
     /// Slot of every queue of every tin; 0 if never used.
     queues: Vec<u16>,
     /// Flow queues by slot.
-    pub flows: Vec<Flow>,
+    pub flows: Vec<FlowQueue>,
     /// Bytes by slot; apart from the flows so that the longest is found fast.
     pub backlogs: Vec<u32>,
     /// Hosts by slot; apart from the flows so that they stay in the cache when the gains of all turns change.
@@ -285,7 +285,7 @@ pub struct FlowTable {
     /// Of every tin.
     between: Vec<Between>,
     /// Flows that used up a quantum (Linux's list of old flows), of every tin.
-    pub turns: Vec<Turns>,
+    pub turns: Vec<TurnRing>,
     loads: Loads,
     rng: Rng,
 }
@@ -300,14 +300,14 @@ impl FlowTable {
             diffserv,
             perturbation: Rng::stream(seed, "cake hash", 0).next_u64(),
             queues: vec![0; tins * QUEUES],
-            flows: vec![Flow::default()],
+            flows: vec![FlowQueue::default()],
             backlogs: vec![0],
             hosts: vec![Pair::default()],
             between: vec![Between::Nobody; tins],
-            turns: (0..tins).map(|_| Turns::new(&mut rng)).collect(),
+            turns: (0..tins).map(|_| TurnRing::new(&mut rng)).collect(),
             loads: Loads {
-                sources: isolation.fair_to_sources().then(|| Hosts::new(tins)),
-                destinations: isolation.fair_to_destinations().then(|| Hosts::new(tins)),
+                sources: isolation.fair_to_sources().then(|| BulkHosts::new(tins)),
+                destinations: isolation.fair_to_destinations().then(|| BulkHosts::new(tins)),
             },
             rng,
         }
@@ -353,7 +353,7 @@ impl FlowTable {
         let queue = same.or_else(unused).unwrap_or(set + way);
         if self.queues[queue] == 0 {
             self.queues[queue] = self.flows.len() as u16;
-            self.flows.push(Flow { tin, ..Flow::default() });
+            self.flows.push(FlowQueue { tin, ..FlowQueue::default() });
             self.backlogs.push(0);
             self.hosts.push(Pair::default());
         }
@@ -365,16 +365,16 @@ impl FlowTable {
             // A flow that collides takes over the queue, with the packets of another flow in it.
             let (bulk, before) = (self.flows[slot as usize].state == FlowState::Bulk, self.hosts[slot as usize]);
             if bulk {
-                self.loads.of(before, |bulk_flows| *bulk_flows -= 1);
+                self.loads.change_counts(before, |bulk_flows| *bulk_flows -= 1);
             }
             let hosts = Pair {
                 source: self.loads.sources.as_mut().map_or(0, |sources| sources.find(tin, src_hash)),
                 destination: self.loads.destinations.as_mut().map_or(0, |destinations| destinations.find(tin, dst_hash)),
             };
             self.hosts[slot as usize] = hosts;
-            self.between[tin as usize] = self.between[tin as usize].and(hosts);
+            self.between[tin as usize] = self.between[tin as usize].with_flow(hosts);
             if bulk {
-                self.loads.of(hosts, |bulk_flows| *bulk_flows += 1);
+                self.loads.change_counts(hosts, |bulk_flows| *bulk_flows += 1);
             }
             // mostly of the same two hosts as the flow before: then all have the load that they had
             if hosts != before {
@@ -387,14 +387,14 @@ impl FlowTable {
     /// The hosts of `slot` have one more bulk flow.
     #[inline]
     pub fn join_bulk(&mut self, slot: u16) {
-        self.loads.of(self.hosts[slot as usize], |bulk_flows| *bulk_flows += 1);
+        self.loads.change_counts(self.hosts[slot as usize], |bulk_flows| *bulk_flows += 1);
         self.forget_gains(self.flows[slot as usize].tin);
     }
 
     /// The hosts of `slot` have one bulk flow less.
     #[inline]
     pub fn leave_bulk(&mut self, slot: u16) {
-        self.loads.of(self.hosts[slot as usize], |bulk_flows| *bulk_flows -= 1);
+        self.loads.change_counts(self.hosts[slot as usize], |bulk_flows| *bulk_flows -= 1);
         self.forget_gains(self.flows[slot as usize].tin);
     }
 
@@ -410,7 +410,7 @@ impl FlowTable {
     /// shares below one byte are right on average.
     #[inline]
     pub fn quantum(&mut self, slot: u16, quantum: u32) -> i32 {
-        turns::rounded(self.loads.gain(self.hosts[slot as usize], quantum), &mut self.rng)
+        turns::round_gain(self.loads.gain(self.hosts[slot as usize], quantum), &mut self.rng)
     }
 
     /// Gives a turn to `slot`, which is on no list, and puts it behind all others that get turns.
@@ -418,7 +418,7 @@ impl FlowTable {
     pub fn give_first_turn(&mut self, slot: u16, quantum: u32) {
         let flow = &self.flows[slot as usize];
         let gain = self.loads.gain(self.hosts[slot as usize], quantum);
-        self.turns[flow.tin as usize].push(slot, flow.deficit + turns::rounded(gain, &mut self.rng), gain);
+        self.turns[flow.tin as usize].push(slot, flow.deficit + turns::round_gain(gain, &mut self.rng), gain);
     }
 
     /// Gives turns to the flows of `tin` that used up a quantum, until the first may send; returns it. There must be one.
@@ -429,7 +429,7 @@ impl FlowTable {
         let FlowTable { turns, hosts, loads, between, flows, .. } = self;
         let gains = || {
             let are_equal = !matches!(between[tin], Between::Many);
-            TurnGains { hosts, loads, quantum, are_equal, last: None }
+            HostGains { hosts, loads, quantum, are_equal, last: None }
         };
         turns[tin].next(gains, |slot| store.prefetch(&flows[slot as usize].packets))
     }
@@ -437,7 +437,7 @@ impl FlowTable {
     /// Whether every host is counted as often as it has bulk flows.
     #[cfg(test)]
     pub fn hosts_are_counted_right(&self) -> bool {
-        let right = |counted: &Option<Hosts>, of: fn(&Pair) -> u16| {
+        let right = |counted: &Option<BulkHosts>, of: fn(&Pair) -> u16| {
             let Some(counted) = counted else { return true };
             let mut counts = vec![0; counted.bulk_flows.len()];
             let bulk = self.flows.iter().zip(&self.hosts).filter(|(flow, _)| flow.state == FlowState::Bulk);
@@ -462,17 +462,17 @@ mod tests {
         (0..n).map(|i| FlowKey { src_host: i / 4, dst_host: i % 4, ports: i, dscp: 0 }).collect()
     }
 
-    fn started(mut table: FlowTable, keys: &[FlowKey]) -> FlowTable {
+    fn start_flows(mut table: FlowTable, keys: &[FlowKey]) -> FlowTable {
         (0..).zip(keys).for_each(|(flow, key)| table.flow_starts(flow, key));
         table
     }
 
     fn table(isolation: Isolation, n: u32, seed: u64) -> FlowTable {
-        started(FlowTable::new(isolation, Diffserv::BestEffort, 1, seed), &keys(n))
+        start_flows(FlowTable::new(isolation, Diffserv::BestEffort, 1, seed), &keys(n))
     }
 
     /// Number of queues that `n` flows, all active, occupy.
-    fn occupied(isolation: Isolation, n: u32, seed: u64) -> usize {
+    fn count_occupied(isolation: Isolation, n: u32, seed: u64) -> usize {
         let mut table = table(isolation, n, seed);
         let mut slots: Vec<u16> = (0..n)
             .map(|flow| {
@@ -488,7 +488,7 @@ mod tests {
 
     #[test]
     fn a_flow_is_one_cache_line() {
-        assert_eq!(std::mem::size_of::<Flow>(), 64);
+        assert_eq!(std::mem::size_of::<FlowQueue>(), 64);
     }
 
     #[test]
@@ -505,7 +505,7 @@ mod tests {
             (Isolation::TripleIsolate, 16),
         ];
         for (isolation, queues) in counts {
-            assert_eq!(occupied(isolation, 16, 1), queues, "{isolation:?}");
+            assert_eq!(count_occupied(isolation, 16, 1), queues, "{isolation:?}");
         }
     }
 
@@ -514,10 +514,10 @@ mod tests {
         // Without ways, 512 flows in 1024 queues would occupy 1024 (1 - (1 - 1/1024)^512) = 403. With 8 ways a flow collides only if
         // the other 511 put 8 into its set of 128: Poisson with mean 4, P(>= 8) = 5 %; the flows beyond the eighth collide, 0.6 %.
         for seed in 0..20 {
-            let queues = occupied(Isolation::Flows, 512, seed);
+            let queues = count_occupied(Isolation::Flows, 512, seed);
             assert!((490..=512).contains(&queues), "seed {seed}: {queues}");
         }
-        let differs = (0..20).map(|seed| occupied(Isolation::Flows, 512, seed)).collect::<std::collections::HashSet<_>>();
+        let differs = (0..20).map(|seed| count_occupied(Isolation::Flows, 512, seed)).collect::<std::collections::HashSet<_>>();
         assert!(differs.len() > 1, "collisions depend on the seed");
     }
 
@@ -562,8 +562,8 @@ mod tests {
 
     #[test]
     fn a_list_keeps_order_under_removal() {
-        let mut flows = vec![Flow::default(); 5];
-        let mut list = List::default();
+        let mut flows = vec![FlowQueue::default(); 5];
+        let mut list = FlowList::default();
         (1..=4).for_each(|slot| list.push(&mut flows, slot));
         list.remove(&mut flows, 3);
         list.remove(&mut flows, 1);
@@ -581,7 +581,7 @@ mod tests {
     fn a_host_keeps_its_entry_while_it_has_bulk_flows() {
         // three hosts whose hashes say entry 5 of 1024
         let (a, b, c) = (5, 5 + 1024, 5 + 2048);
-        let mut hosts = Hosts::new(1);
+        let mut hosts = BulkHosts::new(1);
         assert_eq!(hosts.find(0, a), 5);
         hosts.bulk_flows[5] = 1;
         assert_eq!((hosts.find(0, a), hosts.find(0, b)), (5, 6));
@@ -598,7 +598,7 @@ mod tests {
     fn a_flow_that_comes_back_looks_for_its_host_again() {
         // Two sources with the same entry, as the first flows of 2000 hosts surely have
         let keys: Vec<FlowKey> = (0..2000).map(|i| FlowKey { src_host: i, dst_host: 0, ports: i, dscp: 0 }).collect();
-        let mut table = started(FlowTable::new(Isolation::DualSrcHost, Diffserv::BestEffort, 1, 1), &keys);
+        let mut table = start_flows(FlowTable::new(Isolation::DualSrcHost, Diffserv::BestEffort, 1, 1), &keys);
         let entry = |flow: u32| table.identities[flow].src_hash as usize % QUEUES;
         let other = (1..2000).find(|&flow| entry(flow) == entry(0)).expect("2000 hosts, 1024 entries");
         let first = table.slot(0) as usize;

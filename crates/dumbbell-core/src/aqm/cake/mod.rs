@@ -23,13 +23,13 @@ use super::store::{Chain, Store};
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::buffers::truesize;
 use crate::link_layer::{Framing, LinkLayer};
-use crate::log::{At, DropReason, Log, Mark, MarkReason, Place};
+use crate::log::{At, DropReason, Log, Mark, MarkReason, DropSite};
 use crate::packet::{Ecn, Packet};
 use crate::units::{Rate, Time};
 use ack_filter::AckFilter;
 use cobalt::Coins;
 use isolation::{FlowState, FlowTable, Isolation};
-use shaper::{bytes_per_second, Shaper};
+use shaper::{bytes_per_second, CakeShaper};
 use tins::{Diffserv, Tin, DECAYING, NEW, OLD};
 
 /// Name in experiment files.
@@ -64,7 +64,7 @@ crate::params! {
         /// Drops acknowledgements in a queue that one behind them makes superfluous.
         ack_filter: AckFilter = AckFilter::Off, unit "", source "tc-cake(8): no-ack-filter is the default";
         /// Marks some congestion (SCE): ECT(0) becomes ECT(1) with a probability that rises with the delay.
-        sce: sce::Mode = sce::Mode::Off, unit "", source "tc-cake of github.com/chromi/iproute2-sce: no-sce, sce, sce-single, sce-thresh; \
+        sce: sce::SceMode = sce::SceMode::Off, unit "", source "tc-cake of github.com/chromi/iproute2-sce: no-sce, sce, sce-single, sce-thresh; \
             off without the attribute (sch_cake.c of chromi/sce)";
         /// With `sce` = "thresh": one packet in so many is marked at target, all of them at twice the target.
         sce_thresh: u16 = 8, unit "packets", range 1_u16, 1024_u16,
@@ -73,8 +73,8 @@ crate::params! {
 }
 
 impl Params {
-    fn sce_setting(&self) -> sce::Setting {
-        sce::Setting { mode: self.sce, thresh: self.sce_thresh }
+    fn sce_setting(&self) -> sce::SceSetting {
+        sce::SceSetting { mode: self.sce, thresh: self.sce_thresh }
     }
 }
 
@@ -101,11 +101,11 @@ pub struct State {
     layer: LinkLayer,
     full_frame: u16,
     shaped: bool,
-    shaper: Shaper,
+    shaper: CakeShaper,
     tins: Vec<Tin>,
     current_tin: usize,
     table: FlowTable,
-    held: Held,
+    held: CakeStore,
     memory_limit: u64,
     coins: Coins,
     /// Acknowledgements that the filter dropped.
@@ -114,7 +114,7 @@ pub struct State {
 
 /// The packets of all queues, and what they take.
 #[derive(Clone, Debug, Default)]
-struct Held {
+struct CakeStore {
     store: Store,
     packets: usize,
     bytes: u64,
@@ -123,7 +123,7 @@ struct Held {
     small_heads: bool,
 }
 
-impl Held {
+impl CakeStore {
     /// Appends to `queue`.
     #[inline]
     fn push(&mut self, queue: &mut Chain, packet: Packet) {
@@ -137,13 +137,13 @@ impl Held {
     #[inline(always)]
     fn pop(&mut self, queue: &mut Chain) -> Option<Packet> {
         let packet = self.store.pop(queue)?;
-        self.gone(&packet);
+        self.subtract_packet(&packet);
         Some(packet)
     }
 
     /// A packet has left the store.
     #[inline(always)]
-    fn gone(&mut self, packet: &Packet) {
+    fn subtract_packet(&mut self, packet: &Packet) {
         self.packets -= 1;
         self.bytes -= u64::from(packet.len);
         self.memory -= u64::from(truesize(packet, self.small_heads));
@@ -158,14 +158,14 @@ impl State {
         let tins: Vec<Tin> = params.diffserv.shares(rate).into_iter().map(new_tin).collect();
         let table = FlowTable::new(params.isolation, params.diffserv, tins.len(), context.seed);
         State {
-            layer: context.link_layer.with(params.overhead, params.mpu, params.framing),
+            layer: context.link_layer.with_overrides(params.overhead, params.mpu, params.framing),
             full_frame: context.full_frame,
             shaped: rate > 0,
-            shaper: Shaper::new(rate),
+            shaper: CakeShaper::new(rate),
             tins,
             current_tin: 0,
             table,
-            held: Held { small_heads: context.small_heads, ..Held::default() },
+            held: CakeStore { small_heads: context.small_heads, ..CakeStore::default() },
             memory_limit: buffer_limit(&params, rate, context.full_frame),
             coins: Coins::new(context.seed),
             filtered: 0,
@@ -189,14 +189,14 @@ impl State {
         let Some(packet) = ack_filter::filter(self.params.ack_filter, &mut self.held.store, &mut flow.packets, log) else {
             return;
         };
-        self.held.gone(&packet);
+        self.held.subtract_packet(&packet);
         self.table.backlogs[slot as usize] -= u32::from(packet.len);
         self.tins[tin].packets -= 1;
         self.filtered += 1;
         if self.params.ingress {
             self.charge(tin, packet.len, now, true);
         }
-        log.dropped(&packet, DropReason::Filter, Place::Queue, At { now, queue: tin as u32 });
+        log.on_drop(&packet, DropReason::Filter, DropSite::Queue, At { now, queue: tin as u32 });
     }
 
     /// Takes the head of queue `slot`.
@@ -211,7 +211,7 @@ impl State {
     /// Charges a packet to the clocks; returns the bytes charged.
     #[inline]
     fn charge(&mut self, tin: usize, len: u16, now: Time, dropped: bool) -> i32 {
-        let bytes = self.layer.of(len);
+        let bytes = self.layer.wire_bytes(len);
         if self.shaped {
             self.tins[tin].charge(bytes, now);
             self.shaper.charge(bytes, dropped);
@@ -243,7 +243,7 @@ impl State {
         if self.params.ingress {
             self.charge(tin, packet.len, now, true);
         }
-        log.dropped(&packet, DropReason::Overflow, Place::Queue, At { now, queue: tin as u32 });
+        log.on_drop(&packet, DropReason::Overflow, DropSite::Queue, At { now, queue: tin as u32 });
     }
 
     /// Takes queue `slot` of `tin` out of `list`; from [`OLD`] only the first can be taken.
@@ -320,7 +320,7 @@ impl Aqm for State {
             }
         }
         packet.enqueue_time = now;
-        log.enqueued(&packet, At { now, queue: tin as u32 });
+        log.on_enqueue(&packet, At { now, queue: tin as u32 });
         self.put(slot, packet);
         if self.params.ack_filter != AckFilter::Off && packet.is_back() {
             self.filter(slot, tin, now, log);
@@ -347,7 +347,7 @@ impl Aqm for State {
     }
 
     #[inline]
-    fn has_nothing_before(&self, now: Time) -> Option<Time> {
+    fn earliest_packet(&self, now: Time) -> Option<Time> {
         if self.held.packets == 0 {
             return Some(Time::NEVER);
         }
@@ -405,7 +405,7 @@ impl Aqm for State {
                         flow.cobalt.judge(thresholds, now, sojourn, packet.ecn.is_capable(), bulk_flows, &mut self.coins);
                     // The last packet of a flow may be marked, but is never dropped.
                     if verdict.drop && !flow.packets.is_empty() {
-                        log.dropped(&packet, DropReason::Aqm, Place::Queue, at);
+                        log.on_drop(&packet, DropReason::Aqm, DropSite::Queue, at);
                         if self.params.ingress {
                             self.charge_turn(slot, tin, list, packet.len, now, true);
                             continue 'flow;
@@ -416,9 +416,9 @@ impl Aqm for State {
                         log.set_ce(&mut packet, MarkReason::Aqm, at);
                     }
                     if verdict.sce && sce::set_sce(&mut packet) {
-                        log.marked(&packet, Ecn::Ect0, Mark::Sce, MarkReason::Ramp, at);
+                        log.on_mark(&packet, Ecn::Ect0, Mark::Sce, MarkReason::Ramp, at);
                     }
-                    log.sent(&packet, at);
+                    log.on_dequeue(&packet, at);
                     self.charge_turn(slot, tin, list, packet.len, now, false);
                     return Dequeue::Packet(packet);
                 }

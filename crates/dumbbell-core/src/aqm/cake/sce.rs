@@ -13,7 +13,7 @@ use crate::units::Time;
 
 crate::choice! {
     /// How the probability of SCE rises with the sojourn time.
-    pub enum Mode {
+    pub enum SceMode {
         /// No SCE marks.
         Off = "off",
         /// From 0 at half the target to 1 at the target.
@@ -27,10 +27,10 @@ crate::choice! {
 
 /// A mode with its number: what does not depend on a tin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub struct SceSetting {
     /// The keyword.
-    pub mode: Mode,
-    /// With [`Mode::Thresh`]: one packet in so many is marked at the target.
+    pub mode: SceMode,
+    /// With [`SceMode::Thresh`]: one packet in so many is marked at the target.
     pub thresh: u16,
 }
 
@@ -52,13 +52,13 @@ impl Ramp {
     pub const OFF: Ramp = Ramp { on: false, target: Time::ZERO, knee: 0, low: 0, high: 0 };
 
     /// The ramp of a tin with `target`, which must not be 0.
-    pub fn new(setting: Setting, target: Time) -> Ramp {
+    pub fn new(setting: SceSetting, target: Time) -> Ramp {
         const ONE: u64 = u32::MAX as u64;
         let knee = match setting.mode {
-            Mode::Off => return Ramp::OFF,
-            Mode::On => ONE,
-            Mode::Single => 0,
-            Mode::Thresh => ONE / u64::from(setting.thresh.max(1)),
+            SceMode::Off => return Ramp::OFF,
+            SceMode::On => ONE,
+            SceMode::Single => 0,
+            SceMode::Thresh => ONE / u64::from(setting.thresh.max(1)),
         };
         Ramp { on: true, target, knee, low: knee / (target.0 / 2), high: (ONE - knee) / target.0 }
     }
@@ -104,8 +104,8 @@ mod tests {
 
     const TARGET: Time = Time::from_millis(5);
 
-    fn ramp(mode: Mode, thresh: u16) -> Ramp {
-        Ramp::new(Setting { mode, thresh }, TARGET)
+    fn ramp(mode: SceMode, thresh: u16) -> Ramp {
+        Ramp::new(SceSetting { mode, thresh }, TARGET)
     }
 
     /// At 100 Mbit/s four frames are 0.48 ms: being over target is all that counts.
@@ -119,7 +119,7 @@ mod tests {
         // Slopes, cut: on: 2^32 / 2.5 ms = 1717.98 -> 1717; single: 2^32 / 5 ms = 858.99 -> 858;
         // 2: 858.99 -> 858 and 429.49 -> 429; 16: 107.37 -> 107 and 805.3 -> 805; 64: 26.8 -> 26 and 845.6 -> 845.
         // At 3.75 ms: 1717 * 1.25 ms / 2^32 = 0.4997; at 10 ms with 16: 1/16 + 805 * 5 ms / 2^32 = 0.9996.
-        let ramps = [(Mode::On, 1), (Mode::Thresh, 2), (Mode::Thresh, 16), (Mode::Thresh, 64), (Mode::Single, 1)]
+        let ramps = [(SceMode::On, 1), (SceMode::Thresh, 2), (SceMode::Thresh, 16), (SceMode::Thresh, 64), (SceMode::Single, 1)]
             .map(|(m, n)| ramp(m, n));
         for (sojourn_us, expected) in [
             (2_500, [0.0, 0.0, 0.0, 0.0, 0.0]),
@@ -136,32 +136,32 @@ mod tests {
 
     #[test]
     fn on_is_a_threshold_of_one_and_off_never_marks() {
-        assert_eq!(ramp(Mode::On, 8), ramp(Mode::Thresh, 1));
-        assert_eq!([0, 2_500, 5_000, 1_000_000].map(|us| share(&ramp(Mode::Off, 8), us)), [0.0; 4]);
+        assert_eq!(ramp(SceMode::On, 8), ramp(SceMode::Thresh, 1));
+        assert_eq!([0, 2_500, 5_000, 1_000_000].map(|us| share(&ramp(SceMode::Off, 8), us)), [0.0; 4]);
         // 1/1024 at the target, cut: 4194303 / 2.5 ms = 1.68 -> 1: 2.5e6 / 2^32
-        assert_eq!(ramp(Mode::Thresh, 1024).probability(TARGET, false), 2_500_000);
+        assert_eq!(ramp(SceMode::Thresh, 1024).probability(TARGET, false), 2_500_000);
     }
 
     #[test]
     fn on_a_slow_link_the_lower_slope_goes_on_until_four_frames_wait() {
         // 5 Mbit/s: target 5 ms, four frames 9.69 ms. N = 2 at 9 ms: 858 * 6.5 ms / 2^32 = 1.2985 if not over, else
         // 0.5 + 429 * 4 ms / 2^32 = 0.8995: the probability falls.
-        let two = ramp(Mode::Thresh, 2);
+        let two = ramp(SceMode::Thresh, 2);
         let at = |over| two.probability(Time::from_millis(9), over) as f64 / 4_294_967_296.0;
         assert!((at(false) - 1.2985).abs() < 1e-4 && (at(true) - 0.8995).abs() < 1e-4, "{} {}", at(false), at(true));
         // N = 16: 107 * 6.5 ms / 2^32 = 0.1619, then 1/16 + 805 * 4 ms / 2^32 = 0.8122: it jumps up.
-        let sixteen = ramp(Mode::Thresh, 16);
+        let sixteen = ramp(SceMode::Thresh, 16);
         let of = |over| sixteen.probability(Time::from_millis(9), over) as f64 / 4_294_967_296.0;
         assert!((of(false) - 0.1619).abs() < 1e-4 && (of(true) - 0.8122).abs() < 1e-4, "{} {}", of(false), of(true));
         // Single does not mark before.
-        assert_eq!(ramp(Mode::Single, 1).probability(Time::from_millis(9), false), 0);
+        assert_eq!(ramp(SceMode::Single, 1).probability(Time::from_millis(9), false), 0);
     }
 
     #[test]
     fn the_longest_waits_at_the_shortest_targets_do_not_overflow() {
-        let short = Ramp::new(Setting { mode: Mode::Single, thresh: 1 }, Time::from_micros(1));
+        let short = Ramp::new(SceSetting { mode: SceMode::Single, thresh: 1 }, Time::from_micros(1));
         assert_eq!(short.probability(Time(u64::MAX), true), u64::MAX);
-        let long = Ramp::new(Setting { mode: Mode::On, thresh: 1 }, Time::from_secs(50));
+        let long = Ramp::new(SceSetting { mode: SceMode::On, thresh: 1 }, Time::from_secs(50));
         assert_eq!(long.probability(Time::from_secs(40), false), 0, "a slope below one unit is cut to 0");
     }
 
@@ -170,7 +170,7 @@ mod tests {
         // n p +- 5 sqrt(n p (1 - p)), n = 100000
         let mut rng = Rng::stream(1, "cake-sce", 0);
         let n = 100_000;
-        for (mode, thresh, sojourn_us) in [(Mode::On, 1, 3_750), (Mode::Thresh, 16, 5_000), (Mode::Single, 1, 9_000)] {
+        for (mode, thresh, sojourn_us) in [(SceMode::On, 1, 3_750), (SceMode::Thresh, 16, 5_000), (SceMode::Single, 1, 9_000)] {
             let ramp = ramp(mode, thresh);
             let sojourn = Time::from_micros(sojourn_us);
             let marks = (0..n).filter(|_| ramp.marks(sojourn, sojourn > TARGET, &mut rng)).count() as f64;
@@ -186,11 +186,11 @@ mod tests {
             let marked = ramp.marks(Time::from_micros(sojourn_us), sojourn_us > 5_000, &mut rng);
             (marked, rng.next_u64() != Rng::stream(1, "cake-sce", 0).next_u64())
         };
-        assert_eq!(drawn(ramp(Mode::Off, 1), 100_000), (false, false));
-        assert_eq!(drawn(ramp(Mode::On, 1), 2_500), (false, false));
-        assert_eq!(drawn(ramp(Mode::Single, 1), 4_000), (false, false));
-        assert_eq!(drawn(ramp(Mode::Single, 1), 10_100), (true, false));
-        assert!(drawn(ramp(Mode::On, 1), 4_000).1);
+        assert_eq!(drawn(ramp(SceMode::Off, 1), 100_000), (false, false));
+        assert_eq!(drawn(ramp(SceMode::On, 1), 2_500), (false, false));
+        assert_eq!(drawn(ramp(SceMode::Single, 1), 4_000), (false, false));
+        assert_eq!(drawn(ramp(SceMode::Single, 1), 10_100), (true, false));
+        assert!(drawn(ramp(SceMode::On, 1), 4_000).1);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub struct ByteTime {
 
 impl ByteTime {
     /// At `bytes_per_second`; 0 is unlimited: no time.
-    pub fn at(bytes_per_second: u64) -> ByteTime {
+    pub fn from_rate(bytes_per_second: u64) -> ByteTime {
         if bytes_per_second == 0 {
             return ByteTime { mantissa: 0, shift: 0 };
         }
@@ -43,22 +43,22 @@ pub fn bytes_per_second(rate: Rate) -> u64 {
 
 /// The global shaper. No bursts: time that passes idle gives no credit.
 #[derive(Clone, Copy, Debug)]
-pub struct Shaper {
+pub struct CakeShaper {
     byte_time: ByteTime,
     next: Time,
     /// Runs at 2/3 of the rate over what was sent, not dropped: bounds the gap that charged drops can make.
     failsafe_next: Time,
 }
 
-impl Shaper {
+impl CakeShaper {
     /// A shaper at `bytes_per_second`.
-    pub fn new(bytes_per_second: u64) -> Shaper {
-        Shaper { byte_time: ByteTime::at(bytes_per_second), next: Time::ZERO, failsafe_next: Time::ZERO }
+    pub fn new(bytes_per_second: u64) -> CakeShaper {
+        CakeShaper { byte_time: ByteTime::from_rate(bytes_per_second), next: Time::ZERO, failsafe_next: Time::ZERO }
     }
 
     /// Changes the rate; what was sent stays charged at the old one.
     pub fn set_rate(&mut self, bytes_per_second: u64) {
-        self.byte_time = ByteTime::at(bytes_per_second);
+        self.byte_time = ByteTime::from_rate(bytes_per_second);
     }
 
     /// When the next packet may leave.
@@ -94,10 +94,10 @@ mod tests {
     #[test]
     fn durations_at_10_mbit() {
         // 800 ns a byte: 1514 B take 1211200 ns, the failsafe 1.5 times as long, 1538 B 1230400 ns
-        let mut shaper = Shaper::new(1_250_000);
+        let mut shaper = CakeShaper::new(1_250_000);
         shaper.charge(1514, false);
         assert_eq!((shaper.next, shaper.failsafe_next), (Time(1_211_200), Time(1_816_800)));
-        assert_eq!(ByteTime::at(1_250_000).times(1538), Time(1_230_400));
+        assert_eq!(ByteTime::from_rate(1_250_000).times(1538), Time(1_230_400));
     }
 
     #[test]
@@ -106,19 +106,19 @@ mod tests {
             let rate = bytes_per_second(Rate(bits)).max(MIN_BYTES_PER_SECOND);
             for bytes in [1, 64, 1514, 65_535] {
                 let exact = bytes * 1_000_000_000 / rate;
-                let got = ByteTime::at(rate).times(bytes as u32).0;
+                let got = ByteTime::from_rate(rate).times(bytes as u32).0;
                 // 34 bits, cut: at most one unit, or 2^-33 of the value
                 assert!(got <= exact && exact - got <= 1 + (exact >> 32), "{bits} bit/s, {bytes} B: {got}, not {exact}");
             }
         }
-        assert_eq!(ByteTime::at(0).times(1514), Time::ZERO);
+        assert_eq!(ByteTime::from_rate(0).times(1514), Time::ZERO);
         // floor of 64 B/s
-        assert_eq!(ByteTime::at(1).times(64), Time::from_secs(1));
+        assert_eq!(ByteTime::from_rate(1).times(64), Time::from_secs(1));
     }
 
     #[test]
     fn dropped_packets_do_not_move_the_failsafe_clock() {
-        let mut shaper = Shaper::new(1_250_000);
+        let mut shaper = CakeShaper::new(1_250_000);
         for _ in 0..10 {
             shaper.charge(1000, true);
         }
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn idle_time_gives_no_credit() {
-        let mut shaper = Shaper::new(1_250_000);
+        let mut shaper = CakeShaper::new(1_250_000);
         shaper.wake(Time::from_secs(1));
         assert_eq!(shaper.ready_at(), Time::from_secs(1));
         shaper.charge(1000, false);

@@ -12,14 +12,14 @@ fn keys(hosts: &[(u32, u32)]) -> Vec<FlowKey> {
     (0..).zip(hosts).map(|(ports, &(src_host, dst_host))| FlowKey { src_host, dst_host, ports, dscp: 0 }).collect()
 }
 
-fn started(mut cake: State, flows: &[FlowKey]) -> (State, Counters) {
+fn start_flows(mut cake: State, flows: &[FlowKey]) -> (State, Counters) {
     (0..).zip(flows).for_each(|(flow, key)| cake.flow_starts(flow, key));
     let internal = InternalLog::new(cake.internal_queues());
     (cake, Counters { internal, ..Counters::default() })
 }
 
 fn cake(params: Params, flows: &[FlowKey]) -> (State, Counters) {
-    started(State::new(params, &QueueContext::new(RAW_10, 7)), flows)
+    start_flows(State::new(params, &QueueContext::new(RAW_10, 7)), flows)
 }
 
 fn single() -> Params {
@@ -107,7 +107,7 @@ fn the_shaper_follows_the_bottleneck_unless_told_its_own_rate() {
 #[test]
 fn a_shaper_that_starts_in_the_middle_of_a_run_gives_no_burst() {
     let unlimited = State::new(single(), &QueueContext::new(Rate::UNLIMITED, 1));
-    let (mut state, mut log) = started(unlimited, &keys(&[(1, 2)]));
+    let (mut state, mut log) = start_flows(unlimited, &keys(&[(1, 2)]));
     assert!(!state.shapes());
     for seq in 0..5 {
         state.enqueue(packet(0, seq, 1514, Ecn::Ect0), Time::ZERO, &mut log);
@@ -144,7 +144,7 @@ fn full_memory_drops_the_head_of_the_longest_queue_and_wakes_blue() {
     for seq in 0..3 {
         state.enqueue(packet(1, seq, 1514, Ecn::Ect0), Time::from_millis(10), &mut log);
     }
-    assert_eq!((log.queue.drops_overflow, log.flows.of(0).dropped_overflow, state.packets()), (1, 1, 10));
+    assert_eq!((log.queue.drops_overflow, log.flows.flow_counters(0).dropped_overflow, state.packets()), (1, 1, 10));
     let slot = state.table.slot(0) as usize;
     assert_eq!((state.table.flows[slot].cobalt.p_drop, state.table.flows[slot].cobalt.count), (1 << 24, 1));
     let sent = drain(&mut state, &mut log, Time::from_millis(10), Time::NEVER);
@@ -319,7 +319,7 @@ fn a_flow_that_ignores_marks_fills_the_memory_and_meets_blue() {
 
 /// Sojourn times (ms) of 120 % of the rate with SCE, of one flow that is ECT(0) and ignores marks.
 fn with_sce(params: Params, ecn: Ecn) -> (Vec<f64>, Counters) {
-    let (sojourns, log, _) = overload(Params { sce: sce::Mode::On, ..params }, ecn, 3);
+    let (sojourns, log, _) = overload(Params { sce: sce::SceMode::On, ..params }, ecn, 3);
     (sojourns, log)
 }
 
@@ -331,13 +331,13 @@ fn sce_marks_with_one_queue_and_with_a_queue_for_every_flow() {
         let over = sojourns.iter().filter(|&&ms| ms > 5.0).count() as u64;
         let marks = log.queue.sce_marks + log.queue.ce_marks;
         assert!(marks >= over && marks <= over + 10 && log.queue.ce_marks > 10, "{marks} marks of {over}");
-        assert_eq!((log.flows.of(0).sce, log.flows.of(0).sce_dropped), (log.queue.sce_marks, 0));
+        assert_eq!((log.flows.flow_counters(0).sce, log.flows.flow_counters(0).sce_dropped), (log.queue.sce_marks, 0));
     }
 }
 
 #[test]
 fn sce_marks_a_sparse_flow_too() {
-    let params = Params { sce: sce::Mode::On, ..Params::default() };
+    let params = Params { sce: sce::SceMode::On, ..Params::default() };
     let (mut state, mut log) = cake(params, &keys(&[(1, 2)]));
     state.enqueue(packet(0, 0, 1514, Ecn::Ect0), Time::ZERO, &mut log);
     // over the target of 5 ms and four frames (4.84 ms)
@@ -375,7 +375,7 @@ fn sce_disturbs_no_other_draw() {
 #[test]
 fn the_threshold_sets_the_share_of_marks_at_the_target() {
     // 300 times a packet that waited for exactly the target (5 ms): 1/4 is marked; 75 +- 5 sqrt(300 / 4 * 3 / 4) = 75 +- 37.5
-    let params = Params { sce: sce::Mode::Thresh, sce_thresh: 4, ..single() };
+    let params = Params { sce: sce::SceMode::Thresh, sce_thresh: 4, ..single() };
     let (mut state, mut log) = cake(params, &keys(&[(1, 2)]));
     for seq in 0..300 {
         let now = Time::from_millis(20 * seq);
@@ -472,7 +472,7 @@ fn hosts_are_counted_as_often_as_they_have_bulk_flows() {
         let (mut rng, mut now) = (Rng::stream(3, "test", 0), Time::ZERO);
         for round in 0..200 {
             for _ in 0..100 {
-                state.enqueue(packet(rng.below(3000) as u32, round, 1514, Ecn::Ect0), now, &mut log);
+                state.enqueue(packet(rng.draw_below(3000) as u32, round, 1514, Ecn::Ect0), now, &mut log);
             }
             let until = now + Time::from_millis(if round % 20 == 19 { 200 } else { 2 });
             drain(&mut state, &mut log, now, until);
@@ -488,7 +488,7 @@ fn hosts_are_counted_as_often_as_they_have_bulk_flows() {
 fn tins_count_what_they_sent_and_marked() {
     // two flows of best effort and voice at a tenth of what they offer: both tins mark, and together as much as the log
     let keys = [0_u8, 46].map(|dscp| FlowKey { src_host: 1, dst_host: 2, ports: u32::from(dscp), dscp });
-    let (mut cake, mut log) = cake(Params { sce: sce::Mode::On, ..Params::default() }, &keys);
+    let (mut cake, mut log) = cake(Params { sce: sce::SceMode::On, ..Params::default() }, &keys);
     let (mut sent, mut now) = (0, Time::ZERO);
     for step in 0..20_000_u64 {
         now = Time::from_micros(200 * step);

@@ -3,8 +3,8 @@
 //! A tin over its rate loses priority, not capacity.
 
 use super::cobalt::Thresholds;
-use super::isolation::List;
-use super::sce::{Ramp, Setting};
+use super::isolation::FlowList;
+use super::sce::{Ramp, SceSetting};
 use super::shaper::ByteTime;
 use crate::units::Time;
 
@@ -125,7 +125,7 @@ pub struct Tin {
     /// Bytes left in its turn; without a shaper.
     pub deficit: i32,
     /// Flow queues to be served: those of `NEW` and `DECAYING`; those of `OLD` are in turns.
-    pub lists: [List; 2],
+    pub lists: [FlowList; 2],
     /// Flows that have not used up a quantum yet, in the new or the old list.
     pub sparse_flows: u32,
     /// Flows that have.
@@ -138,16 +138,16 @@ pub struct Tin {
 pub const NEW: usize = 0;
 /// Empty flows whose COBALT is not yet at rest.
 pub const DECAYING: usize = 1;
-/// Flows that used up a quantum: not a list, but [`super::turns::Turns`].
+/// Flows that used up a quantum: not a list, but [`super::turns::TurnRing`].
 pub const OLD: usize = 2;
 
 /// Rates and what follows from them, for one tin at `bytes_per_second` (0: unlimited), as `cake_set_rate` computes it.
 ///
 /// Returns the flow quantum and the thresholds.
-fn rate_dependent(bytes_per_second: u64, full_frame: u16, rtt: Time, sce: Setting) -> (u32, Thresholds) {
+fn rate_dependent(bytes_per_second: u64, full_frame: u16, rtt: Time, sce: SceSetting) -> (u32, Thresholds) {
     // tc-cake(8): target is 1/20 of rtt, at least 1 us.
     let configured = Time((rtt.0 / 20).max(1_000));
-    let mtu_time = ByteTime::at(bytes_per_second).times(u32::from(full_frame));
+    let mtu_time = ByteTime::from_rate(bytes_per_second).times(u32::from(full_frame));
     let target = configured.max(Time(mtu_time.0 * 3 / 2));
     let interval = (rtt + target - configured).max(target + target);
     let quantum = if bytes_per_second == 0 { 1514 } else { (bytes_per_second >> 12).clamp(300, 1514) };
@@ -156,10 +156,10 @@ fn rate_dependent(bytes_per_second: u64, full_frame: u16, rtt: Time, sce: Settin
 
 impl Tin {
     /// An empty tin.
-    pub fn new(bytes_per_second: u64, quantum: i32, full_frame: u16, rtt: Time, sce: Setting) -> Tin {
+    pub fn new(bytes_per_second: u64, quantum: i32, full_frame: u16, rtt: Time, sce: SceSetting) -> Tin {
         let (flow_quantum, thresholds) = rate_dependent(bytes_per_second, full_frame, rtt, sce);
-        let byte_time = ByteTime::at(bytes_per_second);
-        let lists = [List::default(); 2];
+        let byte_time = ByteTime::from_rate(bytes_per_second);
+        let lists = [FlowList::default(); 2];
         Tin {
             thresholds,
             flow_quantum,
@@ -175,9 +175,9 @@ impl Tin {
     }
 
     /// Changes the rate.
-    pub fn set_rate(&mut self, bytes_per_second: u64, full_frame: u16, rtt: Time, sce: Setting) {
+    pub fn set_rate(&mut self, bytes_per_second: u64, full_frame: u16, rtt: Time, sce: SceSetting) {
         (self.flow_quantum, self.thresholds) = rate_dependent(bytes_per_second, full_frame, rtt, sce);
-        self.byte_time = ByteTime::at(bytes_per_second);
+        self.byte_time = ByteTime::from_rate(bytes_per_second);
     }
 
     /// Whether a flow is waiting for service, not counting those that only decay.
@@ -228,10 +228,10 @@ pub fn by_turns(tins: &mut [Tin], mut current: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::aqm::cake::sce::Mode;
+    use crate::aqm::cake::sce::SceMode;
     use crate::units::Rate;
 
-    const NO_SCE: Setting = Setting { mode: Mode::Off, thresh: 1 };
+    const NO_SCE: SceSetting = SceSetting { mode: SceMode::Off, thresh: 1 };
 
     #[test]
     fn target_interval_and_quantum_by_rate() {

@@ -19,28 +19,28 @@ const NEVER: i16 = i16::MAX;
 
 /// Whole bytes of a gain in units of 2^-16, rounded by chance.
 #[inline]
-pub fn rounded(gain: u32, rng: &mut Rng) -> i32 {
+pub fn round_gain(gain: u32, rng: &mut Rng) -> i32 {
     ((gain + (rng.next_u32() >> 16)) >> 16) as i32
 }
 
 /// A deficit as it is kept. No frame is longer than 9014 B, which take at most 193 cells of ATM, 10229 B.
 #[inline]
-fn kept(deficit: i32) -> i16 {
+fn pack_deficit(deficit: i32) -> i16 {
     debug_assert!(deficit.abs() <= i32::from(i16::MAX));
     deficit.clamp(i32::from(VACANT) + 1, i32::from(i16::MAX)) as i16
 }
 
 /// What turns give to slots.
-pub trait Gains {
+pub trait TurnGains {
     /// What a turn gives to `slot`, in units of 2^-16 bytes: not 0, and less than 2^31.
-    fn of(&mut self, slot: u16) -> u32;
+    fn turn_gain(&mut self, slot: u16) -> u32;
     /// Whether all slots gain the same.
     fn are_equal(&self) -> bool;
 }
 
 /// Flows in a circle, by slot (not 0), with what they may send.
 #[derive(Clone, Debug)]
-pub struct Turns {
+pub struct TurnRing {
     // The places, and behind them [`BEYOND`] that stay vacant.
     slots: Vec<u16>,
     deficits: Vec<i16>,
@@ -69,7 +69,7 @@ fn vector(values: &[i16]) -> i16x8 {
 
 /// What turns with these chances give.
 #[inline(always)]
-fn gained(wholes: i16x8, limits: i16x8, chances: i16x8) -> i16x8 {
+fn draw_gains(wholes: i16x8, limits: i16x8, chances: i16x8) -> i16x8 {
     // who is above the limit has -1 in the comparison
     wholes - chances.cmp_gt(limits)
 }
@@ -78,7 +78,7 @@ fn gained(wholes: i16x8, limits: i16x8, chances: i16x8) -> i16x8 {
 #[inline(always)]
 fn give_block(deficits: &mut [i16], wholes: &[i16], limits: &[i16], chances: [i16; BLOCK]) -> usize {
     let before = vector(deficits);
-    let mut gained = gained(vector(wholes), vector(limits), i16x8::new(chances));
+    let mut gained = draw_gains(vector(wholes), vector(limits), i16x8::new(chances));
     let may_send = before.cmp_gt(i16x8::ZERO).move_mask();
     let mut turns = BLOCK;
     if may_send != 0 {
@@ -89,11 +89,11 @@ fn give_block(deficits: &mut [i16], wholes: &[i16], limits: &[i16], chances: [i1
     turns
 }
 
-impl Turns {
+impl TurnRing {
     /// Nobody is waiting.
-    pub fn new(rng: &mut Rng) -> Turns {
+    pub fn new(rng: &mut Rng) -> TurnRing {
         let chances = Chances::new(rng);
-        let mut turns = Turns {
+        let mut turns = TurnRing {
             slots: Vec::new(),
             deficits: Vec::new(),
             wholes: Vec::new(),
@@ -132,12 +132,12 @@ impl Turns {
             self.head - 1
         };
         self.slots[place] = slot;
-        self.deficits[place] = kept(deficit);
+        self.deficits[place] = pack_deficit(deficit);
         self.set_gain(place, gain);
         self.flows += 1;
     }
 
-    /// Takes the first flow out: the one that [`Turns::next`] returned. Returns the bytes that it may still send.
+    /// Takes the first flow out: the one that [`TurnRing::next`] returned. Returns the bytes that it may still send.
     #[inline]
     pub fn pop(&mut self) -> i32 {
         let deficit = self.deficits[self.head];
@@ -150,10 +150,10 @@ impl Turns {
         deficit.into()
     }
 
-    /// The first flow, which [`Turns::next`] returned, has sent `bytes`.
+    /// The first flow, which [`TurnRing::next`] returned, has sent `bytes`.
     #[inline]
     pub fn charge(&mut self, bytes: i32) {
-        self.deficits[self.head] = kept(i32::from(self.deficits[self.head]) - bytes);
+        self.deficits[self.head] = pack_deficit(i32::from(self.deficits[self.head]) - bytes);
     }
 
     /// Gains must be asked for again.
@@ -165,7 +165,7 @@ impl Turns {
 
     /// Gives turns until the first flow may send; returns it, and tells `soon` as early as it is known. There must be one.
     #[inline(always)]
-    pub fn next<G: Gains>(&mut self, gains: impl FnOnce() -> G, soon: impl FnMut(u16)) -> u16 {
+    pub fn next<G: TurnGains>(&mut self, gains: impl FnOnce() -> G, soon: impl FnMut(u16)) -> u16 {
         if self.deficits[self.head] <= 0 {
             match self.flows {
                 1 => self.give_to_one(gains()),
@@ -177,22 +177,22 @@ impl Turns {
 
     /// Gives turns until the first of several flows may send.
     #[inline(never)]
-    fn give(&mut self, mut gains: impl Gains, mut soon: impl FnMut(u16)) {
+    fn give(&mut self, mut gains: impl TurnGains, mut soon: impl FnMut(u16)) {
         if self.stale > 0 && gains.are_equal() {
             let of = self.slots.iter().copied().find(|&slot| slot != 0);
-            self.set_all_gains(gains.of(of.expect("there are several flows")));
+            self.set_all_gains(gains.turn_gain(of.expect("there are several flows")));
         }
         if self.stale > 0 && self.give_stale(&mut gains) {
             return;
         }
-        let Turns { slots, deficits, wholes, limits, places, chances, .. } = self;
+        let TurnRing { slots, deficits, wholes, limits, places, chances, .. } = self;
         let circle = Circle { deficits, wholes, limits, places: *places };
         self.head = self.vectors.walk(circle, self.head, chances, |place| soon(slots[place]));
     }
 
     /// Gives turns until the first flow may send or no gain is out of date. Returns whether one may send.
     #[inline(never)]
-    fn give_stale(&mut self, gains: &mut impl Gains) -> bool {
+    fn give_stale(&mut self, gains: &mut impl TurnGains) -> bool {
         while self.stale > 0 {
             if self.head >= self.places {
                 self.head = 0;
@@ -201,7 +201,7 @@ impl Turns {
             for place in block.clone().take(self.stale) {
                 let slot = self.slots[place];
                 if slot != 0 {
-                    self.set_gain(place, gains.of(slot));
+                    self.set_gain(place, gains.turn_gain(slot));
                 }
             }
             let chances = self.chances.step();
@@ -218,13 +218,13 @@ impl Turns {
 
     /// Gives turns to the only flow until it may send.
     #[inline(never)]
-    fn give_to_one(&mut self, mut gains: impl Gains) {
+    fn give_to_one(&mut self, mut gains: impl TurnGains) {
         if self.slots[self.head] == 0 {
             self.head = self.slots.iter().position(|&slot| slot != 0).unwrap_or(0);
         }
         if self.stale > 0 {
             // there is no other
-            self.set_gain(self.head, gains.of(self.slots[self.head]));
+            self.set_gain(self.head, gains.turn_gain(self.slots[self.head]));
             self.stale = 0;
         }
         let [whole, limit] = [self.wholes[self.head], self.limits[self.head]];
@@ -324,8 +324,8 @@ mod tests {
     /// What a function says; `.1`: all the same.
     struct Say<F>(F, bool);
 
-    impl<F: Fn(u16) -> u32> Gains for Say<F> {
-        fn of(&mut self, slot: u16) -> u32 {
+    impl<F: Fn(u16) -> u32> TurnGains for Say<F> {
+        fn turn_gain(&mut self, slot: u16) -> u32 {
             self.0(slot)
         }
         fn are_equal(&self) -> bool {
@@ -334,7 +334,7 @@ mod tests {
     }
 
     /// Deficits and head after turns have been given one by one, each with the bits that are its own.
-    fn one_by_one(turns: &Turns, draw: &mut impl FnMut() -> [u32; BLOCK], gain: impl Fn(u16) -> u32) -> (Vec<i16>, usize) {
+    fn one_by_one(turns: &TurnRing, draw: &mut impl FnMut() -> [u32; BLOCK], gain: impl Fn(u16) -> u32) -> (Vec<i16>, usize) {
         let (mut deficits, mut head) = (turns.deficits.clone(), turns.head);
         let turn = |deficit: &mut i16, slot: u16, bits: u32| *deficit += ((gain(slot) + bits) >> 16) as i16;
         if turns.flows == 1 && deficits[head] <= 0 {
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn turns_given_many_at_a_time_are_those_given_one_by_one() {
         // with all vectors that this processor has
-        Vectors::all().into_iter().for_each(turns_are_those_given_one_by_one);
+        Vectors::list_available().into_iter().for_each(turns_are_those_given_one_by_one);
     }
 
     fn turns_are_those_given_one_by_one(vectors: Vectors) {
@@ -382,23 +382,23 @@ mod tests {
             std::array::from_fn(|turn| if turn < 4 { four[turn] >> 16 } else { four[turn - 4] & 0xffff })
         };
         let mut random = Rng::stream(9, "test", 0);
-        let mut turns = Turns { vectors, ..Turns::new(&mut rng()) };
+        let mut turns = TurnRing { vectors, ..TurnRing::new(&mut rng()) };
         let mut coming = VecDeque::from_iter(1..800_u16);
         let (mut gains, mut equal, mut sent, mut told) = (vec![1 << 16; 800], true, [0, 0], 0);
         for step in 0..20_000_u64 {
             // many flows, few, one, many
             let wanted = [799, 20, 1, 400][step as usize / 5000];
             let most = if step % 1000 < 500 { 3 << 16 } else { 1500 << 16 };
-            match random.below(30) {
+            match random.draw_below(30) {
                 0 | 1 if turns.flows < wanted => {
                     if let Some(slot) = coming.pop_front() {
-                        turns.push(slot, random.below(2000) as i32 - 1500, gains[slot as usize]);
+                        turns.push(slot, random.draw_below(2000) as i32 - 1500, gains[slot as usize]);
                     }
                 }
-                2 if random.below(4) == 0 => {
-                    equal = random.below(2) == 0;
-                    let same = 1 + random.below(most) as u32;
-                    gains.iter_mut().for_each(|gain| *gain = if equal { same } else { 1 + random.below(most) as u32 });
+                2 if random.draw_below(4) == 0 => {
+                    equal = random.draw_below(2) == 0;
+                    let same = 1 + random.draw_below(most) as u32;
+                    gains.iter_mut().for_each(|gain| *gain = if equal { same } else { 1 + random.draw_below(most) as u32 });
                     turns.forget_gains();
                 }
                 _ if turns.flows > 0 => {
@@ -412,11 +412,11 @@ mod tests {
                     assert_eq!((turns.head, turns.slots[head]), (head, slot), "{step}");
                     assert_eq!(turns.deficits, deficits, "{step}");
                     sent[usize::from(equal)] += 1;
-                    if random.below(40) == 0 || turns.flows > wanted {
+                    if random.draw_below(40) == 0 || turns.flows > wanted {
                         turns.pop();
                         coming.push_back(slot);
                     } else {
-                        turns.charge(1 + random.below(1514) as i32);
+                        turns.charge(1 + random.draw_below(1514) as i32);
                     }
                 }
                 _ => {}
@@ -430,22 +430,22 @@ mod tests {
         // Gains of whole bytes leave nothing to chance: order and deficits must be those of the plain algorithm, while flows
         // come, go and send, and while gains change.
         let mut random = Rng::stream(5, "test", 0);
-        let (mut turns, mut list) = (Turns::new(&mut rng()), VecDeque::new());
+        let (mut turns, mut list) = (TurnRing::new(&mut rng()), VecDeque::new());
         let (mut gains, mut coming, mut sent) = (vec![0_u32; 300], VecDeque::from_iter(1..300_u16), 0);
-        gains.iter_mut().for_each(|gain| *gain = 1 + random.below(40) as u32);
+        gains.iter_mut().for_each(|gain| *gain = 1 + random.draw_below(40) as u32);
         for step in 0..30_000 {
             // up to 299 flows at first, then few
             let wanted = if step < 20_000 { 299 } else { 20 };
-            match random.below(20) {
+            match random.draw_below(20) {
                 0 if list.len() < wanted => {
                     if let Some(slot) = coming.pop_front() {
-                        let deficit = random.below(2000) as i32 - 1500;
+                        let deficit = random.draw_below(2000) as i32 - 1500;
                         turns.push(slot, deficit, gains[slot as usize] << 16);
                         list.push_back((slot, deficit));
                     }
                 }
                 1 => {
-                    gains.iter_mut().for_each(|gain| *gain = 1 + random.below(40) as u32);
+                    gains.iter_mut().for_each(|gain| *gain = 1 + random.draw_below(40) as u32);
                     turns.forget_gains();
                 }
                 _ if !list.is_empty() => {
@@ -454,12 +454,12 @@ mod tests {
                         list.push_back((slot, deficit + gains[slot as usize] as i32));
                     }
                     assert_eq!(turns.next(|| Say(|slot| gains[slot as usize] << 16, false), |_| {}), list[0].0);
-                    if random.below(50) == 0 || list.len() > wanted {
+                    if random.draw_below(50) == 0 || list.len() > wanted {
                         let (slot, deficit) = list.pop_front().unwrap();
                         assert_eq!(turns.pop(), deficit);
                         coming.push_back(slot);
                     } else {
-                        let bytes = 1 + random.below(1514) as i32;
+                        let bytes = 1 + random.draw_below(1514) as i32;
                         turns.charge(bytes);
                         list[0].1 -= bytes;
                         sent += 1;
@@ -479,7 +479,7 @@ mod tests {
         let mut random = rng();
         let mut extra = Vec::new();
         for _ in 0..400 {
-            let mut turns = Turns::new(&mut random);
+            let mut turns = TurnRing::new(&mut random);
             (1..=10).for_each(|slot| turns.push(slot, -30_000, (15 << 16) + 6554));
             // two blocks have room for the ten, and for six that are vacant
             assert_eq!(turns.places, 2 * BLOCK);
@@ -506,7 +506,7 @@ mod tests {
 
     #[test]
     fn one_flow_gets_turn_after_turn() {
-        let mut turns = Turns::new(&mut rng());
+        let mut turns = TurnRing::new(&mut rng());
         turns.push(7, -1000, 300 << 16);
         assert_eq!(turns.next(|| Say(|_| 1 << 16, true), |_| {}), 7);
         // -1000 + 4 * 300
@@ -516,7 +516,7 @@ mod tests {
 
     #[test]
     fn a_gain_below_a_byte_is_enough() {
-        let mut turns = Turns::new(&mut rng());
+        let mut turns = TurnRing::new(&mut rng());
         turns.push(1, 0, 1);
         turns.push(2, -1, 0x8000);
         assert_eq!(turns.next(|| Say(|_| 1, false), |_| {}), 2);

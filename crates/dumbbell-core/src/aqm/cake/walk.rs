@@ -44,14 +44,14 @@ pub enum Vectors {
     Usual,
     /// Twice as wide.
     #[cfg(target_arch = "x86_64")]
-    Avx2(avx2::Found),
+    Avx2(avx2::HasAvx2),
 }
 
 impl Vectors {
     /// The widest that this processor has.
     pub fn widest() -> Vectors {
         #[cfg(target_arch = "x86_64")]
-        if let Some(found) = avx2::Found::ask() {
+        if let Some(found) = avx2::HasAvx2::ask() {
             return Vectors::Avx2(found);
         }
         Vectors::Usual
@@ -59,7 +59,7 @@ impl Vectors {
 
     /// All that this processor has.
     #[cfg(test)]
-    pub fn all() -> Vec<Vectors> {
+    pub fn list_available() -> Vec<Vectors> {
         match Vectors::widest() {
             Vectors::Usual => vec![Vectors::Usual],
             #[cfg(target_arch = "x86_64")]
@@ -132,21 +132,21 @@ fn walk(groups: impl Groups, circle: Circle, mut head: usize, chances: &mut Chan
         // all but the last turns, which are fewer than a group
         let mut from = head;
         let last = loop {
-            if unlikely(chances.ahead().len() < GROUP) {
+            if unlikely(chances.upcoming_bits().len() < GROUP) {
                 chances.refill(groups);
             }
-            let ahead = chances.ahead();
+            let ahead = chances.upcoming_bits();
             let whole = (end - from).min(ahead.len()) / GROUP * GROUP;
             give(groups, &mut deficits[from..][..whole], &wholes[from..][..whole], &limits[from..][..whole], &ahead[..whole]);
             chances.pass(whole);
             from += whole;
-            if end - from < GROUP && chances.ahead().len() >= GROUP {
+            if end - from < GROUP && chances.upcoming_bits().len() >= GROUP {
                 break end - from;
             }
         };
         let before = groups.load(group(deficits, from));
         let [of_wholes, of_limits, of_chances] =
-            [(wholes, from), (limits, from), (chances.ahead(), 0)].map(|(values, from)| groups.load(group(values, from)));
+            [(wholes, from), (limits, from), (chances.upcoming_bits(), 0)].map(|(values, from)| groups.load(group(values, from)));
         let after = groups.give(before, of_wholes, of_limits, of_chances);
         let to = (&mut deficits[from..from + GROUP]).try_into().expect("a group");
         groups.store(groups.first(last, after, before), to);
@@ -255,12 +255,12 @@ mod avx2 {
 
     /// Says that this processor has AVX2: there is one only where it was asked.
     #[derive(Clone, Copy, Debug)]
-    pub struct Found(());
+    pub struct HasAvx2(());
 
-    impl Found {
+    impl HasAvx2 {
         /// Asks the processor.
-        pub fn ask() -> Option<Found> {
-            std::arch::is_x86_feature_detected!("avx2").then_some(Found(()))
+        pub fn ask() -> Option<HasAvx2> {
+            std::arch::is_x86_feature_detected!("avx2").then_some(HasAvx2(()))
         }
 
         /// [`super::Vectors::walk`].
@@ -274,11 +274,11 @@ mod avx2 {
     /// To be called only where there is AVX2.
     #[target_feature(enable = "avx2")]
     #[inline(never)]
-    unsafe fn walk(found: Found, circle: Circle, head: usize, chances: &mut Chances, soon: impl FnMut(usize)) -> usize {
+    unsafe fn walk(found: HasAvx2, circle: Circle, head: usize, chances: &mut Chances, soon: impl FnMut(usize)) -> usize {
         super::walk(found, circle, head, chances, soon)
     }
 
-    impl Groups for Found {
+    impl Groups for HasAvx2 {
         type Values = [__m256i; 2];
 
         #[inline(always)]

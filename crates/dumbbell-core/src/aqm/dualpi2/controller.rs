@@ -31,25 +31,25 @@ pub const GAIN_SCALE: f64 = 256.0;
 const NSEC_PER_SEC: u64 = 1_000_000_000;
 
 /// `hertz` in 1/256 Hz, cut by tc, which computes in single precision.
-pub fn quantised(hertz: f64) -> u64 {
+pub fn quantise_hertz(hertz: f64) -> u64 {
     f64::from(hertz as f32 * GAIN_SCALE as f32) as u64
 }
 
 /// Gain per ns, in 1/64, of `hertz` (`dualpi2_scale_alpha_beta`).
 fn scaled_gain(hertz: f64) -> i64 {
-    let param = quantised(hertz);
+    let param = quantise_hertz(hertz);
     (((param * u64::from(MAX_PROB)) >> 2) / NSEC_PER_SEC) as i64
 }
 
 /// Gain per ns of `hertz` (`__dualpi2_vars_from_params` of 2019).
 fn whole_gain(hertz: f64) -> i64 {
-    let param = quantised(hertz);
+    let param = quantise_hertz(hertz);
     ((param * (u64::from(MAX_PROB) / NSEC_PER_SEC)) >> 8) as i64
 }
 
 /// `prob` and `delta` in 32 bits. That the sum left them shows only if it did so by less than 100 %.
 #[inline]
-pub fn moved(prob: u32, delta: i64) -> u32 {
+pub fn pi_step(prob: u32, delta: i64) -> u32 {
     let new = i64::from(prob).wrapping_add(delta) as u32;
     match delta > 0 {
         true if new < prob => MAX_PROB,
@@ -60,7 +60,7 @@ pub fn moved(prob: u32, delta: i64) -> u32 {
 
 /// What the controller is built from.
 #[derive(Clone, Copy, Debug)]
-pub struct Gains {
+pub struct PiGains {
     /// How it computes.
     pub arithmetic: Arithmetic,
     /// Delay to hold.
@@ -76,7 +76,7 @@ pub struct Gains {
 /// The controller and its probability p'.
 #[derive(Clone, Copy, Debug)]
 pub struct Controller {
-    gains: Gains,
+    gains: PiGains,
     alpha: i64,
     beta: i64,
     /// p', in [`MAX_PROB`]s.
@@ -98,7 +98,7 @@ impl Controller {
     }
 
     /// With a probability of 0.
-    pub fn new(gains: Gains) -> Controller {
+    pub fn new(gains: PiGains) -> Controller {
         let gain = match gains.arithmetic {
             Arithmetic::PerNs => whole_gain,
             _ => scaled_gain,
@@ -136,7 +136,7 @@ impl Controller {
             Arithmetic::LinuxShiftTerms => (from_target >> 6) + (change >> 6),
             Arithmetic::PerNs | Arithmetic::Real => sum,
         };
-        self.prob = moved(self.prob, delta).min(self.gains.cap);
+        self.prob = pi_step(self.prob, delta).min(self.gains.cap);
         self.real = f64::from(self.prob) / f64::from(MAX_PROB);
     }
 

@@ -11,19 +11,19 @@ use crate::units::Time;
 
 /// What the coupled AQM decided on a packet, which goes on unless `dropped`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct CoupledVerdict {
     /// It is to be dropped.
     pub dropped: bool,
     /// It was marked.
     pub marked: bool,
 }
 
-impl Verdict {
-    const PASS: Verdict = Verdict { dropped: false, marked: false };
-    const DROP: Verdict = Verdict { dropped: true, marked: false };
+impl CoupledVerdict {
+    const PASS: CoupledVerdict = CoupledVerdict { dropped: false, marked: false };
+    const DROP: CoupledVerdict = CoupledVerdict { dropped: true, marked: false };
 
-    fn mark(marked: bool) -> Verdict {
-        Verdict { dropped: false, marked }
+    fn mark(marked: bool) -> CoupledVerdict {
+        CoupledVerdict { dropped: false, marked }
     }
 }
 
@@ -60,14 +60,14 @@ impl Coin {
 
     /// Whether one of 2^32 equally likely numbers is below `limit`.
     #[inline]
-    fn below(&mut self, limit: u64) -> bool {
+    fn draw_below(&mut self, limit: u64) -> bool {
         u64::from(self.rng.next_u32()) < limit
     }
 
     /// Two of them.
     #[inline]
     fn both_below(&mut self, limit: u64) -> bool {
-        self.below(limit) && self.below(limit)
+        self.draw_below(limit) && self.draw_below(limit)
     }
 
     #[inline]
@@ -154,30 +154,30 @@ impl Coupled {
 
     /// Decides on `packet` while `backlog` bytes are queued beside it; `native` is the probability of the ramp of L.
     #[inline]
-    pub fn judge<L: Log>(&mut self, packet: &mut Packet, backlog: u64, native: f64, at: At, log: &mut L) -> Verdict {
+    pub fn judge<L: Log>(&mut self, packet: &mut Packet, backlog: u64, native: f64, at: At, log: &mut L) -> CoupledVerdict {
         self.judge_by(self.law, packet, backlog, native, at, log)
     }
 
     /// The same for who knows the law: where that is a constant, so is the way to it.
     #[inline(always)]
-    pub fn judge_by<L: Log>(&mut self, law: Law, packet: &mut Packet, backlog: u64, native: f64, at: At, log: &mut L) -> Verdict {
+    pub fn judge_by<L: Log>(&mut self, law: Law, packet: &mut Packet, backlog: u64, native: f64, at: At, log: &mut L) -> CoupledVerdict {
         debug_assert_eq!(law, self.law);
         if backlog < self.min_backlog {
-            return Verdict::PASS;
+            return CoupledVerdict::PASS;
         }
         let scalable = self.scal_mask.has(packet.ecn);
         match law {
             Law::Linux if scalable => self.judge_scalable(packet, at, log),
             Law::TsFifo if scalable && !self.overload => {
-                Verdict::mark(self.scalable.below(self.below_scalable) && log.set_ce(packet, MarkReason::Coupled, at))
+                CoupledVerdict::mark(self.scalable.draw_below(self.below_scalable) && log.set_ce(packet, MarkReason::Coupled, at))
             }
             Law::TsFifo if scalable => match self.scalable.both_below(self.below_classic) {
-                true => Verdict::DROP,
-                false => Verdict::PASS,
+                true => CoupledVerdict::DROP,
+                false => CoupledVerdict::PASS,
             },
             Law::Linux | Law::TsFifo => match self.classic.both_below(self.below_classic) {
                 true => self.signal_classic(packet, self.overload, at, log),
-                false => Verdict::PASS,
+                false => CoupledVerdict::PASS,
             },
             Law::Rfc9332 => self.judge_rfc(packet, scalable, native, at, log),
         }
@@ -185,25 +185,25 @@ impl Coupled {
 
     /// `must_drop` of Linux, for L.
     #[inline]
-    fn judge_scalable<L: Log>(&mut self, packet: &mut Packet, at: At, log: &mut L) -> Verdict {
+    fn judge_scalable<L: Log>(&mut self, packet: &mut Packet, at: At, log: &mut L) -> CoupledVerdict {
         let marks = match self.overload {
-            false => self.scalable.below(self.below_scalable),
-            true if self.scalable.both_below(self.below_classic) => return Verdict::DROP,
+            false => self.scalable.draw_below(self.below_scalable),
+            true if self.scalable.both_below(self.below_classic) => return CoupledVerdict::DROP,
             true => true,
         };
-        Verdict::mark(marks && log.set_ce(packet, MarkReason::Coupled, at))
+        CoupledVerdict::mark(marks && log.set_ce(packet, MarkReason::Coupled, at))
     }
 
     /// A classic packet is hit.
-    fn signal_classic<L: Log>(&self, packet: &mut Packet, drop: bool, at: At, log: &mut L) -> Verdict {
+    fn signal_classic<L: Log>(&self, packet: &mut Packet, drop: bool, at: At, log: &mut L) -> CoupledVerdict {
         match !drop && self.mark_mask.has(packet.ecn) && log.set_ce(packet, MarkReason::Aqm, at) {
-            true => Verdict::mark(true),
-            false => Verdict::DROP,
+            true => CoupledVerdict::mark(true),
+            false => CoupledVerdict::DROP,
         }
     }
 
     /// RFC 9332 appendix A.
-    fn judge_rfc<L: Log>(&mut self, packet: &mut Packet, scalable: bool, native: f64, at: At, log: &mut L) -> Verdict {
+    fn judge_rfc<L: Log>(&mut self, packet: &mut Packet, scalable: bool, native: f64, at: At, log: &mut L) -> CoupledVerdict {
         let p = self.controller.probability();
         let (k, p_classic) = (f64::from(self.coupling_factor), p * p);
         let p_coupled = k * p;
@@ -211,16 +211,16 @@ impl Coupled {
         let saturated = self.drops_in_overload && p_coupled >= p_max;
         if !scalable {
             if !self.classic.hits(self.marking, p_classic) {
-                return Verdict::PASS;
+                return CoupledVerdict::PASS;
             }
             return self.signal_classic(packet, saturated, at, log);
         }
         let (p_l, reason) = match saturated {
             false if native > p_coupled => (native, MarkReason::Ramp),
-            true if self.scalable.hits(self.marking, p_classic) => return Verdict::DROP,
+            true if self.scalable.hits(self.marking, p_classic) => return CoupledVerdict::DROP,
             _ => (p_coupled, MarkReason::Coupled),
         };
-        Verdict::mark(self.scalable.hits(self.marking, p_l) && log.set_ce(packet, reason, at))
+        CoupledVerdict::mark(self.scalable.hits(self.marking, p_l) && log.set_ce(packet, reason, at))
     }
 }
 

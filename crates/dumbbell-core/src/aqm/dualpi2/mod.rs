@@ -46,15 +46,15 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::buffers::truesize;
 use crate::hint::{seldom, unlikely};
-use crate::log::{At, DropReason, Log, MarkReason, Place};
+use crate::log::{At, DropReason, Log, MarkReason, DropSite};
 use crate::packet::{Ecn, Packet};
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
 use controller::Arithmetic;
 use coupled::Coupled;
-use scheduler::{Kind, Queue, Scheduler, Turn};
+use scheduler::{SchedulerKind, DualQueue, Scheduler, SchedulerTurn};
 use std::collections::VecDeque;
-use versions::{Decision, Law, Marking, Mask, Overload, Setup, StepCount, Version};
+use versions::{Decision, Law, Marking, Mask, Overload, Setup, StepCount, DualPi2Version};
 
 /// Name in experiment files.
 pub const NAME: &str = "dualpi2";
@@ -68,7 +68,7 @@ crate::params! {
     /// Parameters of DualPI2.
     pub struct Params {
         /// Whose DualPI2: the parameters that are not set are as there.
-        version: Version = Version::Linux617, unit "", source "sch_dualpi2.c of Linux 6.18; table in aqm/dualpi2/mod.rs";
+        version: DualPi2Version = DualPi2Version::Linux617, unit "", source "sch_dualpi2.c of Linux 6.18; table in aqm/dualpi2/mod.rs";
         /// Packets that fit in both queues together; unset: 10000, of the refactoring commits 40000, of RFC 9332 250 ms of the rate.
         limit: Option<u32> = None, unit "packets", range 1_u32, 100_000_000_u32, source "dualpi2_reset_default; RFC 9332 appendix A";
         /// Memory for packets; unset: two full frames for each packet of `limit`, and none with older versions.
@@ -114,7 +114,7 @@ crate::params! {
         /// Queued bytes below which the coupled AQM does nothing; unset: two full frames, and 0 with RFC 9332.
         min_backlog: Option<u32> = None, unit "bytes", range 0_u32, 1_000_000_000_u32, source "must_drop, sch_dualpi2.c";
         /// Which queue is served next; unset: as `version` has it.
-        scheduler: Option<Kind> = None, unit "", source "table in aqm/dualpi2/scheduler.rs";
+        scheduler: Option<SchedulerKind> = None, unit "", source "table in aqm/dualpi2/scheduler.rs";
         /// Share of C with the schedulers credit and wrr-bytes; unset: 10, and 9 with wrrb.
         classic_protection: Option<u32> = None, unit "percent", range 0_u32, 100_u32, source "tc-dualpi2(8): classic_protection; dequeue_ratio of l4sdemo @fc0f216";
         /// Head start of L with the scheduler time-shift.
@@ -173,7 +173,7 @@ impl State {
             memory: 0,
             small_heads: context.small_heads,
             statistics: Statistics::default(),
-            next_update: Time(1 + Rng::stream(context.seed, "dualpi2 phase", 0).below(setup.tupdate.0)),
+            next_update: Time(1 + Rng::stream(context.seed, "dualpi2 phase", 0).draw_below(setup.tupdate.0)),
         }
     }
 
@@ -186,7 +186,7 @@ impl State {
         // a packet is judged where it lies and moved once, to the link: moves in parts are slow
         loop {
             let turn = match (&self.scheduler, self.l.is_empty(), self.c.is_empty()) {
-                (Scheduler::Credit { .. }, false, true) => Turn::at_once(Queue::L),
+                (Scheduler::Credit { .. }, false, true) => SchedulerTurn::at_once(DualQueue::L),
                 _ => match self.scheduler.next(self.l.head(), self.c.head(), now) {
                     Some(turn) => turn,
                     None => return Dequeue::Empty,
@@ -194,14 +194,14 @@ impl State {
             };
             let at = At { now, queue: turn.queue as u32 };
             let backlog = self.bytes();
-            let fifo = if turn.queue == Queue::L { &mut self.l } else { &mut self.c };
+            let fifo = if turn.queue == DualQueue::L { &mut self.l } else { &mut self.c };
             let behind = fifo.len() as u64 - 1;
             let Some(packet) = fifo.head_mut() else { return Dequeue::Empty };
             let (len, sojourn) = (packet.len, now - packet.enqueue_time);
             let memory = truesize(packet, self.small_heads);
             let beyond = match turn.queue {
-                Queue::L => self.setup.step.beyond(behind, sojourn, &mut self.step_applies),
-                Queue::C => 0,
+                DualQueue::L => self.setup.step.excess_over_step(behind, sojourn, &mut self.step_applies),
+                DualQueue::C => 0,
             };
             self.memory -= u64::from(memory);
             // a mark is reported once: of those of arrival, CE is what is left
@@ -211,7 +211,7 @@ impl State {
                 let verdict = self.coupled.judge_by(law, packet, backlog - u64::from(len), native, at, log);
                 if verdict.dropped {
                     seldom();
-                    log.dropped(packet, DropReason::Aqm, Place::Queue, at);
+                    log.on_drop(packet, DropReason::Aqm, DropSite::Queue, at);
                     fifo.discard(len);
                     continue;
                 }
@@ -224,8 +224,8 @@ impl State {
                 self.statistics.step_marks += u64::from(stepped);
                 self.statistics.ecn_mark += u64::from(stepped);
             }
-            self.scheduler.sent(turn);
-            log.sent(packet, at);
+            self.scheduler.charge_turn(turn);
+            log.on_dequeue(packet, at);
             let sent = *packet;
             fifo.discard(len);
             return Dequeue::Packet(sent);
@@ -242,7 +242,7 @@ impl State {
 impl Aqm for State {
     #[inline]
     fn enqueue<L: Log>(&mut self, mut packet: Packet, now: Time, log: &mut L) {
-        let queue = if self.setup.queue_mask.has(packet.ecn) { Queue::L } else { Queue::C };
+        let queue = if self.setup.queue_mask.has(packet.ecn) { DualQueue::L } else { DualQueue::C };
         let at = At { now, queue: queue as u32 };
         let (packets, bytes) = (self.packets(), self.bytes());
         let memory = self.memory + u64::from(truesize(&packet, self.small_heads));
@@ -250,28 +250,28 @@ impl Aqm for State {
         let full =
             packets >= setup.limit || memory > setup.memlimit || bytes + u64::from(self.setup.full_frame) > setup.limit_bytes;
         if unlikely(full) {
-            log.dropped(&packet, DropReason::Overflow, Place::Arrival, at);
+            log.on_drop(&packet, DropReason::Overflow, DropSite::Arrival, at);
             return;
         }
         if unlikely(setup.decision == Decision::Enqueue) {
             let verdict = self.coupled.judge(&mut packet, bytes, 0.0, at, log);
             self.statistics.ecn_mark += u64::from(verdict.marked);
             if verdict.dropped {
-                log.dropped(&packet, DropReason::Aqm, Place::Arrival, at);
+                log.on_drop(&packet, DropReason::Aqm, DropSite::Arrival, at);
                 return;
             }
         }
         self.memory = memory;
         self.statistics.maxq = self.statistics.maxq.max(packets as u64);
         match queue {
-            Queue::L => {
+            DualQueue::L => {
                 if self.setup.step.counts_at_enqueue() {
                     self.step_applies.push_back(self.l.len() >= self.setup.step.min_qlen as usize);
                 }
                 self.statistics.packets_in_l += 1;
                 self.l.accept_at(packet, at, log);
             }
-            Queue::C => {
+            DualQueue::C => {
                 self.statistics.packets_in_c += 1;
                 self.c.accept_at(packet, at, log);
             }

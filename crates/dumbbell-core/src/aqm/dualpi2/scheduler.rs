@@ -13,7 +13,7 @@ use crate::units::Time;
 
 crate::choice! {
     /// Which of the two queues is served next.
-    pub enum Kind {
+    pub enum SchedulerKind {
         /// Weighted round robin by bytes, with credit for C.
         Credit = "credit",
         /// The longer delay, with a head start for L.
@@ -29,7 +29,7 @@ crate::choice! {
 
 /// One of the two queues; the value is its number in [`At::queue`](crate::log::At::queue).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Queue {
+pub enum DualQueue {
     /// Low latency.
     L = 0,
     /// Classic.
@@ -38,25 +38,25 @@ pub enum Queue {
 
 /// What a scheduler decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub struct SchedulerTurn {
     /// Whose head is taken.
-    pub queue: Queue,
+    pub queue: DualQueue,
     /// What its packet does to the credit if it is sent, and not dropped.
     change: i64,
 }
 
-impl Turn {
+impl SchedulerTurn {
     /// A turn of `queue` that changes no credit.
     #[inline]
-    pub fn at_once(queue: Queue) -> Turn {
-        Turn { queue, change: 0 }
+    pub fn at_once(queue: DualQueue) -> SchedulerTurn {
+        SchedulerTurn { queue, change: 0 }
     }
 }
 
 /// A scheduler with its memory.
 #[derive(Clone, Copy, Debug)]
 pub enum Scheduler {
-    /// See [`Kind::Credit`].
+    /// See [`SchedulerKind::Credit`].
     Credit {
         /// What a byte of L earns, and what one of C pays.
         weights: (i64, i64),
@@ -65,7 +65,7 @@ pub enum Scheduler {
         /// Positive: C is next.
         credit: i64,
     },
-    /// See [`Kind::TimeShift`]; C also waits for `ratio` packets of L, if that is not 0.
+    /// See [`SchedulerKind::TimeShift`]; C also waits for `ratio` packets of L, if that is not 0.
     TimeShift {
         /// Head start of L.
         shift: Time,
@@ -76,14 +76,14 @@ pub enum Scheduler {
         /// Packets of L since one of C.
         in_row: u32,
     },
-    /// See [`Kind::WrrPackets`].
+    /// See [`SchedulerKind::WrrPackets`].
     WrrPackets {
         /// Packets of L between two of C.
         ratio: u32,
         /// Packets of L since one of C.
         in_row: u32,
     },
-    /// See [`Kind::WrrBytes`].
+    /// See [`SchedulerKind::WrrBytes`].
     WrrBytes {
         /// Bytes of L for each byte of C.
         weight: i64,
@@ -92,7 +92,7 @@ pub enum Scheduler {
         /// Positive: C is next.
         credit: i64,
     },
-    /// See [`Kind::WrrBytesTurns`].
+    /// See [`SchedulerKind::WrrBytesTurns`].
     WrrBytesTurns {
         /// Bytes of L in a turn.
         level: i64,
@@ -116,44 +116,44 @@ pub struct Weights {
 
 impl Scheduler {
     /// A scheduler that has served nothing yet.
-    pub fn new(kind: Kind, weights: &Weights, full_frame: u16) -> Scheduler {
+    pub fn new(kind: SchedulerKind, weights: &Weights, full_frame: u16) -> Scheduler {
         let mtu = i64::from(full_frame);
         let share = i64::from(weights.classic_protection);
         // the integer division is that of the module: 9 % is a ratio of 10
         let weight = 100 / share.max(1) - 1;
         match kind {
-            Kind::Credit => {
+            SchedulerKind::Credit => {
                 let init = mtu * (share - (100 - share));
                 Scheduler::Credit { weights: (share, 100 - share), init, credit: init }
             }
-            Kind::TimeShift => {
+            SchedulerKind::TimeShift => {
                 Scheduler::TimeShift { shift: weights.t_shift, speed: weights.t_speed, ratio: weights.wrr_ratio, in_row: 0 }
             }
-            Kind::WrrPackets => Scheduler::WrrPackets { ratio: weights.wrr_ratio, in_row: 0 },
-            Kind::WrrBytes => Scheduler::WrrBytes { weight, init: mtu * (1 - weight), credit: mtu * (1 - weight) },
-            Kind::WrrBytesTurns => Scheduler::WrrBytesTurns { level: mtu * weight, credit: mtu * weight },
+            SchedulerKind::WrrPackets => Scheduler::WrrPackets { ratio: weights.wrr_ratio, in_row: 0 },
+            SchedulerKind::WrrBytes => Scheduler::WrrBytes { weight, init: mtu * (1 - weight), credit: mtu * (1 - weight) },
+            SchedulerKind::WrrBytesTurns => Scheduler::WrrBytesTurns { level: mtu * weight, credit: mtu * weight },
         }
     }
 
     /// Whose turn it is, from the heads of both queues; `None` if both are empty.
     #[inline]
-    pub fn next(&mut self, head_l: Option<&Packet>, head_c: Option<&Packet>, now: Time) -> Option<Turn> {
-        let at_once = |queue| Some(Turn::at_once(queue));
+    pub fn next(&mut self, head_l: Option<&Packet>, head_c: Option<&Packet>, now: Time) -> Option<SchedulerTurn> {
+        let at_once = |queue| Some(SchedulerTurn::at_once(queue));
         let len = |packet: &Packet| i64::from(packet.len);
         match (self, head_l, head_c) {
             (Scheduler::Credit { init, credit, .. }, None, None) => {
                 *credit = *init;
                 None
             }
-            (Scheduler::Credit { .. }, Some(_), None) => at_once(Queue::L),
-            (Scheduler::Credit { .. }, None, Some(_)) => at_once(Queue::C),
+            (Scheduler::Credit { .. }, Some(_), None) => at_once(DualQueue::L),
+            (Scheduler::Credit { .. }, None, Some(_)) => at_once(DualQueue::C),
             (Scheduler::Credit { weights, credit, .. }, Some(l), Some(c)) => Some(match *credit <= 0 {
-                true => Turn { queue: Queue::L, change: weights.0 * len(l) },
-                false => Turn { queue: Queue::C, change: -weights.1 * len(c) },
+                true => SchedulerTurn { queue: DualQueue::L, change: weights.0 * len(l) },
+                false => SchedulerTurn { queue: DualQueue::C, change: -weights.1 * len(c) },
             }),
             (Scheduler::TimeShift { in_row, .. } | Scheduler::WrrPackets { in_row, .. }, None, c) => {
                 *in_row = 0;
-                c.and_then(|_| at_once(Queue::C))
+                c.and_then(|_| at_once(DualQueue::C))
             }
             (Scheduler::TimeShift { shift, speed, ratio, in_row }, Some(l), c) => {
                 let first = c.is_none_or(|c| {
@@ -162,12 +162,12 @@ impl Scheduler {
                     *in_row < *ratio || shift.saturating_add(counted) >= delay_c
                 });
                 *in_row = if first { in_row.saturating_add(1) } else { 0 };
-                at_once(if first { Queue::L } else { Queue::C })
+                at_once(if first { DualQueue::L } else { DualQueue::C })
             }
             (Scheduler::WrrPackets { ratio, in_row }, Some(_), c) => {
                 let first = c.is_none() || *in_row < *ratio;
                 *in_row = if first { in_row.saturating_add(1) } else { 0 };
-                at_once(if first { Queue::L } else { Queue::C })
+                at_once(if first { DualQueue::L } else { DualQueue::C })
             }
             (Scheduler::WrrBytes { init, credit, .. }, None, None) => {
                 *credit = *init;
@@ -176,23 +176,23 @@ impl Scheduler {
             (Scheduler::WrrBytes { weight, credit, .. }, l, c) => at_once(match (*credit <= 0, l, c) {
                 (true, Some(l), _) => {
                     *credit += len(l);
-                    Queue::L
+                    DualQueue::L
                 }
-                (true, None, _) => Queue::C,
+                (true, None, _) => DualQueue::C,
                 (false, _, Some(c)) => {
                     *credit -= len(c) * *weight;
-                    Queue::C
+                    DualQueue::C
                 }
-                (false, ..) => Queue::L,
+                (false, ..) => DualQueue::L,
             }),
             (Scheduler::WrrBytesTurns { level, credit }, l, c) => {
                 let queue = match (l, c) {
                     (Some(l), Some(_)) if *credit < *level => {
                         *credit += len(l);
-                        return at_once(Queue::L);
+                        return at_once(DualQueue::L);
                     }
-                    (Some(_), None) => Some(Queue::L),
-                    (_, Some(_)) => Some(Queue::C),
+                    (Some(_), None) => Some(DualQueue::L),
+                    (_, Some(_)) => Some(DualQueue::C),
                     (None, None) => None,
                 };
                 *credit = 0;
@@ -203,7 +203,7 @@ impl Scheduler {
 
     /// The packet of `turn` is sent.
     #[inline]
-    pub fn sent(&mut self, turn: Turn) {
+    pub fn charge_turn(&mut self, turn: SchedulerTurn) {
         if let Scheduler::Credit { credit, .. } = self {
             *credit += turn.change;
         }

@@ -1,7 +1,7 @@
 //! The versions as data, and what follows from a version and the keys that override it.
 
-use super::controller::{quantised, Arithmetic, Controller, Gains, GAIN_SCALE, MAX_PROB};
-use super::scheduler::{Kind, Scheduler, Weights};
+use super::controller::{quantise_hertz, Arithmetic, Controller, PiGains, GAIN_SCALE, MAX_PROB};
+use super::scheduler::{SchedulerKind, Scheduler, Weights};
 use super::Params;
 use crate::aqm::QueueContext;
 use crate::hint::unlikely;
@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 crate::versions! {
     /// Whose DualPI2: what the other parameters are if they are not set.
-    pub enum Version sets Defaults = { LINUX_6_17 } {
+    pub enum DualPi2Version sets Defaults = { LINUX_6_17 } {
         /// Linux since 6.17.
         Linux617 = "linux-6.17" {},
         /// The module for Linux 5.10 of the L4S team (L4STeam/l4sdemo @cf6fa35, 5.10/sch_dualpi2), with which DualPI2 was evaluated in 2021: the step wants
@@ -31,13 +31,13 @@ crate::versions! {
             min_qlen_step: 1,
             step_count: StepCount::Dequeue,
             ecn_mask: Mask::AnyEct,
-            scheduler: Kind::TimeShift,
+            scheduler: SchedulerKind::TimeShift,
             law: Law::TsFifo,
         },
         /// Packets in turns, same comparison (DUALPI2WRR; L4STeam/l4sdemo @11b1ae1).
-        Wrr = "wrr" like TsFifo { scheduler: Kind::WrrPackets, wrr_ratio: 16 },
+        Wrr = "wrr" like TsFifo { scheduler: SchedulerKind::WrrPackets, wrr_ratio: 16 },
         /// Bytes in turns, same comparison (DUALPI2WRRB; L4STeam/l4sdemo @fc0f216, sch_dualpi2_dev): 9 % for C; the step wants two packets behind.
-        Wrrb = "wrrb" like TsFifo { scheduler: Kind::WrrBytes, classic_protection: 9, min_qlen_step: 2 },
+        Wrrb = "wrrb" like TsFifo { scheduler: SchedulerKind::WrrBytes, classic_protection: 9, min_qlen_step: 2 },
         /// Commit of the refactoring branch, 2019: the first to preserve the sign. What of this is inferred: see the module's documentation.
         C4e82fd8 = "4e82fd8" {
             limit: Some(40_000),
@@ -167,7 +167,7 @@ pub(crate) struct Defaults {
     ecn_mask: Mask,
     /// Full frames of `min_backlog`.
     min_frames: u32,
-    scheduler: Kind,
+    scheduler: SchedulerKind,
     classic_protection: u32,
     wrr_ratio: u32,
     law: Law,
@@ -188,7 +188,7 @@ const LINUX_6_17: Defaults = Defaults {
     step_count: StepCount::Enqueue,
     ecn_mask: Mask::L4sEct,
     min_frames: 2,
-    scheduler: Kind::Credit,
+    scheduler: SchedulerKind::Credit,
     classic_protection: 10,
     wrr_ratio: 0,
     law: Law::Linux,
@@ -199,7 +199,7 @@ const LIMIT_TIME: Time = Time::from_millis(250);
 
 /// When L is marked because of its own queue.
 #[derive(Clone, Copy, Debug)]
-pub struct Step {
+pub struct StepThreshold {
     /// Above this, ns or packets, packets are marked.
     pub threshold: u64,
     /// It is in packets.
@@ -212,7 +212,7 @@ pub struct Step {
     pub range: f64,
 }
 
-impl Step {
+impl StepThreshold {
     /// Whether packets are counted as they arrive.
     #[inline]
     pub fn counts_at_enqueue(&self) -> bool {
@@ -222,7 +222,7 @@ impl Step {
     /// How far the head of L is beyond the threshold, ns or packets; 0: it is not, or the step does not apply. It has waited for `sojourn` and
     /// leaves `behind` packets; `counted` are the answers of arrival, if they count.
     #[inline(always)]
-    pub fn beyond(&self, behind: u64, sojourn: Time, counted: &mut VecDeque<bool>) -> u64 {
+    pub fn excess_over_step(&self, behind: u64, sojourn: Time, counted: &mut VecDeque<bool>) -> u64 {
         let applies = if unlikely(self.min_qlen > 0) {
             match self.count {
                 StepCount::Enqueue => counted.pop_front().unwrap_or(false),
@@ -255,7 +255,7 @@ pub struct Setup {
     /// Ratio of the probabilities of L and p'.
     pub coupling_factor: u32,
     /// The step, or ramp, of L.
-    pub step: Step,
+    pub step: StepThreshold,
     /// What goes to L.
     pub queue_mask: Mask,
     /// What is marked in proportion to p'.
@@ -288,7 +288,7 @@ struct FromRtt {
 }
 
 impl FromRtt {
-    fn of(params: &Params) -> Option<FromRtt> {
+    fn from_params(params: &Params) -> Option<FromRtt> {
         let us = |time: Option<Time>| time.map(Time::as_micros);
         let (max, typical) = match (us(params.max_rtt), us(params.typical_rtt)) {
             (None, None) => return None,
@@ -313,7 +313,7 @@ impl Params {
         if params.step_thresh.is_some() && params.step_packets.is_some() {
             return error("step_packets", "it beside step_thresh".into(), "one of the two: the step is in time or in packets");
         }
-        if let Some(derived) = FromRtt::of(params) {
+        if let Some(derived) = FromRtt::from_params(params) {
             let explicit = [
                 ("target", params.target.is_some()),
                 ("tupdate", params.tupdate.is_some()),
@@ -327,7 +327,7 @@ impl Params {
             if params.max_rtt.zip(params.typical_rtt).is_some_and(|(max, typical)| typical > max) {
                 return error("typical_rtt", format!("{:?}", params.typical_rtt), "at most max_rtt");
             }
-            if quantised(derived.alpha).min(quantised(derived.beta)) == 0 {
+            if quantise_hertz(derived.alpha).min(quantise_hertz(derived.beta)) == 0 {
                 let key = if params.max_rtt.is_some() { "max_rtt" } else { "typical_rtt" };
                 return error(
                     key,
@@ -353,7 +353,7 @@ impl Params {
     /// What the packets meet.
     pub(super) fn setup(&self, context: &QueueContext) -> (Setup, Controller, Scheduler) {
         let defaults = self.version.sets();
-        let derived = FromRtt::of(self);
+        let derived = FromRtt::from_params(self);
         let law = self.law.unwrap_or(defaults.law);
         let coupling_factor = self.coupling_factor;
         let limit = self.limit.or(defaults.limit);
@@ -388,7 +388,7 @@ impl Params {
             memlimit,
             tupdate: self.tupdate.or(derived.map(|d| d.tupdate)).unwrap_or(Time::from_millis(defaults.tupdate_ms)),
             coupling_factor,
-            step: Step {
+            step: StepThreshold {
                 threshold,
                 packets: self.step_packets.is_some(),
                 min_qlen: self.min_qlen_step.unwrap_or(defaults.min_qlen_step),
@@ -407,7 +407,7 @@ impl Params {
             full_frame: context.full_frame,
         };
         setup.set_rate(context.rate);
-        let controller = Controller::new(Gains {
+        let controller = Controller::new(PiGains {
             arithmetic: self.arithmetic.unwrap_or(defaults.arithmetic),
             target,
             alpha: self.alpha.or(derived.map(|d| d.alpha)).unwrap_or(defaults.alpha),

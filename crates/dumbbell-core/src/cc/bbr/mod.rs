@@ -34,12 +34,12 @@ const TSO_RTT_SHIFT: u32 = 9;
 const MIN_TSO_RATE: u64 = 150_000;
 
 /// A gain or share of a configuration, in units of 1/256.
-pub fn fixed(value: f64) -> u32 {
+pub fn to_fixed(value: f64) -> u32 {
     (value * f64::from(UNIT)) as u32
 }
 
 /// `share` 256ths of `value`, rounded down.
-pub fn scaled(value: u32, share: u32) -> u32 {
+pub fn scale_by_share(value: u32, share: u32) -> u32 {
     ((u64::from(value) * u64::from(share)) >> SCALE) as u32
 }
 
@@ -85,21 +85,21 @@ pub fn bdp(bw: u32, min_rtt_us: u32, gain: u32, initial: u32) -> u32 {
 
 /// Sets the pacing rate, and remembers whether an RTT was known when it first did.
 #[derive(Clone, Copy, Debug)]
-pub struct Pacing {
+pub struct BbrPacing {
     /// Gain of STARTUP, with which the first rate is made.
     high_gain: u32,
     has_seen_rtt: bool,
 }
 
-impl Pacing {
+impl BbrPacing {
     /// Before the connection is established.
-    pub const fn before(high_gain: u32) -> Pacing {
-        Pacing { high_gain, has_seen_rtt: false }
+    pub const fn before_connection(high_gain: u32) -> BbrPacing {
+        BbrPacing { high_gain, has_seen_rtt: false }
     }
 
     /// The connection begins: the initial window in a round trip. Linux `bbr_init_pacing_rate_begin`.
-    pub fn new(conn: &mut Conn, high_gain: u32) -> Pacing {
-        let mut pacing = Pacing::before(high_gain);
+    pub fn new(conn: &mut Conn, high_gain: u32) -> BbrPacing {
+        let mut pacing = BbrPacing::before_connection(high_gain);
         pacing.begin(conn);
         conn.paced = true;
         pacing
@@ -149,7 +149,7 @@ impl Bursts {
 
     /// Segments of a burst, as a device takes it. Linux `bbr_tso_segs`, which takes the margin off a size that is already without it
     /// (`sk_gso_max_size` since 5.19).
-    pub fn sent(&self, conn: &Conn, min_rtt_us: u32) -> u32 {
+    pub fn burst_segments(&self, conn: &Conn, min_rtt_us: u32) -> u32 {
         self.segments(conn, min_rtt_us, GSO_LEGACY_MAX_SIZE - BURST_MARGIN)
     }
 }

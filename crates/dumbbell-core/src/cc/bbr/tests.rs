@@ -5,7 +5,7 @@ use crate::cc::driver::conn;
 use crate::units::Time;
 
 /// A connection with this pacing rate, bytes per second.
-fn paced(pacing_rate: u64) -> Conn {
+fn connection_paced_at(pacing_rate: u64) -> Conn {
     Conn { pacing_rate, ..conn() }
 }
 
@@ -51,7 +51,7 @@ fn the_first_rate_is_the_window_a_round_trip() {
     {
         let mut conn = conn();
         conn.rtt.srtt_8us = srtt_us << 3;
-        let mut pacing = Pacing::new(&mut conn, gain);
+        let mut pacing = BbrPacing::new(&mut conn, gain);
         assert_eq!((conn.pacing_rate, conn.paced), (rate, true), "{srtt_us} {gain}");
         // until the pipe is full it only rises
         pacing.set(&mut conn, 1, 256, false);
@@ -61,7 +61,7 @@ fn the_first_rate_is_the_window_a_round_trip() {
     }
     // an RTT that becomes known later
     let mut conn = conn();
-    let mut pacing = Pacing::new(&mut conn, 739);
+    let mut pacing = BbrPacing::new(&mut conn, 739);
     conn.rtt.srtt_8us = 20_001 << 3;
     pacing.set(&mut conn, 1, 256, false);
     assert_eq!(conn.pacing_rate, 2_068_934);
@@ -81,12 +81,12 @@ fn the_product_is_rounded_up() {
 #[test]
 fn bursts_follow_rate_and_round_trip() {
     for (rate, segments) in [(149_999, 1), (150_000, 2), (1_183_576, 2), (5_913_354, 3), (12_000_000, 8)] {
-        assert_eq!(V1.goal(&paced(rate), 20_000), segments, "v1 {rate}");
+        assert_eq!(V1.goal(&connection_paced_at(rate), 20_000), segments, "v1 {rate}");
     }
     let v3 =
         [(1_183_576, 20_000, 2), (1_183_576, 4_000, 2), (1_183_576, 1_024, 12), (1_183_576, 1_000, 23), (1_183_576, 511, 45)];
     for (rate, rtt, segments) in v3.into_iter().chain([(125_000_000, 5_000, 45), (1, 20_000, 2)]) {
-        assert_eq!(V3.goal(&paced(rate), rtt), segments, "v3 {rate} {rtt}");
+        assert_eq!(V3.goal(&connection_paced_at(rate), rtt), segments, "v3 {rate} {rtt}");
     }
     for (rate, rtt, segments) in [
         (1_183_576, 4_000, 3),
@@ -97,8 +97,8 @@ fn bursts_follow_rate_and_round_trip() {
         (12_500_000, 500, 361),
         (1, UNSET, 1),
     ] {
-        assert_eq!(V2.goal(&paced(rate), rtt), segments, "v2 {rate} {rtt}");
-        assert!(V2.sent(&paced(rate), rtt) <= 45, "a device takes 64 KiB");
+        assert_eq!(V2.goal(&connection_paced_at(rate), rtt), segments, "v2 {rate} {rtt}");
+        assert!(V2.burst_segments(&connection_paced_at(rate), rtt) <= 45, "a device takes 64 KiB");
     }
 }
 

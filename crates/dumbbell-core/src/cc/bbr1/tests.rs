@@ -14,20 +14,20 @@ fn v1() -> State {
 
 #[test]
 fn the_largest_of_ten_rounds_is_kept_by_its_three_best() {
-    fn after(filter: &mut MaxFilter, round: u32, value: u32) -> u32 {
+    fn update_filter(filter: &mut MaxFilter, round: u32, value: u32) -> u32 {
         filter.update(round, value);
         filter.get()
     }
     let mut filter = MaxFilter::default();
-    assert_eq!(after(&mut filter, 1, 100), 100);
-    assert_eq!(after(&mut filter, 2, 50), 100);
+    assert_eq!(update_filter(&mut filter, 1, 100), 100);
+    assert_eq!(update_filter(&mut filter, 2, 50), 100);
     // a quarter of the window later the second choice is of a quarter's own
-    assert_eq!((after(&mut filter, 4, 80), filter.0[1]), (100, (4, 80)));
-    assert_eq!(after(&mut filter, 8, 70), 100);
-    assert_eq!(after(&mut filter, 11, 60), 100, "ten rounds old");
-    assert_eq!(after(&mut filter, 12, 60), 80, "too old: the second choice");
-    assert_eq!(after(&mut filter, 13, 90), 90);
-    assert_eq!(after(&mut filter, 40, 5), 5, "nothing in the window");
+    assert_eq!((update_filter(&mut filter, 4, 80), filter.0[1]), (100, (4, 80)));
+    assert_eq!(update_filter(&mut filter, 8, 70), 100);
+    assert_eq!(update_filter(&mut filter, 11, 60), 100, "ten rounds old");
+    assert_eq!(update_filter(&mut filter, 12, 60), 80, "too old: the second choice");
+    assert_eq!(update_filter(&mut filter, 13, 90), 90);
+    assert_eq!(update_filter(&mut filter, 40, 5), 5, "nothing in the window");
 }
 
 #[test]
@@ -35,11 +35,11 @@ fn the_window_has_room_for_three_bursts_and_is_even() {
     let mut state = v1();
     let conn = Conn { pacing_rate: 1_183_576, ..conn() };
     // 38 + 3 * 2 = 44; 17 + 6 = 23, rounded up
-    assert_eq!([state.quantised(&conn, 38), state.quantised(&conn, 17)], [44, 24]);
-    state.mode = Mode::ProbeBw;
-    assert_eq!(state.quantised(&conn, 38), 46, "two more in the phase that probes");
+    assert_eq!([state.add_burst_budget(&conn, 38), state.add_burst_budget(&conn, 17)], [44, 24]);
+    state.mode = Bbr1Mode::ProbeBw;
+    assert_eq!(state.add_burst_budget(&conn, 38), 46, "two more in the phase that probes");
     state.phase = 3;
-    assert_eq!(state.quantised(&conn, 38), 44);
+    assert_eq!(state.add_burst_budget(&conn, 38), 44);
 }
 
 #[test]
@@ -58,9 +58,9 @@ fn the_cycle_begins_anywhere_but_in_the_phase_that_drains() {
 fn phases_last_a_round_trip_and_the_probe_until_it_filled_the_pipe() {
     let mut state = v1();
     let conn = Conn { pacing_rate: 1_183_576, ..conn() };
-    state.mode = Mode::ProbeBw;
+    state.mode = Bbr1Mode::ProbeBw;
     let over = |of: &State, prior_in_flight, newly_lost| {
-        let sample = RateSample { prior_in_flight, newly_lost, ..RateSample::default() };
+        let sample = RateSample { prior_in_flight, ack_lost: newly_lost, ..RateSample::default() };
         of.phase_is_over(&conn, &sample)
     };
     let at = |of: &mut State, phase, us| {
@@ -118,9 +118,9 @@ fn lossy_round(state: &mut State, conn: &mut Conn, ms: u64) {
     let prior_delivered = conn.delivered;
     conn.delivered += 50;
     let sample = RateSample {
-        newly_delivered: 50,
-        newly_lost: 15,
-        delivered: Some(50),
+        ack_delivered: 50,
+        ack_lost: 15,
+        sample_delivered: Some(50),
         interval_us: Some(10_000),
         prior_delivered,
         rtt_us: Some(20_000),
@@ -162,15 +162,15 @@ fn packets_are_conserved_for_a_round_of_recovery() {
     let mut conn = Conn { delivered: 100, cwnd: 40, snd_nxt: 40, lost_out: 4, ..conn() };
     state.ssthresh(&conn, Congestion::Loss);
     conn.state = CaState::Recovery;
-    let sample = RateSample { newly_delivered: 2, newly_lost: 4, rtt_us: Some(20_000), ..RateSample::default() };
+    let sample = RateSample { ack_delivered: 2, ack_lost: 4, rtt_us: Some(20_000), ..RateSample::default() };
     state.cong_control(&mut conn, &sample);
     assert_eq!(conn.cwnd, 38, "36 in flight and 2 delivered");
     // what was saved comes back
     conn.state = CaState::Open;
     conn.pacing_rate = 1_183_576;
-    state.cong_control(&mut conn, &RateSample { newly_lost: 0, ..sample });
+    state.cong_control(&mut conn, &RateSample { ack_lost: 0, ..sample });
     assert!(!state.packet_conservation);
-    assert_eq!(conn.cwnd, state.quantised(&conn, 34).min(42));
+    assert_eq!(conn.cwnd, state.add_burst_budget(&conn, 34).min(42));
 }
 
 #[test]
@@ -179,18 +179,18 @@ fn probe_rtt_comes_after_ten_seconds_with_four_segments() {
     state.full_bw_reached = true;
     state.enter_probe_bw();
     let mut conn = Conn { now: Time::from_millis(10_000), cwnd: 40, snd_nxt: 4, delivered: 100, ..conn() };
-    let sample = RateSample { newly_delivered: 1, rtt_us: Some(30_000), delivered: Some(1), ..RateSample::default() };
+    let sample = RateSample { ack_delivered: 1, rtt_us: Some(30_000), sample_delivered: Some(1), ..RateSample::default() };
     state.cong_control(&mut conn, &sample);
-    assert_eq!(state.mode, Mode::ProbeBw);
+    assert_eq!(state.mode, Bbr1Mode::ProbeBw);
     conn.now = Time::from_millis(10_001);
     state.cong_control(&mut conn, &sample);
-    assert_eq!((state.mode, conn.cwnd, conn.holds_back, state.min_rtt_us), (Mode::ProbeRtt, 4, true, 30_000));
+    assert_eq!((state.mode, conn.cwnd, conn.holds_back, state.min_rtt_us), (Bbr1Mode::ProbeRtt, 4, true, 30_000));
     assert_eq!(state.probe_rtt_done, Some(10_201));
     state.round_start = true;
     conn.now = Time::from_millis(10_202);
     let round = RateSample { interval_us: Some(20_000), prior_delivered: 100, ..sample };
     state.cong_control(&mut conn, &round);
-    assert_eq!(state.mode, Mode::ProbeBw);
+    assert_eq!(state.mode, Bbr1Mode::ProbeBw);
     assert!(conn.cwnd > 4);
 }
 
@@ -201,8 +201,8 @@ fn conservation_ends_with_its_round() {
     state.prev_state = CaState::Recovery;
     (state.packet_conservation, state.next_round, state.rounds) = (true, 90, 1);
     let sample = RateSample {
-        newly_delivered: 2,
-        delivered: Some(10),
+        ack_delivered: 2,
+        sample_delivered: Some(10),
         interval_us: Some(20_000),
         rtt_us: Some(20_000),
         ..RateSample::default()
@@ -218,7 +218,7 @@ fn the_window_of_before_comes_back_after_recovery() {
     let mut state = v1();
     (state.prev_state, state.prior_cwnd, state.packet_conservation) = (CaState::Loss, 33, true);
     let conn = Conn { cwnd: 5, ..conn() };
-    let sample = RateSample { newly_delivered: 1, ..RateSample::default() };
+    let sample = RateSample { ack_delivered: 1, ..RateSample::default() };
     assert_eq!(state.recover(&conn, &sample), (33, false));
 }
 
@@ -229,14 +229,14 @@ fn aggregation_counts_once_the_pipe_was_full() {
         state.full_bw_reached = full;
         let mut conn = Conn { cwnd: 1000, pacing_rate: 1_183_576, delivered: 500, now: Time::from_millis(500), ..conn() };
         state.aggregation.update(&conn, 20, 13_852, false, AGGREGATION_ROUNDS);
-        state.set_cwnd(&mut conn, &RateSample { newly_delivered: 1, ..RateSample::default() }, 13_852);
-        let target = state.quantised(&conn, bdp(13_852, 20_000, 739, 10) + extra);
+        state.set_cwnd(&mut conn, &RateSample { ack_delivered: 1, ..RateSample::default() }, 13_852);
+        let target = state.add_burst_budget(&conn, bdp(13_852, 20_000, 739, 10) + extra);
         // without a full pipe the window is left where it is above the target
         assert_eq!(conn.cwnd, if full { target } else { 1000 });
-        let mut growing = Conn { cwnd: state.quantised(&conn, bdp(13_852, 20_000, 739, 10)), ..conn.clone() };
+        let mut growing = Conn { cwnd: state.add_burst_budget(&conn, bdp(13_852, 20_000, 739, 10)), ..conn.clone() };
         let before = growing.cwnd;
         state.full_bw_reached = false;
-        state.set_cwnd(&mut growing, &RateSample { newly_delivered: 1, ..RateSample::default() }, 13_852);
+        state.set_cwnd(&mut growing, &RateSample { ack_delivered: 1, ..RateSample::default() }, 13_852);
         assert_eq!(growing.cwnd, before, "at the target without what is aggregated");
     }
 }

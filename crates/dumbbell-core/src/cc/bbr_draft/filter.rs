@@ -31,12 +31,12 @@ impl MaxOfCycles {
 }
 
 /// A sample, and when it was taken.
-type Sample = (u64, f64);
+type FilterSample = (u64, f64);
 
 /// Kathleen Nichols' running maximum: the best sample of the window, the best since that, and the best since the second.
 #[derive(Clone, Debug, Default)]
 pub struct WindowedMax {
-    best: [Sample; 3],
+    best: [FilterSample; 3],
 }
 
 impl WindowedMax {

@@ -1,6 +1,6 @@
 //! Pacing rate, burst and window: section 5.6.
 
-use super::{Phase, Rs, State, LEAST_QUANTUM, NOMINAL_RTT_US, UNBOUNDED, UP_BUDGET};
+use super::{BbrPhase, Rs, State, LEAST_QUANTUM, NOMINAL_RTT_US, UNBOUNDED, UP_BUDGET};
 use crate::cc::conn::{CaState, Conn};
 
 impl State {
@@ -9,19 +9,19 @@ impl State {
     /// Pacing gain of the state: the table of section 5.6.1.
     pub(super) fn pacing_gain(&self) -> f64 {
         match self.state {
-            Phase::Startup => self.params.startup_pacing_gain,
-            Phase::Drain => self.params.drain_pacing_gain,
-            Phase::Down => self.params.probe_down_pacing_gain,
-            Phase::Up => self.params.probe_up_pacing_gain,
-            Phase::Cruise | Phase::Refill | Phase::ProbeRtt => 1.0,
+            BbrPhase::Startup => self.params.startup_pacing_gain,
+            BbrPhase::Drain => self.params.drain_pacing_gain,
+            BbrPhase::Down => self.params.probe_down_pacing_gain,
+            BbrPhase::Up => self.params.probe_up_pacing_gain,
+            BbrPhase::Cruise | BbrPhase::Refill | BbrPhase::ProbeRtt => 1.0,
         }
     }
 
     /// Window gain of the state: the table of section 5.6.1.
     pub(super) fn cwnd_gain(&self) -> f64 {
         match self.state {
-            Phase::Up => self.params.probe_up_cwnd_gain,
-            Phase::ProbeRtt => self.params.probe_rtt_cwnd_gain,
+            BbrPhase::Up => self.params.probe_up_cwnd_gain,
+            BbrPhase::ProbeRtt => self.params.probe_rtt_cwnd_gain,
             _ => self.params.default_cwnd_gain,
         }
     }
@@ -72,7 +72,7 @@ impl State {
     fn quantization_budget(&self, inflight_cap: f64) -> u32 {
         let offload_budget = f64::from(self.params.offload_quanta) * self.send_quantum;
         let mut cap = inflight_cap.max(offload_budget).max(f64::from(self.params.min_pipe_cwnd));
-        if self.state == Phase::Up {
+        if self.state == BbrPhase::Up {
             cap += UP_BUDGET;
         }
         cap as u32
@@ -90,7 +90,7 @@ impl State {
 
     /// SaveCwnd, section 5.6.4.4, of window `cwnd`.
     pub(super) fn save_cwnd(&mut self, conn: &Conn, cwnd: u32) {
-        if conn.state < CaState::Recovery && self.state != Phase::ProbeRtt {
+        if conn.state < CaState::Recovery && self.state != BbrPhase::ProbeRtt {
             self.prior_cwnd = cwnd;
         } else {
             self.prior_cwnd = self.prior_cwnd.max(cwnd);
@@ -119,7 +119,7 @@ impl State {
         }
         conn.cwnd = conn.cwnd.max(self.params.min_pipe_cwnd);
         // BoundCwndForProbeRTT, section 5.6.4.5
-        if self.state == Phase::ProbeRtt {
+        if self.state == BbrPhase::ProbeRtt {
             conn.cwnd = conn.cwnd.min(self.probe_rtt_cwnd());
         }
         self.bound_cwnd_for_model(conn);
@@ -129,9 +129,9 @@ impl State {
     /// BoundCwndForModel, section 5.6.4.7.
     fn bound_cwnd_for_model(&self, conn: &mut Conn) {
         let longterm = match self.state {
-            Phase::Down | Phase::Refill | Phase::Up => self.inflight_longterm,
-            Phase::Cruise | Phase::ProbeRtt => self.inflight_with_headroom(),
-            Phase::Startup | Phase::Drain => UNBOUNDED,
+            BbrPhase::Down | BbrPhase::Refill | BbrPhase::Up => self.inflight_longterm,
+            BbrPhase::Cruise | BbrPhase::ProbeRtt => self.inflight_with_headroom(),
+            BbrPhase::Startup | BbrPhase::Drain => UNBOUNDED,
         };
         let cap = longterm.min(self.inflight_shortterm).max(self.params.min_pipe_cwnd);
         conn.cwnd = conn.cwnd.min(cap);

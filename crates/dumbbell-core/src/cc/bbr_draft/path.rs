@@ -1,6 +1,6 @@
 //! The model of the path: section 5.5.
 
-use super::{Phase, Rs, Saved, State, UNBOUNDED};
+use super::{BbrPhase, Rs, Saved, State, UNBOUNDED};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::LossEvent;
 
@@ -68,9 +68,9 @@ impl State {
         if !is_app_limited {
             self.inflight_longterm = tx_in_flight.max(self.target_inflight(conn) * self.params.beta) as u32;
         }
-        if self.state == Phase::Up {
-            self.undo.left = Some(Phase::Up);
-            self.before_marks.left = Some(Phase::Up);
+        if self.state == BbrPhase::Up {
+            self.undo.left = Some(BbrPhase::Up);
+            self.before_marks.left = Some(BbrPhase::Up);
             self.start_probe_bw_down(conn);
         }
     }

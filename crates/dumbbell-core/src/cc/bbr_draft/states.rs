@@ -1,6 +1,6 @@
 //! What BBR does in its states, and when it changes them: sections 5.3 and 5.4.
 
-use super::{AckPhase, Phase, Rs, State, MAX_UP_ROUNDS, UNBOUNDED};
+use super::{AckPhase, BbrPhase, Rs, State, MAX_UP_ROUNDS, UNBOUNDED};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::exit::ExitCause;
 use crate::units::Time;
@@ -10,14 +10,14 @@ impl State {
 
     /// EnterStartup, section 5.3.1.1. The gains follow from the state.
     fn enter_startup(&mut self) {
-        self.state = Phase::Startup;
+        self.state = BbrPhase::Startup;
     }
 
     /// CheckStartupDone, section 5.3.1.1.
     pub(super) fn check_startup_done(&mut self, conn: &mut Conn, rs: &Rs) {
         let cause = if self.check_startup_high_loss(conn, rs) { ExitCause::Loss } else { ExitCause::Plateau };
-        if self.state == Phase::Startup && self.full_bw_reached {
-            conn.leaves_slow_start(cause);
+        if self.state == BbrPhase::Startup && self.full_bw_reached {
+            conn.leave_slow_start(cause);
             self.enter_drain();
         }
     }
@@ -54,12 +54,12 @@ impl State {
         let round_in_recovery = conn.state == CaState::Recovery && rs.prior_delivered >= self.recovery_delivered;
         let ranges = std::mem::take(&mut self.lost_ranges);
         self.last_lost = None;
-        let high = self.state == Phase::Startup
+        let high = self.state == BbrPhase::Startup
             && round_in_recovery
             && ranges >= self.params.startup_full_loss_count
             && self.is_inflight_too_high(rs.lost, rs.tx_in_flight);
         if high {
-            self.undo.left = Some(Phase::Startup);
+            self.undo.left = Some(BbrPhase::Startup);
             self.full_bw_reached = true;
             self.full_bw_now = true;
             self.inflight_longterm = (self.bdp_multiple(self.bw, 1.0) as u32).max(self.inflight_latest);
@@ -71,13 +71,13 @@ impl State {
 
     /// EnterDrain, section 5.3.2.
     fn enter_drain(&mut self) {
-        self.state = Phase::Drain;
+        self.state = BbrPhase::Drain;
         self.drain_start_round = self.round_count;
     }
 
     /// CheckDrainDone, section 5.3.2.
     pub(super) fn check_drain_done(&mut self, conn: &Conn) {
-        if self.state == Phase::Drain
+        if self.state == BbrPhase::Drain
             && (conn.in_flight() <= self.inflight(self.bw, 1.0)
                 || self.round_count > self.drain_start_round + u64::from(self.params.drain_rounds))
         {
@@ -100,8 +100,8 @@ impl State {
 
     /// PickProbeWait, section 5.3.3.8.
     fn pick_probe_wait(&mut self) {
-        self.rounds_since_probe_up = self.rng.below(2) as u32;
-        self.bw_probe_wait = self.params.probe_wait + Time(self.rng.below(self.params.probe_wait_spread.0));
+        self.rounds_since_probe_up = self.rng.draw_below(2) as u32;
+        self.bw_probe_wait = self.params.probe_wait + Time(self.rng.draw_below(self.params.probe_wait_spread.0));
     }
 
     /// IsRenoCoexistenceProbeTime, section 5.3.3.8.
@@ -123,12 +123,12 @@ impl State {
         self.cycle_stamp = conn.now;
         self.ack_phase = AckPhase::ProbeStopping;
         self.start_round(conn);
-        self.state = Phase::Down;
+        self.state = BbrPhase::Down;
     }
 
     /// StartProbeBW_CRUISE, section 5.3.3.9.
     fn start_probe_bw_cruise(&mut self) {
-        self.state = Phase::Cruise;
+        self.state = BbrPhase::Cruise;
     }
 
     /// StartProbeBW_REFILL, section 5.3.3.9.
@@ -139,7 +139,7 @@ impl State {
         self.prev_probe_precautionary = false;
         self.ack_phase = AckPhase::Refilling;
         self.start_round(conn);
-        self.state = Phase::Refill;
+        self.state = BbrPhase::Refill;
     }
 
     /// StartProbeBW_UP, section 5.3.3.9.
@@ -148,7 +148,7 @@ impl State {
         self.start_round(conn);
         self.reset_full_bw();
         self.full_bw = rs.delivery_rate;
-        self.state = Phase::Up;
+        self.state = BbrPhase::Up;
         self.raise_inflight_longterm_slope(conn);
     }
 
@@ -161,38 +161,38 @@ impl State {
             return;
         }
         match self.state {
-            Phase::Down => {
+            BbrPhase::Down => {
                 if !self.is_time_to_probe_bw(conn) && self.is_time_to_cruise(conn) {
                     self.start_probe_bw_cruise();
                 }
             }
-            Phase::Cruise => {
+            BbrPhase::Cruise => {
                 self.is_time_to_probe_bw(conn);
             }
-            Phase::Refill => {
+            BbrPhase::Refill => {
                 if self.round_start {
                     self.is_bw_probe_sample = true;
                     self.start_probe_bw_up(conn, rs);
                 }
             }
-            Phase::Up => {
+            BbrPhase::Up => {
                 if self.is_time_to_go_down(conn, rs) {
                     self.prev_probe_too_high = false;
                     self.start_probe_bw_down(conn);
                 }
             }
-            Phase::Startup | Phase::Drain | Phase::ProbeRtt => {}
+            BbrPhase::Startup | BbrPhase::Drain | BbrPhase::ProbeRtt => {}
         }
     }
 
     /// IsInAProbeBWState, section 5.3.3.9.
     pub(super) fn is_in_a_probe_bw_state(&self) -> bool {
-        matches!(self.state, Phase::Down | Phase::Cruise | Phase::Refill | Phase::Up)
+        matches!(self.state, BbrPhase::Down | BbrPhase::Cruise | BbrPhase::Refill | BbrPhase::Up)
     }
 
     /// IsProbingBW, section 5.3.3.9.
     pub(super) fn is_probing_bw(&self) -> bool {
-        matches!(self.state, Phase::Startup | Phase::Refill | Phase::Up)
+        matches!(self.state, BbrPhase::Startup | BbrPhase::Refill | BbrPhase::Up)
     }
 
     /// IsTimeToCruise, section 5.3.3.9.
@@ -267,7 +267,7 @@ impl State {
         }
         if !self.is_inflight_too_high(rs.lost, rs.tx_in_flight) && self.inflight_longterm != UNBOUNDED {
             self.inflight_longterm = self.inflight_longterm.max(rs.tx_in_flight);
-            if self.state == Phase::Up {
+            if self.state == BbrPhase::Up {
                 self.probe_inflight_longterm_upward(conn, rs);
             }
         }
@@ -295,15 +295,15 @@ impl State {
 
     /// CheckProbeRTT, section 5.3.4.3.
     pub(super) fn check_probe_rtt(&mut self, conn: &mut Conn, rs: &Rs) {
-        if self.state != Phase::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
+        if self.state != BbrPhase::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
             // EnterProbeRTT
-            self.state = Phase::ProbeRtt;
+            self.state = BbrPhase::ProbeRtt;
             self.save_cwnd(conn, conn.cwnd);
             self.probe_rtt_done_stamp = None;
             self.ack_phase = AckPhase::ProbeStopping;
             self.start_round(conn);
         }
-        if self.state == Phase::ProbeRtt {
+        if self.state == BbrPhase::ProbeRtt {
             self.handle_probe_rtt(conn);
         }
         if rs.delivered > 0 {
@@ -346,7 +346,7 @@ impl State {
         if self.full_bw_reached {
             if conn.exits.first.is_none() {
                 // Startup ended meanwhile
-                conn.leaves_slow_start(ExitCause::Plateau);
+                conn.leave_slow_start(ExitCause::Plateau);
             }
             self.start_probe_bw_down(conn);
             self.start_probe_bw_cruise();
@@ -363,21 +363,21 @@ impl State {
         self.extra_acked_interval_start = conn.now;
         if self.is_in_a_probe_bw_state() {
             self.set_pacing_rate_with_gain(conn, 1.0);
-        } else if self.state == Phase::ProbeRtt {
+        } else if self.state == BbrPhase::ProbeRtt {
             self.check_probe_rtt_done(conn);
         }
     }
 
     /// Back to where a loss episode that was spurious found it: section 5.5.11.2.
-    pub(super) fn return_to(&mut self, left: Option<Phase>, conn: &Conn) {
+    pub(super) fn return_to(&mut self, left: Option<BbrPhase>, conn: &Conn) {
         match left {
-            Some(Phase::Startup) if self.state != Phase::Startup => {
+            Some(BbrPhase::Startup) if self.state != BbrPhase::Startup => {
                 self.full_bw_reached = false;
-                if self.state != Phase::ProbeRtt {
+                if self.state != BbrPhase::ProbeRtt {
                     self.enter_startup();
                 }
             }
-            Some(Phase::Up) if self.state != Phase::Up && self.state != Phase::ProbeRtt => self.start_probe_bw_refill(conn),
+            Some(BbrPhase::Up) if self.state != BbrPhase::Up && self.state != BbrPhase::ProbeRtt => self.start_probe_bw_refill(conn),
             _ => {}
         }
     }

@@ -10,7 +10,7 @@ mod states;
 mod stories;
 
 /// With `params`, on a connection of 10 segments, all in flight, whose RTT is 20 ms.
-fn with(params: Value) -> (State, Conn) {
+fn start_connection(params: Value) -> (State, Conn) {
     let params = Params::from_json(params.as_object().unwrap()).unwrap();
     let mut state = State::new(params, &CcContext { seed: 1, flow: 0 });
     let mut conn = Conn { now: Time::from_secs(1), delivered: 1, ..conn() };
@@ -20,15 +20,15 @@ fn with(params: Value) -> (State, Conn) {
 }
 
 fn bbr() -> (State, Conn) {
-    with(json!({}))
+    start_connection(json!({}))
 }
 
 /// In `phase`, with an estimate of 1000 segments per second and 20 ms: a BDP of 20 segments, all in flight under a window of 40.
-fn at(phase: Phase) -> (State, Conn) {
+fn start_phase(phase: BbrPhase) -> (State, Conn) {
     let (mut state, mut conn) = bbr();
     state.max_bw = state.max_bw_filter.update(1_000.0);
     state.bw = 1_000.0;
-    state.full_bw_reached = phase != Phase::Startup;
+    state.full_bw_reached = phase != BbrPhase::Startup;
     state.state = phase;
     state.cycle_stamp = conn.now;
     state.bw_probe_wait = Time::from_millis(2_500);
@@ -43,8 +43,8 @@ fn at(phase: Phase) -> (State, Conn) {
 /// An ACK of 2 segments whose sample is of 20 segments in 20 ms, 20 of them in flight when it was sent.
 fn ack() -> RateSample {
     RateSample {
-        newly_delivered: 2,
-        delivered: Some(20),
+        ack_delivered: 2,
+        sample_delivered: Some(20),
         interval_us: Some(20_000),
         prior_delivered: 980,
         tx_in_flight: 20,
@@ -57,7 +57,7 @@ fn rs() -> Rs {
     Rs::new(&ack())
 }
 
-fn lost(seq: u64, lost: u32, tx_in_flight: u32) -> LossEvent {
+fn loss_event(seq: u64, lost: u32, tx_in_flight: u32) -> LossEvent {
     LossEvent { seq, tx_in_flight, lost, is_app_limited: false, sent: Time::ZERO }
 }
 
@@ -74,7 +74,7 @@ fn a_sample_that_is_too_short_has_no_rate_but_counts_what_it_delivered() {
     assert_eq!((rs().delivery_rate, rs().delivered), (1_000.0, 20));
     let short = Rs::new(&RateSample { interval_us: None, ..ack() });
     assert_eq!((short.delivery_rate, short.delivered, short.has_data), (0.0, 20, true));
-    let none = Rs::new(&RateSample { delivered: None, interval_us: None, ..ack() });
+    let none = Rs::new(&RateSample { sample_delivered: None, interval_us: None, ..ack() });
     assert_eq!((none.delivery_rate, none.delivered, none.has_data), (0.0, 0, false));
 }
 

@@ -19,11 +19,11 @@ fn prague(params: Value, srtt_8us: u32, segments: f64) -> (State, Conn) {
 }
 
 fn sample(newly_delivered: u32, newly_marked: u32) -> RateSample {
-    RateSample { newly_delivered, newly_marked, ..RateSample::default() }
+    RateSample { ack_delivered: newly_delivered, ack_marked: newly_marked, ..RateSample::default() }
 }
 
 /// alpha moves from `before` after a round with `marked` of `delivered`.
-fn moved(before: u64, marked: u64, delivered: u64) -> u64 {
+fn update_alpha(before: u64, marked: u64, delivered: u64) -> u64 {
     let (mut state, mut conn) = prague(json!({}), 80_000, 10.0);
     state.upscaled_alpha = before;
     state.saw_ce = true;
@@ -54,10 +54,10 @@ fn alpha_moves_by_a_sixteenth_in_24_bits() {
         (16, 0, 10, 15),
     ];
     for (before, marked, delivered, after) in table {
-        assert_eq!(moved(before, marked, delivered), after, "{before} {marked}/{delivered}");
+        assert_eq!(update_alpha(before, marked, delivered), after, "{before} {marked}/{delivered}");
     }
     for (marked, of, after) in [(1, 10, 17_285_252), (1, 2, 86_426_271), (1, 1, 172_852_537)] {
-        assert_eq!((0..16).fold(0, |alpha, _| moved(alpha, marked, of)), after);
+        assert_eq!((0..16).fold(0, |alpha, _| update_alpha(alpha, marked, of)), after);
     }
 }
 
@@ -419,7 +419,7 @@ fn four_segments_and_less_are_controlled_by_rate_after_a_mark() {
     // 8 * 10^6 * 1500 / 108000 = 111111, times 3.81469
     assert!(!state.rate_mode && state.rate == 423_854);
     let (old, _) = prague(json!({"version": "0.6"}), 108_000, 4.0);
-    assert_eq!(old.params.mode, Mode::Window);
+    assert_eq!(old.params.mode, PragueMode::Window);
 }
 
 #[test]

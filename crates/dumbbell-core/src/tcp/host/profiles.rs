@@ -6,7 +6,7 @@ use serde_json::{json, Map, Value};
 
 /// A value in the tables below.
 #[derive(Clone, Copy, Debug)]
-enum Setting {
+enum HostSetting {
     Is(bool),
     Word(&'static str),
     Bytes(u64),
@@ -14,14 +14,14 @@ enum Setting {
     Nanoseconds(u64),
 }
 
-impl Setting {
+impl HostSetting {
     fn to_json(self) -> Value {
         match self {
-            Setting::Is(on) => json!(on),
-            Setting::Word(word) => json!(word),
-            Setting::Bytes(bytes) => json!(bytes),
-            Setting::Count(count) => json!(count),
-            Setting::Nanoseconds(time) => json!(time),
+            HostSetting::Is(on) => json!(on),
+            HostSetting::Word(word) => json!(word),
+            HostSetting::Bytes(bytes) => json!(bytes),
+            HostSetting::Count(count) => json!(count),
+            HostSetting::Nanoseconds(time) => json!(time),
         }
     }
 }
@@ -32,52 +32,59 @@ struct Difference {
     /// Congestion control whose parameter it is; `None`: a parameter of the host.
     cc: Option<&'static str>,
     key: &'static str,
-    value: Setting,
+    value: HostSetting,
     /// Where it is from.
     source: &'static str,
 }
 
-const fn of_host(key: &'static str, value: Setting, source: &'static str) -> Difference {
+const fn of_host(key: &'static str, value: HostSetting, source: &'static str) -> Difference {
     Difference { cc: None, key, value, source }
 }
 
-const fn of_control(cc: &'static str, key: &'static str, value: Setting, source: &'static str) -> Difference {
+const fn of_control(cc: &'static str, key: &'static str, value: HostSetting, source: &'static str) -> Difference {
     Difference { cc: Some(cc), key, value, source }
 }
 
 /// What Linux changed: up to the release before the one that is named, the parameter had this value.
 const LINUX: &[((u32, u32), Difference)] = &[
-    ((4, 0), of_control("reno", "increase_per", Setting::Word("ack"), "tcp_cong_avoid_ai counts segments since 4.0")),
-    ((4, 0), of_control("dctcp", "increase_per", Setting::Word("ack"), "tcp_cong_avoid_ai counts segments since 4.0")),
-    ((4, 2), of_control("dctcp", "alpha_floor", Setting::Word("keep"), "dctcp_update_alpha falls to 0 since 4.2 or so")),
-    ((4, 18), of_host("sack_compression", Setting::Is(false), "sysctl tcp_comp_sack_nr came with 4.18")),
+    ((4, 0), of_control("reno", "increase_per", HostSetting::Word("ack"), "tcp_cong_avoid_ai counts segments since 4.0")),
+    ((4, 0), of_control("dctcp", "increase_per", HostSetting::Word("ack"), "tcp_cong_avoid_ai counts segments since 4.0")),
+    ((4, 2), of_control("dctcp", "alpha_floor", HostSetting::Word("keep"), "dctcp_update_alpha falls to 0 since 4.2 or so")),
+    ((4, 18), of_host("sack_compression", HostSetting::Is(false), "sysctl tcp_comp_sack_nr came with 4.18")),
     (
         (4, 18),
-        of_host("ack_ce_change", Setting::Is(false), "dctcp_ece_ack_update acknowledges the new packet at once since 4.18"),
+        of_host("ack_ce_change", HostSetting::Is(false), "dctcp_ece_ack_update acknowledges the new packet at once since 4.18"),
     ),
-    ((5, 1), of_control("dctcp", "counting", Setting::Word("bytes"), "dctcp_update_alpha counts packets since 5.1")),
-    ((5, 1), of_control("dctcp", "loss_response", Setting::Word("alpha"), "dctcp_react_to_loss came with 5.1")),
-    ((5, 5), of_host("push_bursts", Setting::Is(false), "__tcp_transmit_skb sets PSH on bursts since 5.5")),
-    ((5, 6), of_control("cubic", "hystart", Setting::Word("5.5"), "tcp_cubic.c: HyStart counts microseconds since 5.6")),
+    ((5, 1), of_control("dctcp", "counting", HostSetting::Word("bytes"), "dctcp_update_alpha counts packets since 5.1")),
+    ((5, 1), of_control("dctcp", "loss_response", HostSetting::Word("alpha"), "dctcp_react_to_loss came with 5.1")),
+    ((5, 5), of_host("push_bursts", HostSetting::Is(false), "__tcp_transmit_skb sets PSH on bursts since 5.5")),
+    ((5, 6), of_control("cubic", "hystart", HostSetting::Word("5.5"), "tcp_cubic.c: HyStart counts microseconds since 5.6")),
     (
         (5, 8),
-        of_host("sack_blocks_held", Setting::Count(4), "tcp_sack_new_ofo_skb sends an ACK ahead of a fifth block until 5.7"),
+        of_host("sack_blocks_held", HostSetting::Count(4), "tcp_sack_new_ofo_skb sends an ACK ahead of a fifth block until 5.7"),
     ),
-    ((5, 8), of_host("sack_compression_slack", Setting::Nanoseconds(0), "sysctl tcp_comp_sack_slack_ns came with 5.8")),
-    ((5, 15), of_host("prr", Setting::Word("rfc6937"), "tcp_cwnd_reduction follows RFC 6937bis since 5.15")),
-    ((5, 18), of_host("tso_rtt", Setting::Is(false), "sysctl tcp_tso_rtt_log came with 5.18")),
-    ((6, 5), of_host("syn_linear_timeouts", Setting::Count(0), "sysctl tcp_syn_linear_timeouts came with 6.5")),
-    ((5, 18), of_host("expand_between_bursts", Setting::Is(false), "tcp_event_new_data_sent calls tcp_check_space since 5.18")),
+    ((5, 8), of_host("sack_compression_slack", HostSetting::Nanoseconds(0), "sysctl tcp_comp_sack_slack_ns came with 5.8")),
+    ((5, 15), of_host("prr", HostSetting::Word("rfc6937"), "tcp_cwnd_reduction follows RFC 6937bis since 5.15")),
+    ((5, 18), of_host("tso_rtt", HostSetting::Is(false), "sysctl tcp_tso_rtt_log came with 5.18")),
+    ((6, 5), of_host("syn_linear_timeouts", HostSetting::Count(0), "sysctl tcp_syn_linear_timeouts came with 6.5")),
+    (
+        (5, 18),
+        of_host("expand_between_bursts", HostSetting::Is(false), "tcp_event_new_data_sent calls tcp_check_space since 5.18"),
+    ),
     (
         (6, 1),
-        of_host("ack_push", Setting::Is(false), "tcp_measure_rcv_mss counts full segments with PSH since 6.6, and in 6.1.192"),
+        of_host(
+            "ack_push",
+            HostSetting::Is(false),
+            "tcp_measure_rcv_mss counts full segments with PSH since 6.6, and in 6.1.192",
+        ),
     ),
-    ((6, 6), of_host("window_by_payload", Setting::Is(false), "sysctl tcp_adv_win_scale, up to 6.5: half of the buffer")),
+    ((6, 6), of_host("window_by_payload", HostSetting::Is(false), "sysctl tcp_adv_win_scale, up to 6.5: half of the buffer")),
     (
         (6, 10),
         of_host(
             "burst_across_buffers",
-            Setting::Is(false),
+            HostSetting::Is(false),
             "tcp_write_xmit takes from the next buffer since 6.10 (tcp_grow_skb)",
         ),
     ),
@@ -85,7 +92,7 @@ const LINUX: &[((u32, u32), Difference)] = &[
         (6, 1),
         of_host(
             "tso_defer_near",
-            Setting::Is(false),
+            HostSetting::Is(false),
             "tcp_tso_should_defer changed later, and in 6.1.192 and 6.12.117, which profiles 6.1 and 6.12 mean",
         ),
     ),
@@ -93,28 +100,28 @@ const LINUX: &[((u32, u32), Difference)] = &[
         (6, 1),
         of_host(
             "early_ack_event",
-            Setting::Is(true),
+            HostSetting::Is(true),
             "tcp_ack: in_ack_event moved in 6.15, and in 6.1.192 and 6.12.117, which profiles 6.1 and 6.12 mean",
         ),
     ),
-    ((6, 12), of_host("ack_delay_bound", Setting::Is(false), "tcp_delack_max is 200 ms up to 6.1.192")),
-    ((6, 12), of_host("receiver_rtt_not_zero", Setting::Is(false), "tcp_rtt_tsopt_us takes 0 ms for 1 ms up to 6.1.192")),
+    ((6, 12), of_host("ack_delay_bound", HostSetting::Is(false), "tcp_delack_max is 200 ms up to 6.1.192")),
+    ((6, 12), of_host("receiver_rtt_not_zero", HostSetting::Is(false), "tcp_rtt_tsopt_us takes 0 ms for 1 ms up to 6.1.192")),
 ];
 
 /// How FreeBSD 13 differs, as far as known. Most rows are from memory and were not checked against its source.
 const FREEBSD_13: [Difference; 12] = [
-    of_host("ecn_reduction", Setting::Word("immediate"), "cc_newreno.c, cc_cubic.c: CC_ECN sets cwnd at once"),
-    of_host("offload", Setting::Word("none"), "tcp_output.c sends what the window allows and waits for no larger burst"),
-    of_host("tso_rtt", Setting::Is(false), "no automatic size of bursts"),
-    of_host("tso_defer_near", Setting::Is(false), "no deferral"),
-    of_host("push_bursts", Setting::Is(false), "tcp_output.c: PSH only on a segment that empties the send buffer"),
-    of_host("ack_push", Setting::Is(false), "tcp_input.c DELAY_ACK does not look at PSH"),
-    of_host("prr", Setting::Word("rfc6937"), "net.inet.tcp.do_prr = 1, after RFC 6937"),
-    of_host("sack_compression", Setting::Is(false), "it has none"),
-    of_host("frto", Setting::Is(false), "it has another test for spurious timeouts (t_badrxtwin)"),
-    of_host("send_buffer", Setting::Bytes(2_097_152), "net.inet.tcp.sendbuf_max"),
-    of_host("receive_buffer", Setting::Bytes(2_097_152), "net.inet.tcp.recvbuf_max"),
-    of_control("cubic", "hystart", Setting::Word("off"), "cc_cubic.c has HyStart++ only since FreeBSD 14"),
+    of_host("ecn_reduction", HostSetting::Word("immediate"), "cc_newreno.c, cc_cubic.c: CC_ECN sets cwnd at once"),
+    of_host("offload", HostSetting::Word("none"), "tcp_output.c sends what the window allows and waits for no larger burst"),
+    of_host("tso_rtt", HostSetting::Is(false), "no automatic size of bursts"),
+    of_host("tso_defer_near", HostSetting::Is(false), "no deferral"),
+    of_host("push_bursts", HostSetting::Is(false), "tcp_output.c: PSH only on a segment that empties the send buffer"),
+    of_host("ack_push", HostSetting::Is(false), "tcp_input.c DELAY_ACK does not look at PSH"),
+    of_host("prr", HostSetting::Word("rfc6937"), "net.inet.tcp.do_prr = 1, after RFC 6937"),
+    of_host("sack_compression", HostSetting::Is(false), "it has none"),
+    of_host("frto", HostSetting::Is(false), "it has another test for spurious timeouts (t_badrxtwin)"),
+    of_host("send_buffer", HostSetting::Bytes(2_097_152), "net.inet.tcp.sendbuf_max"),
+    of_host("receive_buffer", HostSetting::Bytes(2_097_152), "net.inet.tcp.recvbuf_max"),
+    of_control("cubic", "hystart", HostSetting::Word("off"), "cc_cubic.c has HyStart++ only since FreeBSD 14"),
 ];
 
 impl HostParams {
@@ -151,8 +158,8 @@ impl Profile {
     }
 
     /// Every profile.
-    fn all() -> Vec<Profile> {
-        let crate::param::Kind::Choice(words) = Profile::KIND else { return Vec::new() };
+    fn list_profiles() -> Vec<Profile> {
+        let crate::param::ParamKind::Choice(words) = Profile::KIND else { return Vec::new() };
         words.iter().filter_map(|&word| Profile::from_json(&json!(word)).ok()).collect()
     }
 
@@ -191,7 +198,10 @@ pub fn profiles() -> Value {
         let sources: Map<String, Value> = profile.differences().iter().map(|row| (name(row), row.source.into())).collect();
         json!({"hosts": profile.hosts(), "cc": profile.controls(), "sources": sources})
     };
-    Profile::all().into_iter().filter_map(|profile| Some((profile.to_json().as_str()?.to_string(), of(profile)))).collect()
+    Profile::list_profiles()
+        .into_iter()
+        .filter_map(|profile| Some((profile.to_json().as_str()?.to_string(), of(profile))))
+        .collect()
 }
 
 #[cfg(test)]
@@ -205,7 +215,7 @@ mod tests {
 
     #[test]
     fn every_value_of_every_profile_is_accepted_and_differs_from_the_default() {
-        for profile in Profile::all() {
+        for profile in Profile::list_profiles() {
             let params = read(json!({"profile": profile.to_json()}));
             assert_eq!(params.profile, profile);
             for (key, value) in profile.hosts() {

@@ -29,11 +29,11 @@ impl Receiver {
 
     /// The codepoint of a data packet that is no duplicate. Most are as the one before, and change nothing.
     #[inline(always)]
-    pub(super) fn check_ecn(&mut self, packet: &Packet, now: Time) {
+    pub(super) fn observe_ecn(&mut self, packet: &Packet, now: Time) {
         if self.ecn_settled & (1 << packet.ecn as u8) == 0 {
             seldom();
-            self.heed_ecn(packet, now);
-            self.ecn_settled = self.settled();
+            self.update_ece(packet, now);
+            self.ecn_settled = self.settled_codepoints();
         }
         // each packet with SCE asks for an echo, also where nothing else changes
         if self.sce_state {
@@ -42,8 +42,8 @@ impl Receiver {
         self.prior_rcv_nxt = self.rcv_nxt;
     }
 
-    /// Codepoints with which the next packet changes nothing in [`Receiver::heed_ecn`], as bits; but for the echo of SCE.
-    fn settled(&self) -> u8 {
+    /// Codepoints with which the next packet changes nothing in [`Receiver::update_ece`], as bits; but for the echo of SCE.
+    fn settled_codepoints(&self) -> u8 {
         let bit = |ecn: Ecn| 1_u8 << ecn as u8;
         if !self.ecn_ok {
             return u8::MAX;
@@ -65,7 +65,7 @@ impl Receiver {
 
     /// RFC 3168 section 6.1.3 as in Linux `tcp_ecn_check_ce`: CE is echoed until CWR.
     #[inline(never)]
-    fn heed_ecn(&mut self, packet: &Packet, now: Time) {
+    fn update_ece(&mut self, packet: &Packet, now: Time) {
         let ecn = packet.ecn;
         if !self.ecn_ok {
             return;

@@ -62,6 +62,6 @@ impl Receiver {
             now.saturating_sub(self.syn_ack_at).as_micros()
         };
         self.srtt_us = rtt.clamp(1, MAX_RTT_US) as u32;
-        self.window.established(now);
+        self.window.on_established(now);
     }
 }

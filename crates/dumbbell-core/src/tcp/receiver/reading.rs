@@ -77,7 +77,7 @@ impl Receiver {
     #[inline(always)]
     pub(super) fn offers_as_much(&self) -> bool {
         if likely(self.holds_one()) {
-            return self.window.offered() >= self.advertised;
+            return self.window.offered_window() >= self.advertised;
         }
         self.window.select(self.memory()).0 >= self.advertised
     }

@@ -12,12 +12,12 @@ const MOST_BLOCKS: usize = 4;
 
 /// SACK blocks of one ACK.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Blocks {
+pub struct SackBlocks {
     len: u8,
     blocks: [Block; MAX_BLOCKS],
 }
 
-impl Blocks {
+impl SackBlocks {
     /// The blocks.
     #[inline]
     pub fn as_slice(&self) -> &[Block] {
@@ -34,7 +34,7 @@ impl Blocks {
 
 /// The buffer that a segment went to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum SegmentBuffer {
     /// None, since it had arrived before.
     Known,
     /// One that was there, or it is in order.
@@ -72,23 +72,23 @@ impl Receiver {
 
     /// Remembers an out-of-order segment, behind the buffer that ends with the segment before it, if that has room. If it was known, that is
     /// reported before its block. An acknowledgement of it may be held back like any other. Linux `tcp_data_queue_ofo`.
-    pub(super) fn keep_out_of_order(&mut self, seq: u64, now: Time) -> Kept {
+    pub(super) fn keep_out_of_order(&mut self, seq: u64, now: Time) -> SegmentBuffer {
         let buffers = &mut self.out_of_order;
         let index = buffers.partition_point(|buffer| buffer.0 <= seq);
         let before = index.checked_sub(1).map(|before| &mut buffers[before]);
         let kept = match before {
-            Some((_, end)) if seq < *end => Kept::Known,
+            Some((_, end)) if seq < *end => SegmentBuffer::Known,
             Some((start, end)) if *end == seq && *end - *start < MOST_FRAGMENTS => {
                 *end += 1;
-                Kept::Joined
+                SegmentBuffer::Joined
             }
             _ => {
                 buffers.insert(index, (seq, seq + 1));
-                Kept::Apart
+                SegmentBuffer::Apart
             }
         };
         self.has_gaps = true;
-        if kept == Kept::Known {
+        if kept == SegmentBuffer::Known {
             self.stats.duplicates += 1;
             self.report_duplicate(seq);
         } else {
@@ -137,8 +137,8 @@ impl Receiver {
     }
 
     /// SACK blocks of the ACK just returned: a duplicate first (RFC 2883), then the most recent ones.
-    pub fn blocks(&mut self) -> Blocks {
-        let mut blocks = Blocks::default();
+    pub fn blocks(&mut self) -> SackBlocks {
+        let mut blocks = SackBlocks::default();
         if std::mem::take(&mut self.has_dsack) {
             blocks.push(self.dsack);
         }

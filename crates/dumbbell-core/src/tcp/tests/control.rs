@@ -5,7 +5,7 @@ use super::*;
 /// The constant control with a window of 10, connected.
 fn constant() -> Story {
     let config = json!({"name": "constant", "window": 10});
-    let mut story = Story::with(&config, plain(2), Application::Bulk);
+    let mut story = Story::with_config(&config, plain(2), Application::Bulk);
     story.connect();
     story
 }
@@ -35,7 +35,7 @@ fn a_mark_a_loss_and_a_timeout_leave_the_window_alone() {
 #[test]
 fn an_idle_period_leaves_the_window_alone() {
     let config = json!({"name": "constant", "window": 10});
-    let mut story = Story::with(&config, plain(2), Application::Rate(1448 / 4));
+    let mut story = Story::with_config(&config, plain(2), Application::Rate(1448 / 4));
     story.connect();
     // one segment every 4 s, far beyond the RTO
     story.flow(Time::from_secs(20));
@@ -53,16 +53,16 @@ fn the_sender_takes_a_rate_sample_for_each_ack_that_delivers() {
     story.ack(12);
     // segment 11 left at 80 ms in one of ten bursts of one, when 1 + 10 were delivered; the ACK comes at 120 ms
     let sample = story.sender.last_sample.expect("a sample");
-    assert_eq!((sample.delivered, sample.interval_us, sample.prior_delivered), (Some(2), Some(40_000), 11));
-    assert_eq!((sample.newly_delivered, sample.prior_in_flight, sample.tx_in_flight, sample.rtt_us), (2, 10, 2, Some(40_000)));
+    assert_eq!((sample.sample_delivered, sample.interval_us, sample.prior_delivered), (Some(2), Some(40_000), 11));
+    assert_eq!((sample.ack_delivered, sample.prior_in_flight, sample.tx_in_flight, sample.rtt_us), (2, 10, 2, Some(40_000)));
     assert!(!sample.is_app_limited && !sample.is_retrans && !sample.ece);
     // a mark counts for all that its ACK delivers; three SACKed segments show a loss
     story.ece(14);
     let marked = story.sender.last_sample.expect("a sample");
-    assert_eq!((marked.newly_marked, marked.delivered_ce, marked.ece), (2, 2, true));
+    assert_eq!((marked.ack_marked, marked.sample_marked, marked.ece), (2, 2, true));
     story.sack(14, &[(15, 18)]);
     let lossy = story.sender.last_sample.expect("a sample");
-    assert_eq!((lossy.newly_lost, lossy.lost, lossy.newly_delivered), (1, 1, 3));
+    assert_eq!((lossy.ack_lost, lossy.sample_lost, lossy.ack_delivered), (1, 1, 3));
 }
 
 /// The control that follows the delivery rate.
@@ -134,7 +134,7 @@ fn samples_of_a_control_that_holds_back_say_so() {
 #[test]
 fn ecn_on_every_packet_once_it_is_agreed() {
     for (ecn, codepoint) in [(true, crate::packet::Ecn::Ect0), (false, crate::packet::Ecn::NotEct)] {
-        let mut story = Story::with(&json!({"name": "bbr2", "ecn": ecn}), plain(10), Application::Bulk);
+        let mut story = Story::with_config(&json!({"name": "bbr2", "ecn": ecn}), plain(10), Application::Bulk);
         story.start();
         assert_eq!(story.last[0].ecn, crate::packet::Ecn::NotEct, "a SYN is not ECN-capable");
         story.advance(RTT);

@@ -191,7 +191,7 @@ fn segments_that_get_smaller_on_the_way_are_counted_and_sent_again_as_they_were(
 /// Reno with ABE, a window of 20 in flight, 2 of it acknowledged with ECE: 20 * 819 / 1024 = 15.
 fn abe(immediate_ecn: bool) -> Story {
     let host = HostParams { ecn_reduction: reduction(immediate_ecn), ..plain(20) };
-    let mut story = Story::with(&serde_json::json!({"name": "reno", "abe": true}), host, Application::Bulk);
+    let mut story = Story::with_config(&serde_json::json!({"name": "reno", "abe": true}), host, Application::Bulk);
     story.connect();
     story.advance(RTT);
     story.ece(2);

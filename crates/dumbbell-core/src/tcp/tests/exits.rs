@@ -1,16 +1,16 @@
 //! Ends of slow start, and what a sender tells.
 
 use super::*;
-use crate::cc::exit::{ControlEvent, Exit, ExitCause, Exits, Said};
+use crate::cc::exit::{ControlEvent, ExitCause, Reported, SlowStartExit, SlowStartExits};
 
-fn exit(ms: u64, cwnd: u32, cause: ExitCause) -> Option<Exit> {
-    Some(Exit { time: Time::from_millis(ms), cwnd, cause })
+fn exit(ms: u64, cwnd: u32, cause: ExitCause) -> Option<SlowStartExit> {
+    Some(SlowStartExit { time: Time::from_millis(ms), cwnd, cause })
 }
 
 /// What is new, without rate samples.
-fn news(said: &mut Said, story: &Story) -> Vec<ControlEvent> {
+fn report_changes(said: &mut Reported, story: &Story) -> Vec<ControlEvent> {
     let mut all = Vec::new();
-    said.tell_news(story.conn(), "", false, |event| all.push(event));
+    said.report_changes(story.conn(), "", false, |event| all.push(event));
     all
 }
 
@@ -21,22 +21,22 @@ fn state(from: CaState, to: CaState) -> ControlEvent {
 #[test]
 fn a_loss_ends_slow_start_once() {
     let mut story = Story::reno(10);
-    let mut said = Said::default();
+    let mut said = Reported::default();
     story.advance(RTT);
-    assert_eq!((story.conn().exits, news(&mut said, &story)), (Exits::default(), vec![]));
+    assert_eq!((story.conn().exits, report_changes(&mut said, &story)), (SlowStartExits::default(), vec![]));
     // segment 0 is missing: one segment above it is Disorder, the third is Recovery, with ssthresh 10 / 2
     story.sack(0, &[(1, 2)]);
-    assert_eq!(news(&mut said, &story), [state(CaState::Open, CaState::Disorder)]);
+    assert_eq!(report_changes(&mut said, &story), [state(CaState::Open, CaState::Disorder)]);
     story.sack(0, &[(1, 4)]);
     let first = exit(2 * RTT, 10, ExitCause::Loss);
-    assert_eq!(story.conn().exits, Exits { first, last: first });
+    assert_eq!(story.conn().exits, SlowStartExits { first, last: first });
     let expected = [ControlEvent::SlowStartExit(first.unwrap()), state(CaState::Disorder, CaState::Recovery)];
-    assert_eq!(news(&mut said, &story), expected);
-    assert_eq!(news(&mut said, &story), []);
+    assert_eq!(report_changes(&mut said, &story), expected);
+    assert_eq!(report_changes(&mut said, &story), []);
     // the hole closes; congestion avoidance from then on has nothing to end
     story.advance(RTT);
     story.ack(story.conn().snd_nxt);
-    assert_eq!(news(&mut said, &story), [state(CaState::Recovery, CaState::Open)]);
+    assert_eq!(report_changes(&mut said, &story), [state(CaState::Recovery, CaState::Open)]);
     story.advance(RTT);
     story.ack(story.conn().snd_nxt);
     assert_eq!(story.conn().exits.last, first);
@@ -53,7 +53,7 @@ fn a_mark_ends_slow_start() {
 #[test]
 fn a_timeout_ends_slow_start() {
     let mut story = Story::reno(10);
-    let mut said = Said::default();
+    let mut said = Reported::default();
     // a probe, then the timeout: nothing has come back
     for _ in 0..2 {
         story.fire();
@@ -61,7 +61,7 @@ fn a_timeout_ends_slow_start() {
     assert_eq!(story.conn().state, CaState::Loss);
     let at = story.now.as_millis();
     assert_eq!(story.conn().exits.first, exit(at, 10, ExitCause::Timeout));
-    assert_eq!(news(&mut said, &story)[1], state(CaState::Open, CaState::Loss));
+    assert_eq!(report_changes(&mut said, &story)[1], state(CaState::Open, CaState::Loss));
     // it begins anew, up to a threshold of 5
     assert!(story.conn().in_slow_start() && story.conn().ssthresh == 5);
 }
@@ -76,7 +76,7 @@ fn rate_samples_are_kept_once_somebody_asks() {
     story.ack(3);
     // of segment 2: three segments in the 41 ms since it was sent
     let sample = story.sender.take_rate_sample().expect("a sample");
-    assert_eq!((sample.newly_delivered, sample.delivered, sample.interval_us), (1, Some(3), Some(41_000)));
+    assert_eq!((sample.ack_delivered, sample.sample_delivered, sample.interval_us), (1, Some(3), Some(41_000)));
     assert_eq!(story.sender.take_rate_sample(), None);
     let mut reno = Story::reno(10);
     reno.advance(RTT);

@@ -21,7 +21,7 @@ mod window;
 use super::host::{EcnReduction, HostParams, Offload, Pacing, Prr};
 use super::receiver::Receiver;
 use super::sender::{Application, Phase, Sender};
-use super::{ack_flag, Ack, Block, FlowOptions, Network};
+use super::{ack_flag, Ack, Block, FlowOptions, Outlet};
 use crate::cc::conn::{CaState, Conn};
 use crate::packet::{flag, Packet};
 use crate::units::{timer_wheel, Time};
@@ -36,7 +36,7 @@ const RTT: u64 = 40;
 #[derive(Default)]
 struct Wire(Vec<Packet>);
 
-impl Network for Wire {
+impl Outlet for Wire {
     fn send(&mut self, packet: Packet) {
         self.0.push(packet);
     }
@@ -82,11 +82,11 @@ struct Story {
 impl Story {
     /// Not started yet.
     fn new(name: &str, host: HostParams, app: Application) -> Story {
-        Story::with(&json!({"name": name}), host, app)
+        Story::with_config(&json!({"name": name}), host, app)
     }
 
     /// Not started yet, with a congestion control of other than default parameters.
-    fn with(config: &Value, host: HostParams, app: Application) -> Story {
+    fn with_config(config: &Value, host: HostParams, app: Application) -> Story {
         let cc = crate::cc::build(config.as_object().expect("a table"), &crate::cc::CcContext::default())
             .expect("a registered congestion control");
         let options = FlowOptions { ecn: host.ecn, ..FlowOptions::default() };

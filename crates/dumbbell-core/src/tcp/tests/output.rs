@@ -17,7 +17,7 @@ fn sizes(bursts: &[(Time, Packet)]) -> Vec<(u64, usize)> {
 }
 
 /// A paced sender with a window of 20 segments and that threshold: when (us) it sends how many.
-fn paced(ssthresh: u32, host: HostParams) -> Vec<(u64, usize)> {
+fn send_paced(ssthresh: u32, host: HostParams) -> Vec<(u64, usize)> {
     let mut story = Story::new("reno", HostParams { pacing: Pacing::Fq, ..host }, Application::Bulk);
     story.sender.conn.ssthresh = ssthresh;
     story.connect();
@@ -28,17 +28,17 @@ fn paced(ssthresh: u32, host: HostParams) -> Vec<(u64, usize)> {
 #[test]
 fn pacing_leaves_the_first_ten_alone_and_spaces_the_rest() {
     // slow start: 2 * 20 segments per round trip of 40 ms: one a millisecond
-    let times = paced(crate::cc::conn::INFINITE_SSTHRESH, plain(20));
+    let times = send_paced(crate::cc::conn::INFINITE_SSTHRESH, plain(20));
     assert_eq!(times[0], (40_000, 10));
     assert_eq!(times[1..], (41..=50).map(|ms| (ms * 1000, 1)).collect::<Vec<_>>());
     // half of ssthresh reached: 1.2 * 20 segments in 40 ms: one every 1.6667 ms
-    let slower = paced(20, plain(20));
+    let slower = send_paced(20, plain(20));
     assert_eq!(slower[0], (40_000, 10));
     assert_eq!(slower[1..], (1..=10).map(|n| (40_000 + n * 1_666_666 / 1000, 1)).collect::<Vec<_>>());
     // other ratios: 100 % gives 2 ms
-    let slowest = paced(20, HostParams { pacing_ca_ratio: 100, ..plain(20) });
+    let slowest = send_paced(20, HostParams { pacing_ca_ratio: 100, ..plain(20) });
     assert_eq!(slowest[1..], (1..=10).map(|n| (40_000 + n * 2_000, 1)).collect::<Vec<_>>());
-    let fast = paced(crate::cc::conn::INFINITE_SSTHRESH, HostParams { pacing_ss_ratio: 400, ..plain(20) });
+    let fast = send_paced(crate::cc::conn::INFINITE_SSTHRESH, HostParams { pacing_ss_ratio: 400, ..plain(20) });
     assert_eq!(fast[1..], (1..=10).map(|n| (40_000 + n * 500, 1)).collect::<Vec<_>>());
 }
 
@@ -125,7 +125,7 @@ fn retransmissions_are_paced_too() {
 }
 
 /// A sender of 10 segments over a path of `rtt_us`, with bursts: PSH of each.
-fn pushes(rtt_us: u64, host: HostParams) -> Vec<u64> {
+fn list_pushes(rtt_us: u64, host: HostParams) -> Vec<u64> {
     let mut story = Story::new("reno", host, Application::Bulk);
     story.rtt = Time::from_micros(rtt_us);
     story.start();
@@ -140,24 +140,24 @@ fn pushes(rtt_us: u64, host: HostParams) -> Vec<u64> {
 fn bursts_end_with_psh_and_grow_on_short_paths() {
     let host = |window| HostParams { initial_window: window, ..HostParams::default() };
     // 40 ms: 2 * 10 * 1448 / 0.04 / 1024 = 707 B, less than 2 segments: bursts of 2
-    assert_eq!(pushes(40_000, host(10)), [1, 3, 5, 7, 9]);
+    assert_eq!(list_pushes(40_000, host(10)), [1, 3, 5, 7, 9]);
     // 4 ms: 7070 B a millisecond and 65536 >> (4000 >> 9 = 7) = 512: 7582 / 1448 = 5
-    assert_eq!(pushes(4_000, host(10)), [4, 9]);
+    assert_eq!(list_pushes(4_000, host(10)), [4, 9]);
     // without the term for short paths 7070 / 1448 = 4
-    assert_eq!(pushes(4_000, HostParams { tso_rtt: false, ..host(10) }), [3, 7, 9]);
+    assert_eq!(list_pushes(4_000, HostParams { tso_rtt: false, ..host(10) }), [3, 7, 9]);
     // 1 ms: 28281 + 65536 >> 1 = 61049: 42 segments, of which half of the window goes at a time
-    assert_eq!(pushes(1_000, host(30)), [14, 29]);
+    assert_eq!(list_pushes(1_000, host(30)), [14, 29]);
     // 0.4 ms: 64 KB are 45 segments at most;
-    assert_eq!(pushes(400, host(100)), [44, 89, 99]);
+    assert_eq!(list_pushes(400, host(100)), [44, 89, 99]);
     // older kernels push only what the application's write ends
-    assert_eq!(pushes(40_000, HostParams { push_bursts: false, ..host(10) }), [] as [u64; 0]);
+    assert_eq!(list_pushes(40_000, HostParams { push_bursts: false, ..host(10) }), [] as [u64; 0]);
     // (the first fills 46080 B with a buffer of 45 segments, of which the initial window leaves meanwhile, and another 10)
     let mut story = Story::open("reno", HostParams { push_bursts: false, ..host(10) }, Application::Bulk);
     let sent = story.flow(Time::from_millis(3 * RTT));
     let pushed: Vec<u64> = sent.iter().filter(|(_, packet)| packet.has(flag::PSH)).map(|(_, packet)| packet.seq).collect();
     assert_eq!(pushed[0], 54);
     // without offload there are no bursts
-    assert_eq!(pushes(40_000, plain(10)), [] as [u64; 0]);
+    assert_eq!(list_pushes(40_000, plain(10)), [] as [u64; 0]);
 }
 
 /// Reno in congestion avoidance with a window of 10 and offload, its initial window about to be acknowledged.

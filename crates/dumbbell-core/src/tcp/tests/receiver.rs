@@ -35,19 +35,19 @@ fn packet(seq: u64, ecn: Ecn, flags: u8) -> Packet {
 impl Peer {
     /// The handshake is over at 100 ms, with a round trip of `rtt_ms` as the receiver sees it.
     fn new(options: FlowOptions, rtt_ms: u64) -> Peer {
-        Peer::on(HostParams::default(), options, rtt_ms)
+        Peer::with_host(HostParams::default(), options, rtt_ms)
     }
 
-    fn on(host: HostParams, options: FlowOptions, rtt_ms: u64) -> Peer {
+    fn with_host(host: HostParams, options: FlowOptions, rtt_ms: u64) -> Peer {
         let mut peer = Peer {
             receiver: Receiver::new(7, Arc::new(host), options),
             now: Time::from_millis(100 - rtt_ms),
             next: 0,
             answers_after: 60_000,
         };
-        peer.bare(flag::SYN).expect("a SYN-ACK");
+        peer.send_bare(flag::SYN).expect("a SYN-ACK");
         peer.now = Time::from_millis(100);
-        assert!(peer.bare(flag::PURE_ACK).is_none());
+        assert!(peer.send_bare(flag::PURE_ACK).is_none());
         peer
     }
 
@@ -58,7 +58,7 @@ impl Peer {
     }
 
     fn warm_on(host: HostParams, options: FlowOptions) -> Peer {
-        let mut peer = Peer::on(host, options, RTT);
+        let mut peer = Peer::with_host(host, options, RTT);
         for _ in 0..23 {
             assert!(peer.data().is_some());
         }
@@ -66,21 +66,21 @@ impl Peer {
     }
 
     /// The same with a round trip of `rtt_us` as the receiver sees it.
-    fn after(rtt_us: u64) -> Peer {
+    fn after_round_trip(rtt_us: u64) -> Peer {
         Peer::after_on(HostParams::default(), rtt_us)
     }
 
     fn after_on(host: HostParams, rtt_us: u64) -> Peer {
         let receiver = Receiver::new(7, Arc::new(host), FlowOptions::default());
         let mut peer = Peer { receiver, now: Time::ZERO, next: 0, answers_after: 60_000 };
-        assert!(peer.bare(flag::SYN).is_some());
+        assert!(peer.send_bare(flag::SYN).is_some());
         peer.now = Time::from_micros(rtt_us);
-        assert!(peer.bare(flag::PURE_ACK).is_none());
+        assert!(peer.send_bare(flag::PURE_ACK).is_none());
         assert_eq!((0..23).filter_map(|_| peer.data()).count(), 23);
         peer
     }
 
-    fn bare(&mut self, flags: u8) -> Option<Ack> {
+    fn send_bare(&mut self, flags: u8) -> Option<Ack> {
         let len = if flags == flag::SYN { SYN_FRAME } else { HEADERS };
         self.receiver.on_packet(&Packet { len, tsval: 5, ..packet(0, Ecn::NotEct, flags) }, self.now)
     }
@@ -169,7 +169,8 @@ fn a_connection_begins_with_23_immediate_acks_while_its_window_grows() {
     // = 6.01: 7 steps. Linux 6.12, seen at the sender: 66 69 72 74 77 80 80 KB, in whole ones, since 32 MB of buffer count by them
     let exact: Vec<u32> = (1..=23).map(|n| (64_088 + 2_896 * n).min(81_501)).collect();
     assert_eq!(windows, exact.iter().map(|window| window.next_multiple_of(128)).collect::<Vec<_>>());
-    let mut large = Peer::on(HostParams { receive_buffer: 33_554_432, ..HostParams::default() }, FlowOptions::default(), RTT);
+    let mut large =
+        Peer::with_host(HostParams { receive_buffer: 33_554_432, ..HostParams::default() }, FlowOptions::default(), RTT);
     let kilobytes: Vec<u32> = (0..7).map(|_| large.data().expect("one of the first 23").window / 1024).collect();
     assert_eq!(kilobytes, [66, 69, 72, 74, 77, 80, 80]);
     // every second from here on
@@ -222,7 +223,7 @@ fn the_delay_adapts_to_the_gap_between_segments_within_the_round_trip() {
 
 #[test]
 fn what_is_out_of_order_does_not_feed_the_delay() {
-    let mut peer = Peer::after(90_000);
+    let mut peer = Peer::after_round_trip(90_000);
     peer.advance(30);
     peer.arrive(24);
     peer.advance(30);
@@ -235,7 +236,7 @@ fn what_is_out_of_order_does_not_feed_the_delay() {
 
 #[test]
 fn the_round_trip_that_bounds_the_delay_counts_in_whole_milliseconds_rounded_up() {
-    let mut peer = Peer::after(90_300);
+    let mut peer = Peer::after_round_trip(90_300);
     peer.advance(30);
     assert!(peer.data().is_none());
     // the timer of 50 ms ran out: 100 ms, of which the round trip allows 91
@@ -272,7 +273,7 @@ fn the_delay_ends_before_the_peers_shortest_timeout_since_linux_6_12() {
 fn silence_longer_than_an_rto_brings_immediate_acks_again() {
     // 40 + 200 = 240 ms; 150.3 + 2 * 150.3 = 450.9 ms, 451 in whole ones
     for (rtt_us, silence, acknowledged) in [(40_000, 240, 0), (40_000, 241, 16), (150_300, 451, 0), (150_300, 452, 16)] {
-        let mut peer = Peer::after(rtt_us);
+        let mut peer = Peer::after_round_trip(rtt_us);
         peer.advance(silence);
         let count = (0..30).take_while(|_| peer.data().is_some()).count();
         assert_eq!(count, acknowledged, "after {silence} ms");
@@ -503,7 +504,7 @@ fn handshake(syns: u64, then: &Packet) -> Peer {
     let mut peer =
         Peer { receiver: receiver(FlowOptions::default()), now: Time::from_millis(100), next: 0, answers_after: 60_000 };
     for _ in 0..syns {
-        peer.bare(flag::SYN).expect("a SYN-ACK");
+        peer.send_bare(flag::SYN).expect("a SYN-ACK");
         peer.advance(5);
     }
     peer.advance(55);
@@ -662,9 +663,9 @@ fn acks_of_what_is_out_of_order_leave_every_1100_us() {
 
 /// A receiver over 50 ms to which 10 segments come in the first round trip, 20 in the second; the windows offered on the
 /// way, after each round of 40 in the third.
-fn tuned(buffer: u64) -> Vec<u32> {
+fn tune_buffer(buffer: u64) -> Vec<u32> {
     let host = HostParams { receive_buffer: buffer, ..HostParams::default() };
-    let mut peer = Peer { answers_after: 50, ..Peer::on(host, FlowOptions::default(), 50) };
+    let mut peer = Peer { answers_after: 50, ..Peer::with_host(host, FlowOptions::default(), 50) };
     let mut windows = Vec::new();
     for count in [10, 20, 40, 80] {
         let mut window = 0;
@@ -679,14 +680,14 @@ fn tuned(buffer: u64) -> Vec<u32> {
 
 #[test]
 fn the_window_follows_what_arrives_in_a_round_trip_up_to_the_buffer() {
-    let windows = tuned(6_291_456);
+    let windows = tune_buffer(6_291_456);
     // what the first buffer allows: 64088 + 10 * 2896 is more than 81501, in units of 128
     assert_eq!(windows[..2], [81_536, 81_536]);
     assert!(windows[2] > windows[1] && windows[3] > windows[2], "{windows:?}");
     // with 200000 B: (200000 - 2280) * 162 / 256 = 125119, in units of 4
-    assert_eq!(tuned(200_000)[3], 125_120);
+    assert_eq!(tune_buffer(200_000)[3], 125_120);
     // a largest buffer below the first one does not cut it: what 131072 B allow, in units of 4
-    assert_eq!(tuned(40_000), [81_504; 4]);
+    assert_eq!(tune_buffer(40_000), [81_504; 4]);
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn after_the_reordering_timer_the_timeout_goes_on_from_the_head() {
     assert_eq!(story.conn().state, CaState::Recovery);
     // the head was sent at 40 ms
     let left = Time::from_millis(40 + 240) - story.now;
-    assert_eq!((story.sender.timer.kind, story.sender.timer.at()), (Timer::Rto, timer_wheel(story.now, left)));
+    assert_eq!((story.sender.timer.kind, story.sender.timer.fire_time()), (Timer::Rto, timer_wheel(story.now, left)));
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn the_window_grows_on_selective_acks_where_much_is_reordered() {
     for (distance, growth) in [(3, 0), (4, 1)] {
         let mut story = Story::reno(10);
         story.advance(RTT);
-        story.sender.reordering.overtaken(0, distance);
+        story.sender.reordering.on_overtaken(0, distance);
         story.sack(0, &[(1, 2)]);
         assert_eq!(story.cwnd(), (10 + growth, INFINITE_SSTHRESH, CaState::Disorder), "distance {distance}");
     }

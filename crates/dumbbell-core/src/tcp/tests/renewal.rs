@@ -6,7 +6,7 @@ use crate::packet::{Ecn, MTU_FRAME};
 use crate::tcp::receiver::Echo;
 
 /// Everything of `sender` and `receiver` but what the ring of the scoreboard holds, which is written before it is read.
-fn shown(sender: &mut Sender, receiver: &Receiver) -> String {
+fn format_state(sender: &mut Sender, receiver: &Receiver) -> String {
     sender.board = sender.board.without_memory();
     format!("{sender:?} {receiver:?}")
 }
@@ -50,7 +50,7 @@ fn who_begins_again_is_as_new() {
             receiver.renew(plain);
             let (mut fresh, other) =
                 (Sender::new(7, made(second), Arc::clone(&host), plain, app()), Receiver::new(7, host, plain));
-            assert_eq!(shown(&mut sender, &receiver), shown(&mut fresh, &other));
+            assert_eq!(format_state(&mut sender, &receiver), format_state(&mut fresh, &other));
         }
     }
 }

@@ -12,13 +12,13 @@ fn recording(window: u32) -> Story {
 }
 
 /// P50, P95, P99 and the largest of what `story` recorded, and how many there are.
-fn recorded(story: &Story) -> (u64, Option<[Time; 4]>) {
+fn recorded_percentiles(story: &Story) -> (u64, Option<[Time; 4]>) {
     let samples = story.sender.rtt_samples.as_ref().expect("they are recorded");
     (samples.total(), samples.quantiles([0.5, 0.95, 0.99, 1.0]))
 }
 
 /// The same of these samples, ms.
-fn of(samples: &[u64]) -> (u64, Option<[Time; 4]>) {
+fn percentiles(samples: &[u64]) -> (u64, Option<[Time; 4]>) {
     let mut histogram: CompactHistogram = CompactHistogram::default();
     samples.iter().for_each(|&ms| histogram.record(Time::from_millis(ms)));
     (histogram.total(), histogram.quantiles([0.5, 0.95, 0.99, 1.0]))
@@ -27,33 +27,33 @@ fn of(samples: &[u64]) -> (u64, Option<[Time; 4]>) {
 #[test]
 fn every_kind_of_sample_is_recorded_once() {
     let mut story = recording(10);
-    assert_eq!(recorded(&story), (0, None));
+    assert_eq!(recorded_percentiles(&story), (0, None));
     // the handshake
     story.connect();
-    assert_eq!(recorded(&story), of(&[40]));
+    assert_eq!(recorded_percentiles(&story), percentiles(&[40]));
     story.advance(40);
     story.ack(1);
-    assert_eq!(recorded(&story), of(&[40, 40]));
+    assert_eq!(recorded_percentiles(&story), percentiles(&[40, 40]));
     // two segments at once: the sample is that of the older one, which left at 40 ms as well
     story.advance(10);
     story.ack(3);
-    assert_eq!(recorded(&story), of(&[40, 40, 50]));
+    assert_eq!(recorded_percentiles(&story), percentiles(&[40, 40, 50]));
     // 3 is missing: the SACK gives one
     story.advance(10);
     story.sack(3, &[(4, 5)]);
-    assert_eq!(recorded(&story), of(&[40, 40, 50, 60]));
+    assert_eq!(recorded_percentiles(&story), percentiles(&[40, 40, 50, 60]));
     // the same again gives none
     story.sack(3, &[(4, 5)]);
-    assert_eq!(recorded(&story), of(&[40, 40, 50, 60]));
+    assert_eq!(recorded_percentiles(&story), percentiles(&[40, 40, 50, 60]));
     // three newer ones: 3 is lost, and sent again at 110 ms
     story.advance(10);
     assert!(story.sack(3, &[(4, 8)]).contains(&3));
-    assert_eq!(recorded(&story), of(&[40, 40, 50, 60, 70]));
+    assert_eq!(recorded_percentiles(&story), percentiles(&[40, 40, 50, 60, 70]));
     // what was sent again gives one by its timestamp: the ACK echoes 110 ms
     story.advance(45);
     story.echo = Some(110);
     story.sack(4, &[(4, 8)]);
-    assert_eq!(recorded(&story), of(&[40, 40, 50, 60, 70, 45]));
+    assert_eq!(recorded_percentiles(&story), percentiles(&[40, 40, 50, 60, 70, 45]));
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn percentiles_are_those_of_a_list_kept_beside() {
     }
     assert_eq!(story.sender.stats.retransmissions, 0);
     list.sort_unstable();
-    let (total, found) = recorded(&story);
+    let (total, found) = recorded_percentiles(&story);
     assert_eq!(total, 1_001);
     // ranks 0.5 * 1001, 0.95 * 1001 and 0.99 * 1001, rounded up
     let exactly = [501, 951, 991, 1_001].map(|rank: usize| list[rank - 1]);

@@ -94,7 +94,7 @@ fn blocks_are_cut_to_what_is_in_flight() {
 fn rtt_samples_come_from_segments_sent_once() {
     let mut board = Board::new(10);
     board.board.mark_lost(&mut board.conn, 0, &mut ());
-    board.board.retransmitted(&mut board.conn, 0, Time(50 * MS));
+    board.board.mark_retransmitted(&mut board.conn, 0, Time(50 * MS));
     // oldest and newest of 2..5
     let sacked = board.sack(&[(2, 5)]);
     assert_eq!((sacked.first_sacked, sacked.last_sacked), (Some(Time(2 * MS)), Some(Time(4 * MS))));
@@ -111,7 +111,7 @@ fn originals_below_high_seq_are_told_apart() {
     let mut board = Board::new(10);
     board.conn.high_seq = 5;
     board.board.mark_lost(&mut board.conn, 0, &mut ());
-    board.board.retransmitted(&mut board.conn, 0, Time(50 * MS));
+    board.board.mark_retransmitted(&mut board.conn, 0, Time(50 * MS));
     assert!(!board.acknowledge(1).original_sacked);
     assert!(!board.sack(&[(7, 8)]).original_sacked);
     assert!(board.sack(&[(4, 5)]).original_sacked);
@@ -126,7 +126,7 @@ fn what_was_sent_twice_gives_no_sample_even_when_it_was_lost_again() {
     let mut board = Board::new(10);
     board.conn.high_seq = 10;
     board.board.mark_lost(&mut board.conn, 3, &mut ());
-    board.board.retransmitted(&mut board.conn, 3, Time(50 * MS));
+    board.board.mark_retransmitted(&mut board.conn, 3, Time(50 * MS));
     board.board.mark_lost(&mut board.conn, 3, &mut ());
     assert_eq!(board.counters(), (0, 1, 0));
     let delivered = board.sack(&[(3, 4)]);
@@ -157,7 +157,7 @@ fn a_retransmission_is_lost_when_something_sent_later_arrives() {
     board.sack(&[(5, 6)]);
     board.detect(0);
     assert_eq!(board.board.next_retransmission(&board.conn), Some(0));
-    board.board.retransmitted(&mut board.conn, 0, Time(100 * MS));
+    board.board.mark_retransmitted(&mut board.conn, 0, Time(100 * MS));
     assert_eq!(board.board.next_retransmission(&board.conn), Some(1));
     assert_eq!(board.counters(), (1, 5, 1));
     // 6 was sent before: no news of the retransmission; one that was sent at 101 ms and takes 99 ms is
@@ -176,7 +176,7 @@ fn a_retransmission_is_lost_when_something_sent_later_arrives() {
 #[test]
 fn a_probe_is_not_a_retransmission_in_flight_but_may_be_lost() {
     let mut board = Board::new(10);
-    board.board.probed(9, Time(100 * MS));
+    board.board.mark_probed(9, Time(100 * MS));
     assert_eq!((board.counters(), board.flags()[9]), ((0, 0, 0), seg::EVER_RETRANS));
     board.board.push(10, 0, Time(101 * MS), false);
     board.conn.snd_nxt += 1;
@@ -192,7 +192,7 @@ fn an_ack_faster_than_the_path_is_of_the_first_transmission() {
     let mut board = Board::new(10);
     board.conn.rtt.sample_min(40_000, Time::ZERO);
     board.board.mark_lost(&mut board.conn, 9, &mut ());
-    board.board.retransmitted(&mut board.conn, 9, Time(90 * MS));
+    board.board.mark_retransmitted(&mut board.conn, 9, Time(90 * MS));
     // 10 ms after it was sent again: RACK learns nothing
     board.sack(&[(9, 10)]);
     assert_eq!((board.board.rack.advanced, board.detect(0)), (false, (0, 0, 0)));
@@ -204,7 +204,7 @@ fn marks_are_taken_back_and_made_again() {
     let mut board = Board::new(10);
     board.sack(&[(5, 6)]);
     board.detect(0);
-    board.board.retransmitted(&mut board.conn, 0, Time(100 * MS));
+    board.board.mark_retransmitted(&mut board.conn, 0, Time(100 * MS));
     board.board.unmark_all(&mut board.conn);
     assert_eq!(board.counters(), (1, 0, 1));
     assert_eq!(board.board.next_retransmission(&board.conn), None);
@@ -223,7 +223,7 @@ fn each_transmission_is_newly_lost_once() {
     assert!(is_new(&mut board, 0));
     // as a second timeout does, before anything is sent again
     assert!(!is_new(&mut board, 0));
-    board.board.retransmitted(&mut board.conn, 0, Time(100 * MS));
+    board.board.mark_retransmitted(&mut board.conn, 0, Time(100 * MS));
     assert!(is_new(&mut board, 0));
     board.sack(&[(2, 3)]);
     assert!(!is_new(&mut board, 2));
@@ -245,7 +245,7 @@ fn an_original_that_was_late_shows_nothing_of_what_was_sent_since() {
         let mut board = Board::new(10);
         board.conn.rtt.sample_min(1_000, Time::ZERO);
         board.board.mark_lost(&mut board.conn, 0, &mut ());
-        board.board.retransmitted(&mut board.conn, 0, Time(60 * MS));
+        board.board.mark_retransmitted(&mut board.conn, 0, Time(60 * MS));
         board.board.acknowledge(&mut board.conn, 1, tsecr, &mut Delivered::default(), &mut ());
         assert_eq!(board.board.rack.sent, Time(sent * MS), "{tsecr} ms");
     }

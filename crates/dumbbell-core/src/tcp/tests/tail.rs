@@ -49,7 +49,7 @@ fn a_probe_that_pacing_holds_is_not_sent() {
     assert_eq!((story.sender.stats.probes, story.sender.probe.is_open()), (0, false));
     // the timeout goes on from the oldest segment, which left at 40 ms; less than 1 ms of pacing is nothing
     let left = Time::from_millis(40 + 240) - story.now;
-    assert_eq!((story.sender.timer.kind, story.sender.timer.at()), (Timer::Rto, timer_wheel(story.now, left)));
+    assert_eq!((story.sender.timer.kind, story.sender.timer.fire_time()), (Timer::Rto, timer_wheel(story.now, left)));
 }
 
 #[test]
@@ -59,17 +59,17 @@ fn what_pacing_holds_puts_off_probe_and_timeout() {
     story.connect();
     // 0 to 8 are free; 9 is followed by 1448 B at 2 * 10 * 1448 B in 40 ms: 2 ms
     assert_eq!(story.sender.pacer.next, story.now + Time::from_millis(2));
-    assert_eq!((story.sender.timer.kind, story.sender.timer.at()), (Timer::Tlp, story.due(82 + 2)));
+    assert_eq!((story.sender.timer.kind, story.sender.timer.fire_time()), (Timer::Tlp, story.due(82 + 2)));
     // of 3.9 ms three are whole
     story.sender.pacer.next = story.now + Time::from_micros(3_900);
     story.sender.arm_rto();
-    assert_eq!((story.sender.timer.kind, story.sender.timer.at()), (Timer::Rto, story.due(240 + 3)));
+    assert_eq!((story.sender.timer.kind, story.sender.timer.fire_time()), (Timer::Rto, story.due(240 + 3)));
     // a timeout starts the next one without it
     story.run_to(story.now + Time::from_millis(200));
     let timeouts = story.sender.stats.timeouts;
     story.fire();
     assert_eq!(story.sender.stats.timeouts, timeouts + 1);
-    assert_eq!(story.sender.timer.at(), story.due(480));
+    assert_eq!(story.sender.timer.fire_time(), story.due(480));
 }
 
 #[test]
@@ -306,7 +306,7 @@ fn only_what_timed_out_is_lost() {
 }
 
 /// The path stalls: probe at 122 ms or so, timeout 240 ms later, nothing lost. 11 segments out.
-fn stalled(host: HostParams) -> Story {
+fn stall_path(host: HostParams) -> Story {
     let mut story = Story::open("reno", host, Application::Bulk);
     story.fire();
     story.fire();
@@ -317,7 +317,7 @@ fn stalled(host: HostParams) -> Story {
 
 #[test]
 fn frto_finds_a_spurious_timeout_by_the_acks_of_originals() {
-    let mut story = stalled(plain(10));
+    let mut story = stall_path(plain(10));
     // the first two originals; 1 was never sent again: the timeout was spurious (RFC 5682 section 3.1 step 3.b)
     story.echo = Some(1 << 30);
     story.ack(2);
@@ -328,7 +328,7 @@ fn frto_finds_a_spurious_timeout_by_the_acks_of_originals() {
 
 #[test]
 fn without_frto_the_same_acks_go_on_retransmitting() {
-    let mut story = stalled(HostParams { frto: false, ..plain(10) });
+    let mut story = stall_path(HostParams { frto: false, ..plain(10) });
     story.echo = Some(1 << 30);
     // window 1 + 2
     assert_eq!(story.ack(2), [2, 3, 4]);
@@ -340,7 +340,7 @@ fn without_frto_the_same_acks_go_on_retransmitting() {
 
 #[test]
 fn a_real_timeout_tries_new_data_then_retransmits_in_slow_start() {
-    let mut story = stalled(plain(10));
+    let mut story = stall_path(plain(10));
     story.echo = Some((story.now - story.rtt).as_millis() as u32);
     // the retransmission arrived: window 2; F-RTO sends new data instead of what may still come (step 2.b)
     assert_eq!(story.ack(1), [11, 12]);
@@ -368,7 +368,7 @@ fn a_real_timeout_tries_new_data_then_retransmits_in_slow_start() {
 
 #[test]
 fn frto_ends_with_a_duplicate_ack_after_new_data() {
-    let mut story = stalled(plain(10));
+    let mut story = stall_path(plain(10));
     story.echo = Some(1 << 30);
     assert_eq!(story.ack(1), [11, 12]);
     assert!(story.sender.frto_active);
@@ -382,7 +382,7 @@ fn frto_ends_with_a_duplicate_ack_after_new_data() {
 
 #[test]
 fn a_timeout_after_progress_is_new_congestion() {
-    let mut story = stalled(plain(10));
+    let mut story = stall_path(plain(10));
     story.echo = Some(1 << 30);
     story.ack(1);
     assert_eq!(story.cwnd(), (2, 5, CaState::Loss));
@@ -395,7 +395,7 @@ fn a_timeout_after_progress_is_new_congestion() {
 
 #[test]
 fn what_was_sent_after_the_head_does_not_put_off_its_timeout() {
-    let mut story = stalled(plain(10));
+    let mut story = stall_path(plain(10));
     story.echo = Some(1 << 30);
     assert_eq!(story.ack(1), [11, 12]);
     let due = story.sender.next_timer();

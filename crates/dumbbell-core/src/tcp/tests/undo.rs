@@ -148,7 +148,7 @@ fn the_stamp_of_the_first_retransmission_lasts_while_one_may_be_out() {
         story.sender.conn.state = CaState::Disorder;
         if ack == 9 {
             let now = story.now;
-            story.sender.board.probed(9, now);
+            story.sender.board.mark_probed(9, now);
             story.ack(9);
         }
         story.window = 100;

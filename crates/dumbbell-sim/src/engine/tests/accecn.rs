@@ -28,7 +28,7 @@ fn transfer(cc: &str, echo: &str, aqm: Value, mut hosts: Value, path: Value, ack
     let config = json!({"duration": 600_000_000_000_u64, "seed": 5, "bottleneck": {"rate": 20_000_000, "aqm": aqm}, "hosts": hosts,
         "flows": [flow], "record": {"series": false}});
     let config = Arc::new(RunConfig::from_json(&config).expect("a valid configuration"));
-    let (mut aqms, controls) = crate::build(&config, &crate::additions::Additions::default()).expect("a valid configuration");
+    let (mut aqms, controls) = crate::build(&config, &crate::extensions::Extensions::default()).expect("a valid configuration");
     with_aqm!(aqms.remove(0), aqm => {
         let mut engine = Box::new(Engine::new(config, controls, aqm, ()).expect("no mistake in a stage"));
         let (mut reductions, mut round_ends) = (0, 0);
@@ -42,7 +42,7 @@ fn transfer(cc: &str, echo: &str, aqm: Value, mut hosts: Value, path: Value, ack
         }
         let Tcp { sender, receiver, .. } = engine.arena.get(0).tcp().expect("a connection");
         assert!(sender.phase == Phase::Done, "{cc} {echo}: not over");
-        let counters = engine.net.entrance.bottleneck.log.counters.flows.of(0);
+        let counters = engine.net.entrance.bottleneck.log.counters.flows.flow_counters(0);
         let drops = counters.dropped_overflow + counters.dropped_aqm + counters.lost_ahead;
         let seconds = sender.finished.expect("it is over").as_secs_f64();
         let seen = Seen { marked: counters.ce, dropped: counters.ce_dropped, received: receiver.stats.ce, heard: sender.conn.delivered_ce(),
@@ -61,7 +61,7 @@ fn step() -> Value {
 }
 
 /// Marks set = marks received = marks heard of, and more than `least`.
-fn conserved(seen: &Seen, least: u64, what: &str) {
+fn check_conservation(seen: &Seen, least: u64, what: &str) {
     assert_eq!((seen.marked - seen.dropped, seen.received), (seen.received, seen.heard), "{what}: {seen:?}");
     assert!(seen.marked > least, "{what}: {seen:?}");
 }
@@ -73,7 +73,7 @@ fn every_mark_reaches_the_sender() {
             [("cubic", codel(), 5), ("reno", codel(), 5), ("cubic", step(), 50), ("dctcp", codel(), 50), ("dctcp", step(), 200)]
         {
             let seen = transfer(cc, "accecn", aqm.clone(), json!({"profile": profile}), json!([]), json!([]));
-            conserved(&seen, least, &format!("{profile} {cc} {aqm}"));
+            check_conservation(&seen, least, &format!("{profile} {cc} {aqm}"));
             // nothing is lost: what the marks do is all that happens
             assert_eq!((seen.drops, seen.retransmissions), (0, 0), "{cc} {aqm}: {seen:?}");
             assert!(seen.reductions > 2, "{cc} {aqm}: {seen:?}");
@@ -90,7 +90,7 @@ fn no_mark_is_lost_with_acks_that_are_lost_held_or_reordered() {
         for (cc, aqm, least) in [("cubic", codel(), 5), ("dctcp", step(), 200)] {
             let what = format!("{cc} {aqm} {ack_path}");
             let seen = transfer(cc, "accecn", aqm, json!({}), json!([]), ack_path.clone());
-            conserved(&seen, least, &what);
+            check_conservation(&seen, least, &what);
         }
     }
 }
@@ -103,7 +103,7 @@ fn no_mark_is_lost_with_data_that_is_lost_or_reordered() {
         for (cc, aqm) in [("cubic", step()), ("dctcp", step())] {
             let what = format!("{cc} {aqm} {path}");
             let seen = transfer(cc, "accecn", aqm, json!({}), path.clone(), json!([]));
-            conserved(&seen, 50, &what);
+            check_conservation(&seen, 50, &what);
             assert!(seen.retransmissions >= seen.drops, "{what}: {seen:?}");
         }
     }
@@ -135,11 +135,11 @@ fn marks_and_sce_are_told_apart() {
     let hosts = json!({"sce_feedback": true});
     let [classic, accurate] =
         ["classic", "accecn"].map(|echo| transfer("cubic-sce", echo, aqm.clone(), hosts.clone(), json!([]), json!([])));
-    conserved(&accurate, 0, "cubic-sce");
+    check_conservation(&accurate, 0, "cubic-sce");
     assert_eq!((accurate.drops, accurate.retransmissions), (0, 0), "{accurate:?}");
     assert!((accurate.goodput / classic.goodput - 1.0).abs() < 0.03, "{classic:?} {accurate:?}");
     // without the reaction to SCE the queue is longer and CE is set
     let plain = transfer("cubic", "accecn", aqm, hosts, json!([]), json!([]));
-    conserved(&plain, 5, "cubic");
+    check_conservation(&plain, 5, "cubic");
     assert_eq!((plain.drops, plain.retransmissions), (0, 0), "{plain:?}");
 }

@@ -30,11 +30,11 @@ fn record(packet: &Packet, now: Time) -> [u8; PACKET_BYTES] {
 }
 
 impl Log for Written {
-    fn arrived(&mut self, packet: &Packet, now: Time) {
+    fn on_arrival(&mut self, packet: &Packet, now: Time) {
         self.0.lock().expect("not poisoned").0.extend(record(packet, now));
     }
 
-    fn sent(&mut self, packet: &Packet, at: At) {
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
         self.0.lock().expect("not poisoned").1.extend(record(packet, at.now));
     }
 }
@@ -56,10 +56,10 @@ fn sample(time: Time, flow: u32, flags: u32, view: Option<&crate::EndpointView>)
 }
 
 /// A run of `config`, simulated, and the same from what was seen of it from outside.
-fn both(config: &Value) -> (Outcome, Outcome) {
+fn run_both_ways(config: &Value) -> (Outcome, Outcome) {
     let parsed = Arc::new(RunConfig::from_json(config).expect("a configuration"));
     let ahead = Time(parsed.flows[0].params.base_rtt.0 / 2);
-    let (mut aqms, controls) = crate::build(&parsed, &crate::additions::Additions::default()).expect("algorithms");
+    let (mut aqms, controls) = crate::build(&parsed, &crate::extensions::Extensions::default()).expect("algorithms");
     let capture = Written::default();
     let mut run: Box<dyn Run> = dumbbell_core::with_aqm!(aqms.remove(0), aqm =>
         Box::new(Engine::new(Arc::clone(&parsed), controls, aqm, capture.clone()).expect("an engine")));
@@ -110,7 +110,7 @@ fn config(aqm: Value, base_rtt_ms: u64, shaper: &str) -> Value {
         "record": {"from": 2_000_000_000}})
 }
 
-fn differing(table: &str, simulated: &Table, captured: &Table, but: &[&str]) -> Vec<String> {
+fn list_differences(table: &str, simulated: &Table, captured: &Table, but: &[&str]) -> Vec<String> {
     let of = |name: &str| captured.columns.iter().find(|(other, _)| other == name).map(|(_, column)| column);
     let same = |one: &Column, other: &Column| match (one, other) {
         (Column::F64(one), Column::F64(other)) => {
@@ -152,12 +152,12 @@ const NOT_COMPARED: [&str; 22] = [
 ];
 
 fn check(config: &Value, but: &[&str]) {
-    let (simulated, captured) = both(config);
+    let (simulated, captured) = run_both_ways(config);
     let but: Vec<&str> = NOT_COMPARED.iter().chain(but).copied().collect();
-    let mut all = differing("runs", &Table::row(&simulated.summary), &Table::row(&captured.summary), &but);
-    for ((name, one), (_, other)) in simulated.tables.named().iter().zip(captured.tables.named()) {
+    let mut all = list_differences("runs", &Table::row(&simulated.summary), &Table::row(&captured.summary), &but);
+    for ((name, one), (_, other)) in simulated.tables.named_tables().iter().zip(captured.tables.named_tables()) {
         if *name != "rtt" && !(*name == "series" && but.contains(&"series")) {
-            all.extend(differing(name, one, other, &but));
+            all.extend(list_differences(name, one, other, &but));
         }
     }
     assert!(all.is_empty(), "{}", all.join("\n"));

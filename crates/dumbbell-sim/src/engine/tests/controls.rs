@@ -7,14 +7,14 @@ use dumbbell_core::cc::conn::CaState;
 use dumbbell_core::cc::exit::ExitCause;
 
 /// Writes down what senders tell, if it is to hear it.
-struct Listener(Hears, Arc<Mutex<Vec<(u32, ControlEvent, Time)>>>);
+struct Listener(ListenLevel, Arc<Mutex<Vec<(u32, ControlEvent, Time)>>>);
 
 impl Log for Listener {
-    fn hears(&self) -> Hears {
+    fn listen_level(&self) -> ListenLevel {
         self.0
     }
 
-    fn control(&mut self, flow: u32, event: &ControlEvent, now: Time) {
+    fn on_control_event(&mut self, flow: u32, event: &ControlEvent, now: Time) {
         self.1.lock().expect("one thread").push((flow, *event, now));
     }
 }
@@ -23,7 +23,7 @@ fn config(flows: Value, limit: u32) -> Value {
     json!({"duration": 3_000_000_000_u64, "seed": 3, "bottleneck": {"rate": 10_000_000, "aqm": {"name": "pfifo", "limit": limit}}, "flows": flows})
 }
 
-fn heard(config: &Value, hears: Hears) -> (Outcome, Vec<(u32, ControlEvent, Time)>) {
+fn frame_listener(config: &Value, hears: ListenLevel) -> (Outcome, Vec<(u32, ControlEvent, Time)>) {
     let config = Arc::new(RunConfig::from_json(config).expect("a valid configuration"));
     let context = |flow: usize| cc::CcContext { seed: config.run.seed, flow: flow as u64 };
     let control =
@@ -53,7 +53,7 @@ fn a_listener_hears_what_it_asks_for_and_changes_nothing() {
     let config = config(flows, 40);
     let alone = Sim::new(&config).and_then(|sim| sim.finish().map_err(|error| panic!("{error}"))).expect("a run");
     let kinds = |hears| {
-        let (outcome, events) = heard(&config, hears);
+        let (outcome, events) = frame_listener(&config, hears);
         assert_eq!(outcome.hash, alone.hash);
         let samples: Vec<u32> =
             events.iter().filter(|event| matches!(event.1, ControlEvent::RateSample(_))).map(|event| event.0).collect();
@@ -61,9 +61,9 @@ fn a_listener_hears_what_it_asks_for_and_changes_nothing() {
         assert!(samples.iter().all(|&flow| flow == 1));
         (events.len() - samples.len(), samples.len())
     };
-    assert_eq!(kinds(Hears::Packets), (0, 0));
-    let (others, none) = kinds(Hears::Controls);
-    let (same, samples) = kinds(Hears::RateSamples);
+    assert_eq!(kinds(ListenLevel::Packets), (0, 0));
+    let (others, none) = kinds(ListenLevel::Controls);
+    let (same, samples) = kinds(ListenLevel::RateSamples);
     assert!(others > 10 && none == 0 && same == others && samples > 100, "{others} {none} {same} {samples}");
 }
 
@@ -71,7 +71,7 @@ fn a_listener_hears_what_it_asks_for_and_changes_nothing() {
 fn states_follow_each_other_and_the_table_has_the_first_exit() {
     let flows =
         json!([{"cc": {"name": "cubic", "hystart": "off"}, "base_rtt": 20 * MS}, {"cc": {"name": "bbr3"}, "base_rtt": 40 * MS}]);
-    let (outcome, events) = heard(&config(flows, 40), Hears::Controls);
+    let (outcome, events) = frame_listener(&config(flows, 40), ListenLevel::Controls);
     let times = outcome.tables.flows.real("slow_start_exit_s").expect("a column");
     for flow in 0..2 {
         let own: Vec<&ControlEvent> = events.iter().filter(|event| event.0 == flow).map(|event| &event.1).collect();
@@ -98,7 +98,7 @@ fn states_follow_each_other_and_the_table_has_the_first_exit() {
 fn the_end_of_a_flow_is_told_once() {
     let sized =
         json!([{"cc": {"name": "cubic"}, "base_rtt": 20 * MS, "size": 144_800}, {"cc": {"name": "cubic"}, "base_rtt": 20 * MS}]);
-    let (outcome, events) = heard(&config(sized, 100), Hears::Controls);
+    let (outcome, events) = frame_listener(&config(sized, 100), ListenLevel::Controls);
     let ends: Vec<(u32, Time)> =
         events.iter().filter(|event| event.1 == ControlEvent::Ended).map(|event| (event.0, event.2)).collect();
     assert_eq!(ends.len(), 1);
@@ -137,7 +137,7 @@ fn of_several_hops_the_listener_of_the_bottleneck_hears_senders() {
     let events = ["bottleneck", "second"].map(|name| (name, Arc::<Mutex<Vec<_>>>::default()));
     let listener = |hop: &str| {
         let (_, own) = events.iter().find(|(name, _)| *name == hop).expect("a hop");
-        Listener(Hears::Controls, Arc::clone(own))
+        Listener(ListenLevel::Controls, Arc::clone(own))
     };
     Sim::builder(&config).listener(listener).build().expect("a configuration").finish().expect("a run");
     let heard = events.map(|(_, own)| own.lock().expect("one thread").len());

@@ -7,28 +7,28 @@ use dumbbell_core::aqm::specs;
 const MS: u64 = 1_000_000;
 const SECOND: u64 = 1_000 * MS;
 
-fn parsed(config: &Value) -> Arc<RunConfig> {
+fn parse_config(config: &Value) -> Arc<RunConfig> {
     Arc::new(RunConfig::from_json(config).expect("a valid configuration"))
 }
 
-fn finished(mut engine: Box<dyn Run>) -> Outcome {
+fn finish_run(mut engine: Box<dyn Run>) -> Outcome {
     while engine.advance(Time::NEVER, u64::MAX).expect("no broken invariant") != Standing::Over {}
     engine.finish().expect("no broken invariant")
 }
 
 /// A run over hops, also if there is only one.
 fn over_hops(config: &Value) -> Outcome {
-    let config = parsed(config);
-    let (aqms, controls) = crate::build(&config, &crate::additions::Additions::default()).expect("a valid configuration");
-    finished(Box::new(Engine::over_hops(config, controls, aqms, |_| ()).expect("no mistake in a stage")))
+    let config = parse_config(config);
+    let (aqms, controls) = crate::build(&config, &crate::extensions::Extensions::default()).expect("a valid configuration");
+    finish_run(Box::new(Engine::over_hops(config, controls, aqms, |_| ()).expect("no mistake in a stage")))
 }
 
 fn over_one(config: &Value) -> Outcome {
-    let config = parsed(config);
+    let config = parse_config(config);
     assert!(config.is_one_hop());
-    let (mut aqms, controls) = crate::build(&config, &crate::additions::Additions::default()).expect("a valid configuration");
+    let (mut aqms, controls) = crate::build(&config, &crate::extensions::Extensions::default()).expect("a valid configuration");
     dumbbell_core::with_aqm!(aqms.remove(0), aqm => {
-        finished(Box::new(Engine::new(config, controls, aqm, ()).expect("no mistake in a stage")))
+        finish_run(Box::new(Engine::new(config, controls, aqm, ()).expect("no mistake in a stage")))
     })
 }
 
@@ -74,7 +74,7 @@ fn one_hop_is_to_the_bit_what_the_fast_path_makes_of_it() {
         let (general, fast) = (over_hops(&config), over_one(&config));
         assert_eq!((general.tables.hops.height(), fast.tables.hops.height()), (1, 0));
         assert_eq!(general.summary, fast.summary, "{config}");
-        for ((name, table), (_, expected)) in general.tables.named().iter().zip(fast.tables.named()) {
+        for ((name, table), (_, expected)) in general.tables.named_tables().iter().zip(fast.tables.named_tables()) {
             if name.starts_with("hop") {
                 continue;
             }
@@ -90,7 +90,7 @@ fn acknowledgements_take_the_time_of_their_frames() {
     let config = json!({"duration": 2 * SECOND, "bottleneck": {"rate": 100_000_000, "aqm": {"name": "pfifo"}},
         "reverse": {"rate": 66_000, "aqm": {"name": "pfifo"}},
         "flows": [{"cc": {"name": "constant", "window": 1}, "base_rtt": 20 * MS}], "hosts": {"delayed_ack": false}});
-    let outcome = finished(crate::Sim::new(&config).expect("a valid configuration").run);
+    let outcome = finish_run(crate::Sim::new(&config).expect("a valid configuration").run);
     let rtt = outcome.tables.flows.real("rtt_min_ms").expect("a column")[0];
     // 20 ms, 1514 B at 100 Mbit/s, 66 B at 66 kbit/s
     assert!((rtt - 28.121).abs() < 0.01, "{rtt}");
@@ -108,7 +108,7 @@ fn a_flow_up_is_one_down_in_a_mirror() {
         "flows": [{"cc": {"name": "cubic"}, "base_rtt": 20 * MS}]});
     let up = json!({"duration": 5 * SECOND, "bottleneck": hop(1_000_000), "reverse": hop(10_000_000),
         "flows": [{"cc": {"name": "cubic"}, "base_rtt": 20 * MS, "direction": "up"}]});
-    let [down, up] = [down, up].map(|config| finished(crate::Sim::new(&config).expect("a valid configuration").run));
+    let [down, up] = [down, up].map(|config| finish_run(crate::Sim::new(&config).expect("a valid configuration").run));
     let of = |outcome: &Outcome, name: &str| outcome.tables.flows.real(name).expect("a column")[0];
     for name in ["goodput_mbit", "rtt_mean_ms", "rtt_min_ms"] {
         let (down, up) = (of(&down, name), of(&up, name));
@@ -126,7 +126,7 @@ fn a_flow_over_two_hops_has_the_rate_of_the_slower_one() {
             "flows": [{"cc": {"name": "cubic"}, "base_rtt": 20 * MS, "route": ["bottleneck", "second"]}]})
     };
     for slow in [0, 1] {
-        let outcome = finished(crate::Sim::new(&config(slow)).expect("a valid configuration").run);
+        let outcome = finish_run(crate::Sim::new(&config(slow)).expect("a valid configuration").run);
         let flows = &outcome.tables.flows;
         let goodput = flows.real("goodput_mbit").expect("a column")[0];
         // of 5 Mbit/s, 1448 of 1514 B
@@ -148,7 +148,7 @@ fn lost_acknowledgements_leave_nothing_behind() {
         "reverse": {"rate": 500_000, "aqm": {"name": "pfifo", "limit": 20}},
         "flows": [{"cc": {"name": "cubic"}, "count": 3}, {"cc": {"name": "cubic"}, "count": 2, "direction": "up"}],
         "web": [{"cc": {"name": "reno"}, "arrivals": {"per_second": 50.0}, "size": {"fixed": 20_000}}]});
-    let outcome = finished(crate::Sim::new(&config).expect("a valid configuration").run);
+    let outcome = finish_run(crate::Sim::new(&config).expect("a valid configuration").run);
     let back = hop(&outcome, "reverse");
     assert!(back["drops_overflow"].as_u64() > Some(500), "{back}");
     assert!(outcome.tables.short_flows.height() > 50);

@@ -6,7 +6,7 @@ fn controller(config: Value) -> Controller {
 }
 
 /// One update: p' before in units of 2^-32, delay and last delay in ns; p' after.
-fn after(config: &Value, before: u32, qdelay: u64, last: u64) -> u32 {
+fn update_prob(config: &Value, before: u32, qdelay: u64, last: u64) -> u32 {
     let mut controller = controller(config.clone());
     controller.set(before, Time(last));
     controller.update(Time(qdelay));
@@ -40,8 +40,8 @@ fn updates_as_linux_computes_them() {
         (100_000, 15_000_001, 15 * MS, 100_014),
         (100_000, 14_999_999, 15 * MS, 99_986),
     ] {
-        assert_eq!(after(&linux, before, qdelay, last), expected, "{before} {qdelay} {last}");
-        assert_eq!(after(&json!({"version": "linux-5.10"}), before, qdelay, last), expected);
+        assert_eq!(update_prob(&linux, before, qdelay, last), expected, "{before} {qdelay} {last}");
+        assert_eq!(update_prob(&json!({"version": "linux-5.10"}), before, qdelay, last), expected);
     }
 }
 
@@ -49,11 +49,11 @@ fn updates_as_linux_computes_them() {
 fn a_fall_by_more_than_one_can_go_unnoticed_in_32_bits() {
     let linux = json!({});
     // from 300 ms to 0: -(44 * 15 + 879 * 300) ms / 64 is below -2^31, and 32 bits of the difference are above p'
-    assert_eq!(after(&linux, 0x7fff_ffff, 0, 300 * MS), 0);
+    assert_eq!(update_prob(&linux, 0x7fff_ffff, 0, 300 * MS), 0);
     // from 400 ms: more than 2^32 below, so that they are not: 2^31 - 1 - (44 * 15e6 + 879 * 400e6) / 64 + 2^32
     let fall = (44 * 15 * MS + 879 * 400 * MS) / 64;
-    assert_eq!(u64::from(after(&linux, 0x7fff_ffff, 0, 400 * MS)), (1_u64 << 31) - 1 + (1 << 32) - fall);
-    assert!((share(after(&linux, 0x7fff_ffff, 0, 400 * MS)) - 0.21849).abs() < 1e-5);
+    assert_eq!(u64::from(update_prob(&linux, 0x7fff_ffff, 0, 400 * MS)), (1_u64 << 31) - 1 + (1 << 32) - fall);
+    assert!((share(update_prob(&linux, 0x7fff_ffff, 0, 400 * MS)) - 0.21849).abs() < 1e-5);
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn updates_of_august_2019_have_half_the_gain() {
         (429_496_729, 0, 0, 0.098790),
         (0, 0, 0, 0.0),
     ] {
-        let got = share(after(&halved, before, qdelay * MS, last * MS));
+        let got = share(update_prob(&halved, before, qdelay * MS, last * MS));
         assert!((got - expected).abs() < 6e-7, "{before} {qdelay} {last}: {got}, not {expected}");
     }
 }
@@ -77,7 +77,7 @@ fn updates_of_august_2019_have_half_the_gain() {
 #[test]
 fn terms_are_cut_each_in_july_2019_and_together_later() {
     // q 1 ns below the target, last 1 ns below q: terms -44 and 879
-    let of = |arithmetic: &str, qdelay, last| i64::from(after(&json!({"arithmetic": arithmetic}), 1000, qdelay, last)) - 1000;
+    let of = |arithmetic: &str, qdelay, last| i64::from(update_prob(&json!({"arithmetic": arithmetic}), 1000, qdelay, last)) - 1000;
     let below = |arithmetic| of(arithmetic, 15 * MS - 1, 15 * MS - 2);
     // 835 / 64 = 13.05; 835 / 127 = 6.6; 0 + 6; -1 (downwards) + 13
     assert_eq!(below("linux"), 13);
@@ -103,21 +103,21 @@ fn terms_are_cut_each_in_july_2019_and_together_later() {
 fn updates_of_the_time_shifted_fifo() {
     // gains of 1 and 12 per ns; target 20 ms
     let old = json!({"version": "tsfifo"});
-    let of = |before, qdelay, last| share(after(&old, before, qdelay * MS, last * MS));
+    let of = |before, qdelay, last| share(update_prob(&old, before, qdelay * MS, last * MS));
     assert!((of(0, 20, 0) - 0.055879).abs() < 1e-6);
     assert!((of(0, 40, 0) - 0.116415).abs() < 1e-6);
     // with overflow, never above 1 / k
     let capped = json!({"version": "tsfifo", "overload": "overflow"});
-    assert_eq!(after(&capped, MAX_PROB / 2 - 5, 40 * MS, 0), MAX_PROB / 2);
-    assert_eq!(after(&json!({"overload": "overflow", "coupling_factor": 3}), MAX_PROB / 3, 40 * MS, 0), MAX_PROB / 3);
+    assert_eq!(update_prob(&capped, MAX_PROB / 2 - 5, 40 * MS, 0), MAX_PROB / 2);
+    assert_eq!(update_prob(&json!({"overload": "overflow", "coupling_factor": 3}), MAX_PROB / 3, 40 * MS, 0), MAX_PROB / 3);
 }
 
 #[test]
 fn gains_are_cut_as_by_tc_and_the_kernel() {
     // tc cuts 0.16 Hz to 40/256, and floor(40 (2^32 - 1) / 4e9) = 42: at a constant 20 ms, 42 * 5 ms / 64
-    assert_eq!(after(&json!({"alpha": 0.16}), 0, 20 * MS, 20 * MS), (42 * 5 * MS / 64) as u32);
+    assert_eq!(update_prob(&json!({"alpha": 0.16}), 0, 20 * MS, 20 * MS), (42 * 5 * MS / 64) as u32);
     // floor(1 (2^32 - 1) / 4e9) = 1
-    assert_eq!(after(&json!({"alpha": 1.0 / 256.0}), 0, 20 * MS, 20 * MS), (5 * MS / 64) as u32);
+    assert_eq!(update_prob(&json!({"alpha": 1.0 / 256.0}), 0, 20 * MS, 20 * MS), (5 * MS / 64) as u32);
 }
 
 #[test]
@@ -130,16 +130,16 @@ fn max_rtt_and_typical_rtt_set_four_parameters() {
     let both = json!({"max_rtt": 100 * MS, "typical_rtt": 15 * MS});
     let explicit = json!({"alpha": 38.0 / 256.0, "beta": 3.0, "target": 15 * MS});
     for (qdelay, last) in [(15 * MS, 0), (20 * MS, 20 * MS), (25 * MS, 15 * MS)] {
-        assert_eq!(after(&both, 0, qdelay, last), after(&explicit, 0, qdelay, last));
+        assert_eq!(update_prob(&both, 0, qdelay, last), update_prob(&explicit, 0, qdelay, last));
     }
     // 20 ms and 10 ms: alpha 0.1 * 6.666 ms / (20 ms)^2 = 1.6665 Hz = 426/256, beta 15 Hz
     let short = json!({"max_rtt": 20 * MS, "typical_rtt": 10 * MS});
     let same = json!({"alpha": 426.0 / 256.0, "beta": 15.0, "target": 10 * MS});
-    assert_eq!(after(&short, 0, 12 * MS, 11 * MS), after(&same, 0, 12 * MS, 11 * MS));
+    assert_eq!(update_prob(&short, 0, 12 * MS, 11 * MS), update_prob(&same, 0, 12 * MS, 11 * MS));
     // typical_rtt alone: max_rtt is six times as long
     let alone = json!({"typical_rtt": 20 * MS});
     let pair = json!({"max_rtt": 120 * MS, "typical_rtt": 20 * MS});
-    assert_eq!(after(&alone, 0, 30 * MS, 20 * MS), after(&pair, 0, 30 * MS, 20 * MS));
+    assert_eq!(update_prob(&alone, 0, 30 * MS, 20 * MS), update_prob(&pair, 0, 30 * MS, 20 * MS));
 }
 
 #[test]

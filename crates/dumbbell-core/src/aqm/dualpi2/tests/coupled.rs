@@ -31,7 +31,7 @@ fn the_step_of_2019_wants_packets_ahead_or_behind() {
         let mut state = queue(json!({"version": version}));
         let mut log = Counters::default();
         (0..5).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Time::ZERO, &mut log));
-        served(&mut state, 5, Time::from_millis(5), &mut log);
+        serve_order(&mut state, 5, Time::from_millis(5), &mut log);
         log.queue.ce_marks
     };
     assert_eq!(of("linux-6.17"), 5);
@@ -47,7 +47,7 @@ fn a_step_in_packets_counts_those_that_remain() {
         let mut state = queue(config);
         let mut log = Counters::default();
         (0..6).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Time::ZERO, &mut log));
-        served(&mut state, 6, Time::ZERO, &mut log);
+        serve_order(&mut state, 6, Time::ZERO, &mut log);
         log.queue.ce_marks
     };
     // 5, 4, 3 remain: more than two
@@ -56,7 +56,7 @@ fn a_step_in_packets_counts_those_that_remain() {
 }
 
 /// What happens to 4000 packets of `ecn`, judged with p' = `p` while enough is queued: marks, drops.
-fn judged(config: Value, ecn: Ecn, p: f64) -> (u64, u64) {
+fn judge_packets(config: Value, ecn: Ecn, p: f64) -> (u64, u64) {
     let mut state = queue(config);
     let mut log = Counters::default();
     let target = state.coupled.controller.target();
@@ -71,26 +71,26 @@ fn judged(config: Value, ecn: Ecn, p: f64) -> (u64, u64) {
 }
 
 /// Whether `count` of 4000 is what probability `p` gives: within five standard deviations.
-fn fits(count: u64, p: f64) -> bool {
+fn matches_probability(count: u64, p: f64) -> bool {
     (count as f64 - 4000.0 * p).abs() <= 5.0 * (4000.0 * p * (1.0 - p)).sqrt() + 1e-9
 }
 
 /// As many marks as probability `p` gives, and no drops.
-fn marked((marks, drops): (u64, u64), p: f64) -> bool {
-    fits(marks, p) && drops == 0
+fn only_marks((marks, drops): (u64, u64), p: f64) -> bool {
+    matches_probability(marks, p) && drops == 0
 }
 
 /// As many drops as probability `p` gives; `marks` of the others were marked.
-fn dropped(judged: (u64, u64), p: f64, others_marked: bool) -> bool {
-    fits(judged.1, p) && judged.0 == if others_marked { 4000 - judged.1 } else { 0 }
+fn only_drops(judged: (u64, u64), p: f64, others_marked: bool) -> bool {
+    matches_probability(judged.1, p) && judged.0 == if others_marked { 4000 - judged.1 } else { 0 }
 }
 
 #[test]
 fn l_is_marked_in_proportion_and_c_by_the_square() {
-    assert!(marked(judged(json!({}), Ecn::Ect1, 0.2), 0.4));
-    assert!(marked(judged(json!({}), Ecn::Ect0, 0.2), 0.04));
-    assert!(dropped(judged(json!({}), Ecn::NotEct, 0.2), 0.04, false));
-    assert!(marked(judged(json!({"coupling_factor": 4}), Ecn::Ect1, 0.2), 0.8));
+    assert!(only_marks(judge_packets(json!({}), Ecn::Ect1, 0.2), 0.4));
+    assert!(only_marks(judge_packets(json!({}), Ecn::Ect0, 0.2), 0.04));
+    assert!(only_drops(judge_packets(json!({}), Ecn::NotEct, 0.2), 0.04, false));
+    assert!(only_marks(judge_packets(json!({"coupling_factor": 4}), Ecn::Ect1, 0.2), 0.8));
 }
 
 #[test]
@@ -114,42 +114,42 @@ fn masks_say_who_is_l4s() {
     assert_eq!(all(json!({"version": "tsfifo", "queue_mask": "l4s_ect"})), "ccll");
     assert_eq!(all(json!({"queue_mask": "no_ect"})), "cccc");
     // one queue, two ways to mark
-    assert!(marked(judged(json!({"queue_mask": "no_ect"}), Ecn::Ect1, 0.2), 0.4));
-    assert!(marked(judged(json!({"queue_mask": "no_ect"}), Ecn::Ect0, 0.2), 0.04));
+    assert!(only_marks(judge_packets(json!({"queue_mask": "no_ect"}), Ecn::Ect1, 0.2), 0.4));
+    assert!(only_marks(judge_packets(json!({"queue_mask": "no_ect"}), Ecn::Ect0, 0.2), 0.04));
     // classic_ecn: the square for all
-    assert!(marked(judged(json!({"scal_mask": "no_ect"}), Ecn::Ect1, 0.2), 0.04));
-    assert!(marked(judged(json!({"scal_mask": "any_ect"}), Ecn::Ect0, 0.2), 0.4));
+    assert!(only_marks(judge_packets(json!({"scal_mask": "no_ect"}), Ecn::Ect1, 0.2), 0.04));
+    assert!(only_marks(judge_packets(json!({"scal_mask": "any_ect"}), Ecn::Ect0, 0.2), 0.4));
     // no_ecn: drops
     let none = json!({"scal_mask": "no_ect", "mark_mask": "no_ect"});
-    assert!(dropped(judged(none, Ecn::Ect0, 0.2), 0.04, false));
+    assert!(only_drops(judge_packets(none, Ecn::Ect0, 0.2), 0.04, false));
 }
 
 #[test]
 fn in_overload_both_queues_drop_alike() {
     // k p' = 1.2: L drops with p'^2 and marks the rest, C drops all that is hit
-    assert!(dropped(judged(json!({}), Ecn::Ect1, 0.6), 0.36, true));
-    assert!(dropped(judged(json!({}), Ecn::Ect0, 0.6), 0.36, false));
+    assert!(only_drops(judge_packets(json!({}), Ecn::Ect1, 0.6), 0.36, true));
+    assert!(only_drops(judge_packets(json!({}), Ecn::Ect0, 0.6), 0.36, false));
     // time-shifted FIFO: L is not marked at all
     let old = || json!({"version": "tsfifo", "ecn_mask": "l4s_ect"});
-    assert!(dropped(judged(old(), Ecn::Ect1, 0.6), 0.36, false));
-    assert!(dropped(judged(old(), Ecn::Ect0, 0.6), 0.36, false));
-    assert!(marked(judged(old(), Ecn::Ect0, 0.4), 0.16));
-    assert!(marked(judged(old(), Ecn::Ect1, 0.4), 0.8));
+    assert!(only_drops(judge_packets(old(), Ecn::Ect1, 0.6), 0.36, false));
+    assert!(only_drops(judge_packets(old(), Ecn::Ect0, 0.6), 0.36, false));
+    assert!(only_marks(judge_packets(old(), Ecn::Ect0, 0.4), 0.16));
+    assert!(only_marks(judge_packets(old(), Ecn::Ect1, 0.4), 0.8));
     // l_drop: overload from k p' = 0.25 on
-    assert!(dropped(judged(json!({"l_drop": 25.0}), Ecn::Ect1, 0.2), 0.04, true));
-    assert!(marked(judged(json!({"l_drop": 41.0}), Ecn::Ect1, 0.2), 0.4));
+    assert!(only_drops(judge_packets(json!({"l_drop": 25.0}), Ecn::Ect1, 0.2), 0.04, true));
+    assert!(only_marks(judge_packets(json!({"l_drop": 41.0}), Ecn::Ect1, 0.2), 0.4));
     // a wrrb without l_drop: always, unless p' is 0
-    assert!(dropped(judged(json!({"version": "wrrb", "l_drop": 0.0}), Ecn::Ect1, 0.2), 0.04, false));
+    assert!(only_drops(judge_packets(json!({"version": "wrrb", "l_drop": 0.0}), Ecn::Ect1, 0.2), 0.04, false));
 }
 
 #[test]
 fn overflow_never_drops_l_and_marks_all_of_it() {
     // the cap leaves k p' at 1: everything marked in L, a quarter signalled in C
     let over = || json!({"overload": "overflow"});
-    assert_eq!(judged(over(), Ecn::Ect1, 0.9), (4000, 0));
-    assert!(marked(judged(over(), Ecn::Ect0, 0.9), 0.25));
+    assert_eq!(judge_packets(over(), Ecn::Ect1, 0.9), (4000, 0));
+    assert!(only_marks(judge_packets(over(), Ecn::Ect0, 0.9), 0.25));
     let old = json!({"version": "tsfifo", "overload": "overflow"});
-    assert!(judged(old, Ecn::Ect1, 0.9).0 > 3990);
+    assert!(judge_packets(old, Ecn::Ect1, 0.9).0 > 3990);
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn small_packets_meet_the_limit_of_packets_before_that_of_memory() {
         state.enqueue(Packet { len: 66, flags: crate::packet::flag::BACK, ..packet(seq, Ecn::NotEct) }, Time::ZERO, &mut log)
     });
     assert_eq!((state.packets(), state.memory), (10_000, 8_320_000));
-    served(&mut state, 10_000, Time::ZERO, &mut log);
+    serve_order(&mut state, 10_000, Time::ZERO, &mut log);
     assert_eq!((state.packets(), state.memory), (0, 0));
 }
 
@@ -227,7 +227,7 @@ fn the_delay_is_that_of_the_older_head() {
     state.enqueue(packet(0, Ecn::Ect1), Time::from_millis(5), &mut log);
     state.enqueue(packet(1, Ecn::NotEct), Time::from_millis(8), &mut log);
     assert_eq!(state.head_delay(Time::from_millis(10)), Time::from_millis(5));
-    assert_eq!(served(&mut state, 1, Time::from_millis(10), &mut log), "L");
+    assert_eq!(serve_order(&mut state, 1, Time::from_millis(10), &mut log), "L");
     assert_eq!(state.head_delay(Time::from_millis(10)), Time::from_millis(2));
 }
 
@@ -238,7 +238,7 @@ fn marks_of_both_stages_are_one_event_and_count_twice() {
     state.coupled.controller.set(MAX_PROB / 2, Time::from_millis(15));
     state.coupled.update(Time::from_millis(15));
     (0..5).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Time::ZERO, &mut log));
-    assert_eq!(served(&mut state, 5, Time::from_millis(2), &mut log), "LLLLL");
+    assert_eq!(serve_order(&mut state, 5, Time::from_millis(2), &mut log), "LLLLL");
     // the last two find less than two frames: step only
     let counters = |name: &str| state.counters().into_iter().find(|(key, _)| key == name).unwrap().1;
     assert_eq!(log.queue.ce_marks, 5);

@@ -27,7 +27,7 @@ fn queue(config: Value) -> State {
 const MS: u64 = 1_000_000;
 
 /// `count` full frames for each of two queues at 0; ECT(1) goes to L.
-fn filled(config: Value, count: u64) -> (State, Counters) {
+fn fill_queues(config: Value, count: u64) -> (State, Counters) {
     let mut state = queue(config);
     let mut log = Counters { internal: InternalLog::new(state.internal_queues()), ..Counters::default() };
     for seq in 0..count {
@@ -38,7 +38,7 @@ fn filled(config: Value, count: u64) -> (State, Counters) {
 }
 
 /// Who is served, `count` times, at `now`: "LLC".
-fn served(state: &mut State, count: usize, now: Time, log: &mut Counters) -> String {
+fn serve_order(state: &mut State, count: usize, now: Time, log: &mut Counters) -> String {
     (0..count)
         .map(|_| match state.dequeue(now, log) {
             Dequeue::Packet(packet) if packet.seq % 2 == 0 => 'L',

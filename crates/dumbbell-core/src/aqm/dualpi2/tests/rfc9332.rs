@@ -27,7 +27,7 @@ fn rfc(mut config: Value, p: f64) -> State {
 }
 
 /// Marks and drops of 1000 packets of L of which each has waited for `us` and leaves another behind.
-fn waited(mut state: State, us: u64) -> (u64, u64) {
+fn count_signals(mut state: State, us: u64) -> (u64, u64) {
     let mut log = Counters::default();
     state.enqueue(packet(0, Ecn::Ect1), Time::ZERO, &mut log);
     for seq in 1..=1000 {
@@ -40,7 +40,7 @@ fn waited(mut state: State, us: u64) -> (u64, u64) {
 
 #[test]
 fn the_ramp_of_the_rfc_rises_from_800_to_1200_us() {
-    let of = |us| waited(rfc(json!({}), 0.0), us).0;
+    let of = |us| count_signals(rfc(json!({}), 0.0), us).0;
     assert_eq!([of(800), of(900), of(1000), of(1100)], [0, 249, 499, 749]);
     assert_eq!([of(1200), of(5000)], [999, 999]);
     // nothing remains behind: no native marks
@@ -52,28 +52,28 @@ fn the_ramp_of_the_rfc_rises_from_800_to_1200_us() {
     }
     assert_eq!(log.queue.ce_marks, 0);
     // a ramp without width is a step
-    assert_eq!(waited(rfc(json!({"ramp_range": 0}), 0.0), 801).0, 999);
-    assert_eq!(waited(rfc(json!({"ramp_range": 0}), 0.0), 800).0, 0);
+    assert_eq!(count_signals(rfc(json!({"ramp_range": 0}), 0.0), 801).0, 999);
+    assert_eq!(count_signals(rfc(json!({"ramp_range": 0}), 0.0), 800).0, 0);
     // by chance, as many
-    let (marks, _) = waited(rfc(json!({"marking": "random"}), 0.0), 1000);
+    let (marks, _) = count_signals(rfc(json!({"marking": "random"}), 0.0), 1000);
     assert!((marks as f64 - 500.0).abs() < 5.0 * 250.0_f64.sqrt(), "{marks}");
 }
 
 #[test]
 fn l_gets_the_larger_of_ramp_and_coupled_probability() {
     // k p' = 0.2: the ramp counts from 0.5 on, and is not added
-    assert_eq!(waited(rfc(json!({}), 0.1), 500).0, 199);
-    assert_eq!(waited(rfc(json!({}), 0.1), 840).0, 199, "a ramp of 0.1");
-    assert_eq!(waited(rfc(json!({}), 0.1), 1000).0, 499);
+    assert_eq!(count_signals(rfc(json!({}), 0.1), 500).0, 199);
+    assert_eq!(count_signals(rfc(json!({}), 0.1), 840).0, 199, "a ramp of 0.1");
+    assert_eq!(count_signals(rfc(json!({}), 0.1), 1000).0, 499);
 }
 
 #[test]
 fn at_saturation_the_rfc_drops_from_both_queues() {
     // k p' = 1: L drops a quarter and marks the rest; without, it marks
-    let (marks, drops) = waited(rfc(json!({}), 0.51), 100);
+    let (marks, drops) = count_signals(rfc(json!({}), 0.51), 100);
     assert!((drops as f64 - 260.0).abs() < 3.0, "{drops}");
     assert!((999..=1001).contains(&(marks + drops)), "{marks} {drops}");
-    assert_eq!(waited(rfc(json!({}), 0.49), 100).1, 0);
+    assert_eq!(count_signals(rfc(json!({}), 0.49), 100).1, 0);
     // C is marked by the square below, and dropped from 1 / k^2 on
     let classic = |p| {
         let mut state = rfc(json!({}), p);

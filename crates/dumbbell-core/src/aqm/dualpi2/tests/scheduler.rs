@@ -1,8 +1,8 @@
 use super::*;
 
 fn pattern(config: Value, count: usize) -> String {
-    let (mut state, mut log) = filled(config, 100);
-    served(&mut state, count, Time::ZERO, &mut log)
+    let (mut state, mut log) = fill_queues(config, 100);
+    serve_order(&mut state, count, Time::ZERO, &mut log)
 }
 
 #[test]
@@ -17,7 +17,7 @@ fn credit_serves_both_queues_by_their_weights() {
 
 #[test]
 fn credit_moves_by_bytes_while_both_wait() {
-    let (mut state, mut log) = filled(json!({}), 10);
+    let (mut state, mut log) = fill_queues(json!({}), 10);
     assert_eq!(state.scheduler.credit(), -121_120);
     let mut credits = Vec::new();
     for _ in 0..10 {
@@ -42,7 +42,7 @@ fn credit_moves_by_bytes_while_both_wait() {
 
 #[test]
 fn packets_that_the_aqm_drops_do_not_cost_credit() {
-    let (mut state, mut log) = filled(json!({}), 30);
+    let (mut state, mut log) = fill_queues(json!({}), 30);
     state.coupled.controller.set(MAX_PROB, Time::ZERO);
     state.coupled.update(Time::from_millis(15));
     // everything is dropped by p'^2 = 1 down to the backlog of two frames
@@ -62,7 +62,7 @@ fn time_shift_serves_the_longer_wait_with_a_head_start_for_l() {
         for (seq, ecn, age) in ages {
             state.enqueue(packet(seq, ecn), now - Time(age), &mut log);
         }
-        served(&mut state, 1, now, &mut log)
+        serve_order(&mut state, 1, now, &mut log)
     };
     let ts = || json!({"version": "tsfifo"});
     assert_eq!(choice(ts(), MS, 41 * MS), "L");
@@ -73,12 +73,12 @@ fn time_shift_serves_the_longer_wait_with_a_head_start_for_l() {
     let near = || json!({"version": "tsfifo", "t_shift": 30 * MS});
     assert_eq!(choice(near(), MS, 31 * MS + 1), "C");
     // with a ratio, C also waits for so many of L
-    let (mut young, mut log) = filled(json!({"version": "tsfifo", "wrr_ratio": 3}), 10);
-    assert_eq!(served(&mut young, 8, Time::from_millis(1), &mut log), "LLLLLLLL");
+    let (mut young, mut log) = fill_queues(json!({"version": "tsfifo", "wrr_ratio": 3}), 10);
+    assert_eq!(serve_order(&mut young, 8, Time::from_millis(1), &mut log), "LLLLLLLL");
     let mut old = queue(json!({"version": "tsfifo", "wrr_ratio": 3, "t_shift": 0, "min_backlog": 1_000_000_000}));
     (0..8).for_each(|seq| old.enqueue(packet(2 * seq + 1, Ecn::NotEct), Time::ZERO, &mut log));
     (0..8).for_each(|seq| old.enqueue(packet(2 * seq, Ecn::Ect1), Time::from_millis(1), &mut log));
-    assert_eq!(served(&mut old, 9, Time::from_millis(2), &mut log), "LLLCLLLCL");
+    assert_eq!(serve_order(&mut old, 9, Time::from_millis(2), &mut log), "LLLCLLLCL");
 }
 
 #[test]
@@ -89,9 +89,9 @@ fn packets_are_served_in_a_ratio() {
     let mut state = queue(json!({"version": "wrr"}));
     let mut log = Counters::default();
     (0..20).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Time::ZERO, &mut log));
-    assert_eq!(served(&mut state, 17, Time::ZERO, &mut log), "L".repeat(17));
+    assert_eq!(serve_order(&mut state, 17, Time::ZERO, &mut log), "L".repeat(17));
     state.enqueue(packet(1, Ecn::NotEct), Time::ZERO, &mut log);
-    assert_eq!(served(&mut state, 3, Time::ZERO, &mut log), "CLL");
+    assert_eq!(serve_order(&mut state, 3, Time::ZERO, &mut log), "CLL");
 }
 
 #[test]
@@ -102,10 +102,10 @@ fn bytes_are_served_in_a_ratio() {
     let mut state = queue(json!({"version": "wrrb"}));
     let mut log = Counters::default();
     (0..30).for_each(|seq| state.enqueue(packet(2 * seq, Ecn::Ect1), Time::ZERO, &mut log));
-    assert_eq!(served(&mut state, 20, Time::ZERO, &mut log), "L".repeat(20));
+    assert_eq!(serve_order(&mut state, 20, Time::ZERO, &mut log), "L".repeat(20));
     assert_eq!(state.scheduler.credit(), 1514);
     state.enqueue(packet(1, Ecn::NotEct), Time::ZERO, &mut log);
-    assert_eq!(served(&mut state, 2, Time::ZERO, &mut log), "CL");
+    assert_eq!(serve_order(&mut state, 2, Time::ZERO, &mut log), "CL");
     while !matches!(state.dequeue(Time::ZERO, &mut log), Dequeue::Empty) {}
     assert_eq!(state.scheduler.credit(), -13_626);
     // in turns: C first, since the first turn is over

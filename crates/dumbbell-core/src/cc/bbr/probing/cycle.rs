@@ -1,11 +1,11 @@
 //! The cycle that probes for bandwidth, and the long-term bound of what is in flight, which probes raise and losses or marks of a probe lower.
 
-use super::{AckPhase, Machine, Mode, Version, MAX_ROUNDS, MAX_UP_ROUNDS, RAND_ROUNDS};
-use crate::cc::bbr::{scaled, SCALE, UNIT, UNSET};
+use super::{AckPhase, BbrVersion, Machine, ProbingMode, MAX_ROUNDS, MAX_UP_ROUNDS, RAND_ROUNDS};
+use crate::cc::bbr::{scale_by_share, SCALE, UNIT, UNSET};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::RateSample;
 
-impl<V: Version> Machine<V> {
+impl<V: BbrVersion> Machine<V> {
     pub(super) fn start_refill(&mut self, conn: &Conn, up_rounds: u32) {
         self.reset_lower_bounds();
         self.up_rounds = up_rounds;
@@ -13,7 +13,7 @@ impl<V: Version> Machine<V> {
         self.stopped_risky = false;
         self.ack_phase = AckPhase::Refilling;
         self.begin_round(conn);
-        self.enter(Mode::Refill);
+        self.enter(ProbingMode::Refill);
     }
 
     pub(super) fn start_up(&mut self, conn: &Conn, bw: u32) {
@@ -21,26 +21,26 @@ impl<V: Version> Machine<V> {
         self.begin_round(conn);
         self.cycle_us = self.now_us;
         V::enter_up(self, bw);
-        self.enter(Mode::Up);
+        self.enter(ProbingMode::Up);
         self.raise_slope(conn);
     }
 
     pub(super) fn start_down(&mut self, conn: &Conn) {
         self.reset_signals();
         self.up_cnt = UNSET;
-        self.rounds_since_probe = self.rng.below(RAND_ROUNDS) as u32;
-        self.probe_wait_us = u64::from(self.set.probe_base_us) + self.rng.below(u64::from(self.set.probe_rand_us));
+        self.rounds_since_probe = self.rng.draw_below(RAND_ROUNDS) as u32;
+        self.probe_wait_us = u64::from(self.set.probe_base_us) + self.rng.draw_below(u64::from(self.set.probe_rand_us));
         self.cycle_us = self.now_us;
         self.ack_phase = AckPhase::Stopping;
         self.begin_round(conn);
-        self.enter(Mode::Down);
+        self.enter(ProbingMode::Down);
     }
 
     pub(super) fn start_cruise(&mut self) {
         if self.inflight_lo != UNSET {
             self.inflight_lo = self.inflight_lo.min(self.inflight_hi);
         }
-        self.enter(Mode::Cruise);
+        self.enter(ProbingMode::Cruise);
     }
 
     /// `inflight_hi` grows twice as fast. Linux `bbr_raise_inflight_hi_slope`.
@@ -81,7 +81,7 @@ impl<V: Version> Machine<V> {
         if !app_limited {
             self.inflight_hi = tx_in_flight.max(self.beta_cut(self.target_inflight(conn)));
         }
-        if self.mode == Mode::Up {
+        if self.mode == ProbingMode::Up {
             self.start_down(conn);
         }
     }
@@ -121,8 +121,8 @@ impl<V: Version> Machine<V> {
             }
         } else if self.inflight_hi != UNSET {
             self.inflight_hi = self.inflight_hi.max(sample.tx_in_flight);
-            if self.mode == Mode::Up {
-                self.probe_upward(conn, sample.newly_delivered);
+            if self.mode == ProbingMode::Up {
+                self.probe_upward(conn, sample.ack_delivered);
             }
         }
         false
@@ -132,7 +132,7 @@ impl<V: Version> Machine<V> {
     pub(super) fn check_time_to_probe(&mut self, conn: &Conn) -> bool {
         let gain = self.set.ecn_reprobe_gain;
         if gain > 0 && self.ecn_eligible && self.ecn_in_cycle && !self.loss_in_cycle && conn.state == CaState::Open {
-            let step = scaled(self.inflight_hi, gain);
+            let step = scale_by_share(self.inflight_hi, gain);
             self.start_refill(conn, step.checked_ilog2().unwrap_or(0));
             return true;
         }
@@ -151,40 +151,41 @@ impl<V: Version> Machine<V> {
         }
         let in_net = self.in_network(conn, sample.prior_in_flight, sample);
         match self.mode {
-            Mode::Cruise => {
+            ProbingMode::Cruise => {
                 self.check_time_to_probe(conn);
             }
-            Mode::Refill => {
+            ProbingMode::Refill => {
                 if self.round_start {
                     self.probe_samples = true;
                     self.start_up(conn, bw);
                 }
             }
-            Mode::Up => {
+            ProbingMode::Up => {
                 if V::up_is_over(self, conn, in_net, bw) {
                     self.prev_probe_too_high = false;
                     self.start_down(conn);
                 }
             }
-            Mode::Down => {
+            ProbingMode::Down => {
                 let probes = self.check_time_to_probe(conn);
                 if !probes && in_net <= self.with_headroom() && in_net <= self.inflight_at_max(conn, UNIT) {
                     self.start_cruise();
                 }
             }
-            Mode::Startup | Mode::Drain | Mode::ProbeRtt => {}
+            ProbingMode::Startup | ProbingMode::Drain | ProbingMode::ProbeRtt => {}
         }
     }
 
     /// STARTUP to DRAIN, DRAIN to the cycle. Linux `bbr_check_drain`.
     pub(super) fn check_drain(&mut self, conn: &mut Conn, sample: &RateSample) {
-        if self.mode == Mode::Startup && self.full_bw_reached {
-            self.mode = Mode::Drain;
-            conn.leaves_slow_start(self.startup_ends_by);
+        if self.mode == ProbingMode::Startup && self.full_bw_reached {
+            self.mode = ProbingMode::Drain;
+            conn.leave_slow_start(self.startup_ends_by);
             conn.ssthresh = self.inflight_at_max(conn, UNIT);
             self.reset_signals();
         }
-        if self.mode == Mode::Drain && self.in_network(conn, conn.in_flight(), sample) <= self.inflight_at_max(conn, UNIT) {
+        if self.mode == ProbingMode::Drain && self.in_network(conn, conn.in_flight(), sample) <= self.inflight_at_max(conn, UNIT)
+        {
             self.start_down(conn);
         }
     }

@@ -1,13 +1,13 @@
 //! The smallest RTT, and PROBE_RTT, which looks for it.
 
-use super::{AckPhase, Machine, Mode, Version};
+use super::{AckPhase, BbrVersion, Machine, ProbingMode};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::RateSample;
 
-impl<V: Version> Machine<V> {
+impl<V: BbrVersion> Machine<V> {
     /// Linux `bbr_save_cwnd`.
     pub(super) fn save_cwnd(&mut self, conn: &Conn) {
-        let whole = self.prev_state < CaState::Recovery && self.mode != Mode::ProbeRtt;
+        let whole = self.prev_state < CaState::Recovery && self.mode != ProbingMode::ProbeRtt;
         self.prior_cwnd = if whole { conn.cwnd } else { self.prior_cwnd.max(conn.cwnd) };
     }
 
@@ -26,18 +26,18 @@ impl<V: Version> Machine<V> {
             self.min_rtt_us = self.probe_rtt_min_us;
             self.min_rtt_stamp = self.probe_rtt_min_stamp;
         }
-        if self.set.probe_rtt_ms > 0 && expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
+        if self.set.probe_rtt_ms > 0 && expired && !self.idle_restart && self.mode != ProbingMode::ProbeRtt {
             // in the order of Linux: the mode is part of what is saved
-            self.mode = Mode::ProbeRtt;
+            self.mode = ProbingMode::ProbeRtt;
             self.save_cwnd(conn);
             self.probe_rtt_done = None;
             self.ack_phase = AckPhase::Stopping;
             self.begin_round(conn);
         }
-        if self.mode == Mode::ProbeRtt {
+        if self.mode == ProbingMode::ProbeRtt {
             self.stay_in_probe_rtt(conn, now);
         }
-        if sample.delivered.is_some_and(|delivered| delivered > 0) {
+        if sample.sample_delivered.is_some_and(|delivered| delivered > 0) {
             self.idle_restart = false;
         }
     }
@@ -70,12 +70,12 @@ impl<V: Version> Machine<V> {
         if self.full_bw_reached {
             if conn.exits.first.is_none() {
                 // STARTUP ended meanwhile
-                conn.leaves_slow_start(self.startup_ends_by);
+                conn.leave_slow_start(self.startup_ends_by);
             }
             self.start_down(conn);
             self.start_cruise();
         } else {
-            self.mode = Mode::Startup;
+            self.mode = ProbingMode::Startup;
         }
     }
 }

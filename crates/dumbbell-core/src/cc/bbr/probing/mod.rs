@@ -1,10 +1,11 @@
 //! The machine of BBRv2 and v3: bounds of rate and volume, the cycle that probes them, ECN, PROBE_RTT. What a version does otherwise is its
-//! [`Version`], in a file of its own.
+//! [`BbrVersion`], in a file of its own.
 //!
 //! The order of work is that of Linux `tcp_bbr2.c` and `tcp_bbr.c` (google/bbr); bounds have their Linux names: `bw_lo`, `inflight_lo`, `inflight_hi`.
 
 use super::{
-    bdp, in_network, payload_rate, rate_ceil, scaled, Aggregation, Bursts, Pacing, AGGREGATION_ROUNDS, MIN_CWND, UNIT, UNSET,
+    bdp, in_network, payload_rate, rate_ceil, scale_by_share, Aggregation, BbrPacing, Bursts, AGGREGATION_ROUNDS, MIN_CWND, UNIT,
+    UNSET,
 };
 use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use crate::cc::exit::ExitCause;
@@ -90,24 +91,24 @@ macro_rules! settings {
     ($params:expr, $up_cwnd_gain:expr, $ecn_reprobe_gain:expr) => {{
         let (params, us) = ($params, |time: Time| time.as_micros() as u32);
         Settings {
-            startup_gain: fixed(params.startup_gain),
-            startup_cwnd_gain: fixed(params.startup_cwnd_gain),
-            drain_gain: fixed(params.drain_gain),
-            up_gain: fixed(params.probe_up_gain),
-            down_gain: fixed(params.probe_down_gain),
-            cwnd_gain: fixed(params.cwnd_gain),
-            up_cwnd_gain: fixed($up_cwnd_gain),
-            probe_rtt_cwnd_gain: fixed(params.probe_rtt_cwnd_gain),
-            beta: fixed(params.beta),
-            loss_thresh: fixed(params.loss_thresh),
-            headroom: fixed(params.headroom),
+            startup_gain: to_fixed(params.startup_gain),
+            startup_cwnd_gain: to_fixed(params.startup_cwnd_gain),
+            drain_gain: to_fixed(params.drain_gain),
+            up_gain: to_fixed(params.probe_up_gain),
+            down_gain: to_fixed(params.probe_down_gain),
+            cwnd_gain: to_fixed(params.cwnd_gain),
+            up_cwnd_gain: to_fixed($up_cwnd_gain),
+            probe_rtt_cwnd_gain: to_fixed(params.probe_rtt_cwnd_gain),
+            beta: to_fixed(params.beta),
+            loss_thresh: to_fixed(params.loss_thresh),
+            headroom: to_fixed(params.headroom),
             full_loss_cnt: params.full_loss_count,
             ecn: params.ecn,
             ecn_max_rtt_us: us(params.ecn_max_rtt),
-            ecn_alpha_gain: fixed(params.ecn_alpha_gain),
-            ecn_factor: fixed(params.ecn_factor),
-            ecn_thresh: fixed(params.ecn_thresh),
-            ecn_reprobe_gain: fixed($ecn_reprobe_gain),
+            ecn_alpha_gain: to_fixed(params.ecn_alpha_gain),
+            ecn_factor: to_fixed(params.ecn_factor),
+            ecn_thresh: to_fixed(params.ecn_thresh),
+            ecn_reprobe_gain: to_fixed($ecn_reprobe_gain),
             probe_base_us: us(params.probe_wait),
             probe_rand_us: us(params.probe_wait_random),
             min_rtt_ms: params.min_rtt_window.as_millis(),
@@ -120,7 +121,7 @@ pub(in crate::cc) use settings;
 
 /// Where the machine stands. Linux `mode` and `cycle_idx`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum ProbingMode {
     /// STARTUP: looks for the rate of the path.
     Startup,
     /// DRAIN: empties the queue of STARTUP.
@@ -137,22 +138,22 @@ pub enum Mode {
     ProbeRtt,
 }
 
-impl Mode {
+impl ProbingMode {
     fn name(self) -> &'static str {
         match self {
-            Mode::Startup => "startup",
-            Mode::Drain => "drain",
-            Mode::Down => "probe_down",
-            Mode::Cruise => "probe_cruise",
-            Mode::Refill => "probe_refill",
-            Mode::Up => "probe_up",
-            Mode::ProbeRtt => "probe_rtt",
+            ProbingMode::Startup => "startup",
+            ProbingMode::Drain => "drain",
+            ProbingMode::Down => "probe_down",
+            ProbingMode::Cruise => "probe_cruise",
+            ProbingMode::Refill => "probe_refill",
+            ProbingMode::Up => "probe_up",
+            ProbingMode::ProbeRtt => "probe_rtt",
         }
     }
 
     /// Linux `BBR_PROBE_BW`.
     fn in_cycle(self) -> bool {
-        matches!(self, Mode::Down | Mode::Cruise | Mode::Refill | Mode::Up)
+        matches!(self, ProbingMode::Down | ProbingMode::Cruise | ProbingMode::Refill | ProbingMode::Up)
     }
 }
 
@@ -179,18 +180,18 @@ pub struct FullBw {
 
 impl FullBw {
     /// From here on `bw` has to be exceeded.
-    pub fn from(bw: u32) -> FullBw {
+    pub fn starting_at(bw: u32) -> FullBw {
         FullBw { bw, ..FullBw::default() }
     }
 
     /// `bw` is growth.
-    pub fn grows(&self, bw: u32) -> bool {
-        bw >= scaled(self.bw, FULL_BW_THRESH)
+    pub fn is_growth(&self, bw: u32) -> bool {
+        bw >= scale_by_share(self.bw, FULL_BW_THRESH)
     }
 }
 
 /// What tells BBRv2 and BBRv3 apart.
-pub trait Version: Sized + Clone + std::fmt::Debug {
+pub trait BbrVersion: Sized + Clone + std::fmt::Debug {
     /// How it sizes bursts.
     const BURSTS: Bursts;
     /// An equal RTT refreshes the estimate whose age asks for PROBE_RTT.
@@ -225,11 +226,11 @@ pub trait Version: Sized + Clone + std::fmt::Debug {
 
 /// A connection of BBRv2 or BBRv3.
 #[derive(Clone, Debug)]
-pub struct Machine<V: Version> {
+pub struct Machine<V: BbrVersion> {
     set: Settings,
     rng: Rng,
-    pacing: Pacing,
-    pub(in crate::cc) mode: Mode,
+    pacing: BbrPacing,
+    pub(in crate::cc) mode: ProbingMode,
     ack_phase: AckPhase,
     pacing_gain: u32,
     cwnd_gain: u32,
@@ -298,15 +299,15 @@ pub struct Machine<V: Version> {
     version: std::marker::PhantomData<V>,
 }
 
-impl<V: Version> Machine<V> {
+impl<V: BbrVersion> Machine<V> {
     /// A machine with `set`; `name` is that of its random stream.
-    pub fn with(set: Settings, name: &str, context: &CcContext) -> Machine<V> {
+    pub fn from_settings(set: Settings, name: &str, context: &CcContext) -> Machine<V> {
         let high_gain = set.startup_gain;
         Machine {
             rng: Rng::stream(context.seed, name, context.flow),
             // replaced when the connection is established
-            pacing: Pacing::before(high_gain),
-            mode: Mode::Startup,
+            pacing: BbrPacing::before_connection(high_gain),
+            mode: ProbingMode::Startup,
             ack_phase: AckPhase::Init,
             pacing_gain: set.startup_gain,
             cwnd_gain: set.startup_cwnd_gain,
@@ -376,14 +377,14 @@ impl<V: Version> Machine<V> {
     }
 
     /// Room for bursts, and to probe at all. Linux `bbr_quantization_budget`.
-    fn quantised(&self, conn: &Conn, segments: u32) -> u32 {
+    fn add_burst_budget(&self, conn: &Conn, segments: u32) -> u32 {
         let least = segments.max(3 * V::BURSTS.goal(conn, self.min_rtt_us)).max(MIN_CWND);
-        least + if self.mode == Mode::Up { 2 } else { 0 }
+        least + if self.mode == ProbingMode::Up { 2 } else { 0 }
     }
 
     /// What `gain` times `bw` has in flight. Linux `bbr_inflight`.
     pub fn inflight(&self, conn: &Conn, bw: u32, gain: u32) -> u32 {
-        self.quantised(conn, self.bdp(bw, gain))
+        self.add_burst_budget(conn, self.bdp(bw, gain))
     }
 
     /// Linux `bbr_target_inflight`.
@@ -401,7 +402,7 @@ impl<V: Version> Machine<V> {
     }
 
     fn beta_cut(&self, value: u32) -> u32 {
-        scaled(value, UNIT - self.set.beta)
+        scale_by_share(value, UNIT - self.set.beta)
     }
 
     /// `inflight_hi` less what is left to others; `UNSET` if it is not set. Linux `bbr_inflight_with_headroom`.
@@ -409,7 +410,7 @@ impl<V: Version> Machine<V> {
         if self.inflight_hi == UNSET {
             return UNSET;
         }
-        let headroom = scaled(self.inflight_hi, self.set.headroom).max(1);
+        let headroom = scale_by_share(self.inflight_hi, self.set.headroom).max(1);
         self.inflight_hi.saturating_sub(headroom).max(MIN_CWND)
     }
 
@@ -427,7 +428,7 @@ impl<V: Version> Machine<V> {
         self.next_round = conn.delivered;
     }
 
-    fn enter(&mut self, mode: Mode) {
+    fn enter(&mut self, mode: ProbingMode) {
         self.mode = mode;
         self.try_fast_path = false;
     }
@@ -436,12 +437,12 @@ impl<V: Version> Machine<V> {
     fn update_gains(&mut self) {
         let set = &self.set;
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
-            Mode::Startup => (set.startup_gain, set.startup_cwnd_gain),
-            Mode::Drain => (set.drain_gain, set.startup_cwnd_gain),
-            Mode::Down => (set.down_gain, set.cwnd_gain),
-            Mode::Cruise | Mode::Refill => (UNIT, set.cwnd_gain),
-            Mode::Up => (set.up_gain, set.up_cwnd_gain),
-            Mode::ProbeRtt => (UNIT, UNIT),
+            ProbingMode::Startup => (set.startup_gain, set.startup_cwnd_gain),
+            ProbingMode::Drain => (set.drain_gain, set.startup_cwnd_gain),
+            ProbingMode::Down => (set.down_gain, set.cwnd_gain),
+            ProbingMode::Cruise | ProbingMode::Refill => (UNIT, set.cwnd_gain),
+            ProbingMode::Up => (set.up_gain, set.up_cwnd_gain),
+            ProbingMode::ProbeRtt => (UNIT, UNIT),
         };
     }
 
@@ -450,7 +451,7 @@ impl<V: Version> Machine<V> {
         let mut cwnd = conn.cwnd;
         if acked > 0 {
             let target = self.bdp(bw, self.cwnd_gain).saturating_add(self.aggregation.allowance(bw));
-            let target = self.quantised(conn, target);
+            let target = self.add_burst_budget(conn, target);
             self.try_fast_path = if self.full_bw_reached {
                 cwnd = cwnd.saturating_add(acked).min(target);
                 cwnd == target
@@ -463,7 +464,7 @@ impl<V: Version> Machine<V> {
             cwnd = cwnd.max(MIN_CWND);
         }
         conn.cwnd = cwnd.min(conn.cwnd_clamp);
-        if self.mode == Mode::ProbeRtt {
+        if self.mode == ProbingMode::ProbeRtt {
             conn.cwnd = conn.cwnd.min(self.probe_rtt_cwnd());
         }
     }
@@ -471,19 +472,19 @@ impl<V: Version> Machine<V> {
     /// Linux `bbr_bound_cwnd_for_inflight_model`.
     fn bound_cwnd(&self, conn: &mut Conn) {
         let cap = match self.mode {
-            Mode::Down | Mode::Refill | Mode::Up => self.inflight_hi,
-            Mode::Cruise | Mode::ProbeRtt => self.with_headroom(),
-            Mode::Startup | Mode::Drain => UNSET,
+            ProbingMode::Down | ProbingMode::Refill | ProbingMode::Up => self.inflight_hi,
+            ProbingMode::Cruise | ProbingMode::ProbeRtt => self.with_headroom(),
+            ProbingMode::Startup | ProbingMode::Drain => UNSET,
         };
         conn.cwnd = conn.cwnd.min(cap.min(self.inflight_lo).max(MIN_CWND));
     }
 
     fn update_model(&mut self, conn: &mut Conn, sample: &RateSample, bw: u32) {
-        if sample.interval_us.is_some_and(|us| us > 0) && sample.newly_delivered > 0 {
+        if sample.interval_us.is_some_and(|us| us > 0) && sample.ack_delivered > 0 {
             self.update_signals(conn, sample, bw);
             let window = if self.full_bw_reached { AGGREGATION_ROUNDS } else { 1 };
             let estimate = self.bw();
-            self.aggregation.update(conn, sample.newly_delivered, estimate, self.round_start, window);
+            self.aggregation.update(conn, sample.ack_delivered, estimate, self.round_start, window);
         }
         self.check_startup_loss(conn, sample);
         V::check_full_bw(self, sample, bw);
@@ -513,7 +514,7 @@ impl<V: Version> Machine<V> {
     }
 }
 
-impl<V: Version> CongestionControl for Machine<V> {
+impl<V: BbrVersion> CongestionControl for Machine<V> {
     fn control(&self) -> Control {
         Control::Both
     }
@@ -542,7 +543,7 @@ impl<V: Version> CongestionControl for Machine<V> {
         let min_rtt = conn.rtt.min_us();
         (self.min_rtt_us, self.probe_rtt_min_us) = (min_rtt, min_rtt);
         (self.min_rtt_stamp, self.probe_rtt_min_stamp) = (conn.jiffies(), conn.jiffies());
-        self.pacing = Pacing::new(conn, self.set.startup_gain);
+        self.pacing = BbrPacing::new(conn, self.set.startup_gain);
         self.aggregation.restart(self.now_us);
         self.loss_round_delivered = conn.delivered + 1;
     }
@@ -567,9 +568,9 @@ impl<V: Version> CongestionControl for Machine<V> {
             self.update_alpha(conn);
         }
         self.ecn_in_round |= sample.ece && (self.ecn_eligible || !V::ALPHA_WHEN_ELIGIBLE);
-        let bw = interval.map_or(0, |us| rate_ceil(sample.delivered.unwrap_or(0), us));
+        let bw = interval.map_or(0, |us| rate_ceil(sample.sample_delivered.unwrap_or(0), us));
         self.loss_round_start = false;
-        if V::LATEST_BEFORE && interval.is_some() && sample.newly_delivered > 0 {
+        if V::LATEST_BEFORE && interval.is_some() && sample.ack_delivered > 0 {
             self.take_latest(conn, sample, bw);
         }
         if let Some(update) = self.fast_path(conn, sample, bw) {
@@ -579,15 +580,15 @@ impl<V: Version> CongestionControl for Machine<V> {
             self.update_gains();
             let estimate = self.bw();
             self.pacing.set(conn, estimate, self.pacing_gain, self.full_bw_reached);
-            self.set_cwnd(conn, sample.newly_delivered, estimate);
+            self.set_cwnd(conn, sample.ack_delivered, estimate);
             self.bound_cwnd(conn);
         }
         if V::LATEST_BEFORE && self.loss_round_start && !sample.acks_probe {
             self.forget_latest(sample, bw);
         }
         self.prev_state = conn.state;
-        self.loss_in_cycle |= sample.lost > 0;
-        self.ecn_in_cycle |= sample.delivered_ce > 0;
+        self.loss_in_cycle |= sample.sample_lost > 0;
+        self.ecn_in_cycle |= sample.sample_marked > 0;
     }
 
     fn on_loss(&mut self, conn: &mut Conn, loss: &LossEvent) {
@@ -600,7 +601,7 @@ impl<V: Version> CongestionControl for Machine<V> {
     }
 
     fn max_burst(&self, conn: &Conn) -> Option<u32> {
-        Some(V::BURSTS.sent(conn, self.min_rtt_us))
+        Some(V::BURSTS.burst_segments(conn, self.min_rtt_us))
     }
 
     fn cwnd_event(&mut self, conn: &mut Conn, event: CaEvent) {
@@ -612,7 +613,7 @@ impl<V: Version> CongestionControl for Machine<V> {
                 if self.mode.in_cycle() {
                     let estimate = self.bw();
                     self.pacing.set(conn, estimate, UNIT, self.full_bw_reached);
-                } else if self.mode == Mode::ProbeRtt {
+                } else if self.mode == ProbingMode::ProbeRtt {
                     self.check_probe_rtt_done(conn);
                 }
             }
@@ -666,7 +667,7 @@ impl<V: Version> CongestionControl for Machine<V> {
             min_rtt_us: set(self.min_rtt_us),
             extra_acked: self.aggregation.extra(),
             inflight: self.inflight(conn, self.bw(), UNIT),
-            probe_up_step: (self.mode == Mode::Up).then(|| conn.cwnd / self.up_cnt.max(1)),
+            probe_up_step: (self.mode == ProbingMode::Up).then(|| conn.cwnd / self.up_cnt.max(1)),
             pacing_gain: share(self.pacing_gain),
             cwnd_gain: share(self.cwnd_gain),
             full_bw_now: Some(self.full.now),

@@ -1,12 +1,12 @@
 //! What losses and marks say: the average of marks, the signals of a round, the short-term bounds.
 
-use super::{Machine, Mode, Version, FULL_ECN_ROUNDS, MAX_LOSS_EVENTS};
-use crate::cc::bbr::{scaled, SCALE, UNIT, UNSET};
+use super::{BbrVersion, Machine, ProbingMode, FULL_ECN_ROUNDS, MAX_LOSS_EVENTS};
+use crate::cc::bbr::{scale_by_share, SCALE, UNIT, UNSET};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::exit::ExitCause;
 use crate::cc::RateSample;
 
-impl<V: Version> Machine<V> {
+impl<V: BbrVersion> Machine<V> {
     /// A round is over: averages its share of marks. Linux `bbr_update_ecn_alpha`.
     pub(super) fn update_alpha(&mut self, conn: &Conn) {
         let near = self.set.ecn_max_rtt_us == 0 || self.min_rtt_us <= self.set.ecn_max_rtt_us;
@@ -23,7 +23,7 @@ impl<V: Version> Machine<V> {
         self.ecn_eligible |= self.set.ecn && near;
         let ratio = (((conn.delivered_ce - self.alpha_delivered_ce) << SCALE) / delivered) as u32;
         let gain = self.set.ecn_alpha_gain;
-        self.ecn_alpha = (scaled(self.ecn_alpha, UNIT - gain) + scaled(ratio, gain)).min(UNIT);
+        self.ecn_alpha = (scale_by_share(self.ecn_alpha, UNIT - gain) + scale_by_share(ratio, gain)).min(UNIT);
         self.alpha_delivered = conn.delivered;
         self.alpha_delivered_ce = conn.delivered_ce;
         if self.full_bw_reached || !self.ecn_eligible {
@@ -52,13 +52,13 @@ impl<V: Version> Machine<V> {
     }
 
     pub(super) fn probing(&self) -> bool {
-        matches!(self.mode, Mode::Startup | Mode::Refill | Mode::Up)
+        matches!(self.mode, ProbingMode::Startup | ProbingMode::Refill | ProbingMode::Up)
     }
 
     /// Linux `bbr_update_latest_delivery_signals`.
     pub(super) fn take_latest(&mut self, conn: &Conn, sample: &RateSample, bw: u32) {
         self.bw_latest = self.bw_latest.max(bw);
-        self.inflight_latest = self.inflight_latest.max(sample.delivered.unwrap_or(0));
+        self.inflight_latest = self.inflight_latest.max(sample.sample_delivered.unwrap_or(0));
         if sample.prior_delivered >= self.loss_round_delivered {
             self.loss_round_delivered = conn.delivered;
             self.loss_round_start = true;
@@ -67,7 +67,7 @@ impl<V: Version> Machine<V> {
 
     pub(super) fn forget_latest(&mut self, sample: &RateSample, bw: u32) {
         self.bw_latest = bw;
-        self.inflight_latest = sample.delivered.unwrap_or(0);
+        self.inflight_latest = sample.sample_delivered.unwrap_or(0);
     }
 
     /// Linux `bbr_update_congestion_signals`.
@@ -75,7 +75,7 @@ impl<V: Version> Machine<V> {
         if !sample.is_app_limited || bw >= self.max_bw() {
             self.bw_hi[1] = self.bw_hi[1].max(bw);
         }
-        self.loss_in_round |= sample.newly_lost > 0;
+        self.loss_in_round |= sample.ack_lost > 0;
         if !V::LATEST_BEFORE {
             self.take_latest(conn, sample, bw);
         }
@@ -100,7 +100,7 @@ impl<V: Version> Machine<V> {
             if self.inflight_lo == UNSET {
                 self.inflight_lo = conn.cwnd;
             }
-            by_ecn = scaled(self.inflight_lo, self.ecn_cut());
+            by_ecn = scale_by_share(self.inflight_lo, self.ecn_cut());
         }
         if self.loss_in_round {
             if self.bw_lo == UNSET {
@@ -117,7 +117,7 @@ impl<V: Version> Machine<V> {
 
     /// What marks leave of a bound, in 1/256.
     pub(super) fn ecn_cut(&self) -> u32 {
-        UNIT - scaled(self.ecn_alpha, self.set.ecn_factor)
+        UNIT - scale_by_share(self.ecn_alpha, self.set.ecn_factor)
     }
 
     pub(super) fn reset_lower_bounds(&mut self) {
@@ -136,16 +136,16 @@ impl<V: Version> Machine<V> {
 
     /// Linux `bbr_is_inflight_too_high`.
     pub(super) fn too_high(&self, sample: &RateSample) -> bool {
-        self.too_many_lost(sample.lost, sample.tx_in_flight)
-            || self.too_many_marked(sample.delivered_ce, sample.delivered.unwrap_or(0))
+        self.too_many_lost(sample.sample_lost, sample.tx_in_flight)
+            || self.too_many_marked(sample.sample_marked, sample.sample_delivered.unwrap_or(0))
     }
 
     pub(super) fn too_many_lost(&self, lost: u32, tx_in_flight: u32) -> bool {
-        tx_in_flight > 0 && lost > scaled(tx_in_flight, self.set.loss_thresh)
+        tx_in_flight > 0 && lost > scale_by_share(tx_in_flight, self.set.loss_thresh)
     }
 
     pub(super) fn too_many_marked(&self, marked: u32, delivered: u32) -> bool {
-        let most = scaled(delivered, self.set.ecn_thresh);
+        let most = scale_by_share(delivered, self.set.ecn_thresh);
         let over = marked > most || (V::MARKS_AT_THRESHOLD && marked == most);
         over && marked > 0 && delivered > 0 && self.ecn_eligible
     }
@@ -155,7 +155,7 @@ impl<V: Version> Machine<V> {
         if self.full_bw_reached {
             return;
         }
-        if sample.newly_lost > 0 {
+        if sample.ack_lost > 0 {
             self.loss_events = (self.loss_events + 1).min(MAX_LOSS_EVENTS);
         }
         if !self.loss_round_start {

@@ -9,15 +9,15 @@ use crate::units::Time;
 mod cycle;
 
 fn v2() -> Machine<V2> {
-    established(bbr2::State::new(bbr2::Params { ecn: true, ..bbr2::Params::default() }, &CcContext::default()))
+    establish_machine(bbr2::State::new(bbr2::Params { ecn: true, ..bbr2::Params::default() }, &CcContext::default()))
 }
 
 fn v3() -> Machine<V3> {
-    established(bbr3::State::new(bbr3::Params { ecn: true, ..bbr3::Params::default() }, &CcContext::default()))
+    establish_machine(bbr3::State::new(bbr3::Params { ecn: true, ..bbr3::Params::default() }, &CcContext::default()))
 }
 
 /// 16 segments in 19379 us, 20 ms without a queue: 17 segments in flight.
-fn established<V: Version>(mut machine: Machine<V>) -> Machine<V> {
+fn establish_machine<V: BbrVersion>(mut machine: Machine<V>) -> Machine<V> {
     let mut conn = Conn { delivered: 1, ..conn() };
     conn.rtt.sample_min(20_000, Time::ZERO);
     machine.init(&mut conn);
@@ -49,9 +49,12 @@ fn targets_have_room_for_three_bursts_and_a_floor() {
     let at = |rate| Conn { pacing_rate: rate, ..conn() };
     // bursts of two, and at 149999 B/s of one
     let conn = at(1_183_576);
-    assert_eq!([two.quantised(&conn, 37), two.quantised(&conn, 3), two.quantised(&at(149_999), 1)], [37, 6, 4]);
-    two.mode = Mode::Up;
-    assert_eq!([two.quantised(&conn, 37), two.quantised(&at(149_999), 1)], [39, 6]);
+    assert_eq!(
+        [two.add_burst_budget(&conn, 37), two.add_burst_budget(&conn, 3), two.add_burst_budget(&at(149_999), 1)],
+        [37, 6, 4]
+    );
+    two.mode = ProbingMode::Up;
+    assert_eq!([two.add_burst_budget(&conn, 37), two.add_burst_budget(&at(149_999), 1)], [39, 6]);
 }
 
 #[test]
@@ -147,7 +150,7 @@ fn the_average_of_marks_moves_by_a_16th() {
 fn marks_cut_by_a_third_of_their_average() {
     for (alpha, left, of_100) in [(256, 171, 66), (240, 177, 69), (128, 214, 83), (64, 235, 91), (16, 251, 98), (3, 256, 100)] {
         let mut two = v2();
-        two.mode = Mode::Cruise;
+        two.mode = ProbingMode::Cruise;
         two.ecn_alpha = alpha;
         two.ecn_in_round = true;
         assert_eq!(two.ecn_cut(), left, "{alpha}");
@@ -160,26 +163,26 @@ fn marks_cut_by_a_third_of_their_average() {
 fn losses_cut_to_what_was_delivered_but_not_by_more_than_beta() {
     for (latest, inflight_lo) in [(30, 30), (20, 26)] {
         let mut two = v2();
-        two.mode = Mode::Cruise;
+        two.mode = ProbingMode::Cruise;
         two.loss_in_round = true;
         (two.inflight_lo, two.inflight_latest, two.bw_latest) = (37, latest, 9_000);
         two.adapt_lower_bounds(&conn());
         assert_eq!((two.inflight_lo, two.bw_lo), (inflight_lo, 9_739));
     }
     let mut fast = v2();
-    fast.mode = Mode::Cruise;
+    fast.mode = ProbingMode::Cruise;
     (fast.loss_in_round, fast.bw_latest) = (true, 12_000);
     fast.adapt_lower_bounds(&conn());
     assert_eq!(fast.bw_lo, 12_000);
     // both: the marks' bound is made before the losses cut, and has no floor. 37 * 171 / 256 = 24
     let mut both = v2();
-    both.mode = Mode::Cruise;
+    both.mode = ProbingMode::Cruise;
     (both.loss_in_round, both.ecn_in_round) = (true, true);
     (both.inflight_lo, both.inflight_latest) = (37, 30);
     both.adapt_lower_bounds(&conn());
     assert_eq!(both.inflight_lo, 24);
     // what is asked for by probing is not answered
-    for mode in [Mode::Startup, Mode::Refill, Mode::Up] {
+    for mode in [ProbingMode::Startup, ProbingMode::Refill, ProbingMode::Up] {
         let mut probing = v2();
         probing.mode = mode;
         probing.loss_in_round = true;
@@ -208,11 +211,11 @@ fn the_step_of_a_probe_doubles_each_round() {
 fn marks_alone_begin_a_probe_of_v3_with_a_large_step() {
     for (inflight_hi, up_rounds) in [(265, 7), (18, 3), (2, 0), (UNSET, 30)] {
         let mut three = v3();
-        three.mode = Mode::Cruise;
+        three.mode = ProbingMode::Cruise;
         three.ecn_in_cycle = true;
         three.inflight_hi = inflight_hi;
         assert!(three.check_time_to_probe(&conn()));
-        assert_eq!((three.mode, three.up_rounds), (Mode::Refill, up_rounds), "{inflight_hi}");
+        assert_eq!((three.mode, three.up_rounds), (ProbingMode::Refill, up_rounds), "{inflight_hi}");
     }
     // not with losses, nor while the window is being reduced, nor in v2
     let mut three = v3();
@@ -243,14 +246,14 @@ fn a_probe_that_repairs_a_loss_counts_for_v3() {
 
 #[test]
 fn a_quarter_more_is_growth() {
-    let search = FullBw::from(13_852);
-    assert!(!search.grows(17_314) && search.grows(17_315));
+    let search = FullBw::starting_at(13_852);
+    assert!(!search.is_growth(17_314) && search.is_growth(17_315));
 }
 
 #[test]
 fn a_probe_is_due_after_its_wait_or_as_many_rounds_as_reno_would_need() {
     let mut two = v2();
-    two.mode = Mode::Cruise;
+    two.mode = ProbingMode::Cruise;
     // 17 segments: 17 rounds, of which one was drawn
     let conn = Conn { cwnd: 40, pacing_rate: 1_183_576, ..conn() };
     two.probe_wait_us = 2_345_678;
@@ -262,7 +265,7 @@ fn a_probe_is_due_after_its_wait_or_as_many_rounds_as_reno_would_need() {
     two.now_us = 2_345_678;
     assert!(!two.check_time_to_probe(&conn));
     two.now_us = 2_345_679;
-    assert!(two.check_time_to_probe(&conn) && two.mode == Mode::Refill);
+    assert!(two.check_time_to_probe(&conn) && two.mode == ProbingMode::Refill);
     let mut far = v2();
     far.min_rtt_us = 1_000_000;
     far.probe_wait_us = 1 << 40;
@@ -273,18 +276,18 @@ fn a_probe_is_due_after_its_wait_or_as_many_rounds_as_reno_would_need() {
 /// An ACK of one segment with this RTT at `ms`.
 fn ack(ms: u64, rtt_us: u32) -> (Conn, RateSample) {
     let conn = Conn { now: Time::from_millis(ms), ..conn() };
-    (conn, RateSample { newly_delivered: 1, rtt_us: Some(rtt_us), delivered: Some(1), ..RateSample::default() })
+    (conn, RateSample { ack_delivered: 1, rtt_us: Some(rtt_us), sample_delivered: Some(1), ..RateSample::default() })
 }
 
 #[test]
 fn probe_rtt_comes_five_seconds_after_the_last_smaller_rtt() {
-    for (ms, mode) in [(6_000, Mode::Cruise), (6_001, Mode::ProbeRtt)] {
+    for (ms, mode) in [(6_000, ProbingMode::Cruise), (6_001, ProbingMode::ProbeRtt)] {
         let mut two = v2();
-        two.mode = Mode::Cruise;
+        two.mode = ProbingMode::Cruise;
         two.probe_rtt_min_stamp = 1_000;
         let (mut conn, sample) = ack(ms, 30_000);
         two.update_min_rtt(&mut conn, &sample);
-        assert_eq!((two.mode, conn.holds_back), (mode, mode == Mode::ProbeRtt), "{ms}");
+        assert_eq!((two.mode, conn.holds_back), (mode, mode == ProbingMode::ProbeRtt), "{ms}");
     }
     // an equal RTT is enough for v2, not for v3
     let (mut conn, sample) = ack(4_000, 20_000);
@@ -294,7 +297,7 @@ fn probe_rtt_comes_five_seconds_after_the_last_smaller_rtt() {
     assert_eq!((two.probe_rtt_min_stamp, three.probe_rtt_min_stamp), (4_000, 0));
     // after ten seconds the larger one is taken
     let mut old = v2();
-    old.mode = Mode::Cruise;
+    old.mode = ProbingMode::Cruise;
     let (mut late, larger) = ack(10_001, 30_000);
     old.update_min_rtt(&mut late, &larger);
     assert_eq!(old.min_rtt_us, 30_000);
@@ -304,32 +307,32 @@ fn probe_rtt_comes_five_seconds_after_the_last_smaller_rtt() {
 fn probe_rtt_lasts_200_ms_and_a_round() {
     let mut two = v2();
     two.full_bw_reached = true;
-    two.mode = Mode::Cruise;
+    two.mode = ProbingMode::Cruise;
     two.prior_cwnd = 37;
     let (mut conn, sample) = ack(6_000, 30_000);
     conn.snd_nxt = 30;
     conn.snd_una = 0;
     two.update_min_rtt(&mut conn, &sample);
-    assert_eq!((two.mode, two.probe_rtt_done), (Mode::ProbeRtt, None), "30 are in flight, more than 9");
+    assert_eq!((two.mode, two.probe_rtt_done), (ProbingMode::ProbeRtt, None), "30 are in flight, more than 9");
     let quiet = |ms| Conn { now: Time::from_millis(ms), snd_una: 22, snd_nxt: 30, cwnd: 9, ..conn.clone() };
     two.update_min_rtt(&mut quiet(6_020), &sample);
     assert_eq!(two.probe_rtt_done, Some(6_220));
     two.update_min_rtt(&mut quiet(6_221), &sample);
-    assert_eq!(two.mode, Mode::ProbeRtt, "no round yet");
+    assert_eq!(two.mode, ProbingMode::ProbeRtt, "no round yet");
     two.round_start = true;
     two.update_min_rtt(&mut quiet(6_220), &sample);
-    assert_eq!(two.mode, Mode::ProbeRtt);
+    assert_eq!(two.mode, ProbingMode::ProbeRtt);
     (two.bw_lo, two.inflight_lo) = (1, 1);
     let mut after = quiet(6_221);
     two.update_min_rtt(&mut after, &sample);
-    assert_eq!((two.mode, after.cwnd, two.bw_lo, two.inflight_lo), (Mode::Cruise, 37, UNSET, UNSET));
+    assert_eq!((two.mode, after.cwnd, two.bw_lo, two.inflight_lo), (ProbingMode::Cruise, 37, UNSET, UNSET));
     // before the pipe was ever full: back to STARTUP
     let mut young = v2();
-    young.mode = Mode::ProbeRtt;
+    young.mode = ProbingMode::ProbeRtt;
     young.probe_rtt_done = Some(6_220);
     young.probe_rtt_round_done = true;
     young.update_min_rtt(&mut quiet(6_221), &sample);
-    assert_eq!(young.mode, Mode::Startup);
+    assert_eq!(young.mode, ProbingMode::Startup);
 }
 
 #[test]
@@ -349,7 +352,7 @@ fn an_undo_restores_the_bounds_of_before() {
 #[test]
 fn a_timeout_keeps_what_was_in_flight_as_a_bound_and_restores_the_window() {
     let mut two = v2();
-    two.mode = Mode::Cruise;
+    two.mode = ProbingMode::Cruise;
     two.prior_cwnd = 37;
     let mut conn = Conn { cwnd: 3, ..conn() };
     two.set_state(&mut conn, CaState::Loss);
@@ -358,7 +361,7 @@ fn a_timeout_keeps_what_was_in_flight_as_a_bound_and_restores_the_window() {
     assert_eq!(conn.cwnd, 37);
     // a probe is not bound
     let mut probing = v2();
-    probing.mode = Mode::Up;
+    probing.mode = ProbingMode::Up;
     probing.set_state(&mut conn, CaState::Loss);
     assert_eq!(probing.inflight_lo, UNSET);
 }
@@ -378,14 +381,14 @@ fn startup_ends_after_two_rounds_of_half_marked() {
 #[test]
 fn startup_ends_with_many_lossy_acks_in_a_round_of_recovery() {
     let conn = Conn { cwnd: 40, pacing_rate: 1_183_576, state: CaState::Recovery, ..conn() };
-    let lossy = RateSample { newly_lost: 1, lost: 5, tx_in_flight: 40, ..RateSample::default() };
+    let lossy = RateSample { ack_lost: 1, sample_lost: 5, tx_in_flight: 40, ..RateSample::default() };
     let mut two = v2();
     for _ in 0..7 {
         two.check_startup_loss(&conn, &lossy);
     }
     two.loss_round_start = true;
     let mut early = two.clone();
-    early.check_startup_loss(&conn, &RateSample { newly_lost: 0, ..lossy });
+    early.check_startup_loss(&conn, &RateSample { ack_lost: 0, ..lossy });
     assert!(!early.full_bw_reached && early.loss_events == 0, "seven in the round");
     let mut open = two.clone();
     open.check_startup_loss(&Conn { state: CaState::Open, ..conn.clone() }, &lossy);
@@ -407,7 +410,7 @@ fn startup_ends_with_many_lossy_acks_in_a_round_of_recovery() {
 #[test]
 fn an_application_that_resumes_paces_at_the_estimate() {
     let mut two = v2();
-    two.mode = Mode::Cruise;
+    two.mode = ProbingMode::Cruise;
     two.full_bw_reached = true;
     let mut conn = Conn { pacing_rate: 5_000_000, ..conn() };
     two.cwnd_event(&mut conn, CaEvent::TxStart { idle: Time::ZERO, app_limited: false });
@@ -417,5 +420,5 @@ fn an_application_that_resumes_paces_at_the_estimate() {
     // and no PROBE_RTT however long the pause was
     let (mut late, sample) = ack(60_000, 30_000);
     two.update_min_rtt(&mut late, &sample);
-    assert_eq!((two.mode, two.idle_restart), (Mode::Cruise, false));
+    assert_eq!((two.mode, two.idle_restart), (ProbingMode::Cruise, false));
 }

@@ -6,10 +6,10 @@ use super::*;
 
 #[test]
 fn a_round_ends_with_what_was_sent_after_its_start() {
-    let (mut state, mut conn) = at(Phase::Cruise);
+    let (mut state, mut conn) = start_phase(BbrPhase::Cruise);
     (state.next_round_delivered, state.rounds_since_probe_up) = (990, 0);
     let mut acked = |prior_delivered: u64, delivered: Option<u32>| {
-        state.update_congestion_signals(&conn, &Rs::new(&RateSample { prior_delivered, delivered, ..ack() }));
+        state.update_congestion_signals(&conn, &Rs::new(&RateSample { prior_delivered, sample_delivered: delivered, ..ack() }));
         conn.delivered += 2;
         (state.round_start, state.round_count, state.rounds_since_probe_up)
     };
@@ -24,7 +24,7 @@ fn a_round_ends_with_what_was_sent_after_its_start() {
 
 #[test]
 fn the_bandwidth_is_the_largest_of_two_cycles() {
-    let (mut state, conn) = at(Phase::Cruise);
+    let (mut state, conn) = start_phase(BbrPhase::Cruise);
     let mut sample = |rate: f64, is_app_limited: bool, advance: bool| {
         if advance {
             state.max_bw_filter.advance();
@@ -64,8 +64,8 @@ fn the_windowed_maximum_is_of_the_window() {
     let (mut now, mut samples) = (0, Vec::new());
     filter = WindowedMax::default();
     for _ in 0..5_000 {
-        now += rng.below(4);
-        let value = rng.below(1_000) as f64;
+        now += rng.draw_below(4);
+        let value = rng.draw_below(1_000) as f64;
         samples.push((now, value));
         let largest = filter.update(10, now, value);
         let recent = samples.iter().filter(|sample| now - sample.0 <= 10);
@@ -75,7 +75,7 @@ fn the_windowed_maximum_is_of_the_window() {
 
 #[test]
 fn extra_acked_is_what_came_beyond_the_rate() {
-    let (mut state, mut conn) = at(Phase::Cruise);
+    let (mut state, mut conn) = start_phase(BbrPhase::Cruise);
     state.bw = 800.0;
     let start = conn.now;
     let mut acked = |us: u64, newly_acked: u32, round: u64| {
@@ -94,7 +94,7 @@ fn extra_acked_is_what_came_beyond_the_rate() {
     // the window of 40 bounds it
     assert_eq!(acked(20_000, 90, 3), 40.0);
     // before the pipe was full, it is of the last round
-    let (mut startup, fresh) = at(Phase::Startup);
+    let (mut startup, fresh) = start_phase(BbrPhase::Startup);
     for (round, newly_acked, largest) in [(0, 9, 9.0), (1, 1, 10.0), (3, 1, 11.0)] {
         startup.round_count = round;
         startup.update_ack_aggregation(&fresh, &Rs { newly_acked, ..rs() });
@@ -135,22 +135,22 @@ fn too_much_loss_while_it_probes_sets_the_long_term_bound_once() {
     for (lost_now, tx_in_flight, app, bound) in
         [(1, 50, false, None), (1, 30, false, Some(29)), (1, 10, false, Some(14)), (1, 30, true, None)]
     {
-        let (mut state, mut conn) = at(Phase::Up);
+        let (mut state, mut conn) = start_phase(BbrPhase::Up);
         state.is_bw_probe_sample = true;
-        state.on_loss(&mut conn, &LossEvent { is_app_limited: app, ..lost(1_000, lost_now, tx_in_flight) });
+        state.on_loss(&mut conn, &LossEvent { is_app_limited: app, ..loss_event(1_000, lost_now, tx_in_flight) });
         // 29 + 0.58 / 0.98 = 29.6; 9.2 is less than 0.7 * 20
         assert_eq!(state.inflight_longterm, bound.unwrap_or(UNBOUNDED), "{lost_now} of {tx_in_flight}");
         let too_high = tx_in_flight < 50;
-        assert_eq!((state.state == Phase::Down, state.prev_probe_too_high), (too_high, too_high));
+        assert_eq!((state.state == BbrPhase::Down, state.prev_probe_too_high), (too_high, too_high));
         assert_eq!(state.is_bw_probe_sample, !too_high);
         // the next ones find it answered
         state.inflight_longterm = 99;
-        state.on_loss(&mut conn, &lost(1_002, 40, 40));
+        state.on_loss(&mut conn, &loss_event(1_002, 40, 40));
         assert_eq!(state.inflight_longterm, if too_high { 99 } else { 14 });
     }
     // without a probe they say nothing of the bound; one in refill does not end it
-    let (mut cruise, mut conn) = at(Phase::Cruise);
-    cruise.on_loss(&mut conn, &lost(1_000, 9, 20));
+    let (mut cruise, mut conn) = start_phase(BbrPhase::Cruise);
+    cruise.on_loss(&mut conn, &loss_event(1_000, 9, 20));
     assert_eq!((cruise.inflight_longterm, cruise.is_loss_in_round), (UNBOUNDED, true));
 }
 
@@ -158,17 +158,17 @@ fn too_much_loss_while_it_probes_sets_the_long_term_bound_once() {
 fn a_round_with_loss_lowers_the_short_term_bounds_once() {
     // latest rate and volume: the bounds from 1000 and a window of 40
     for (phase, rate, volume, bw, inflight) in [
-        (Phase::Cruise, 600.0, 20, 700.0, 28),
-        (Phase::Cruise, 900.0, 30, 900.0, 30),
-        (Phase::Down, 600.0, 30, 700.0, 30),
-        (Phase::Drain, 600.0, 20, 700.0, 28),
-        (Phase::ProbeRtt, 600.0, 20, 700.0, 28),
-        (Phase::Startup, 600.0, 20, f64::INFINITY, UNBOUNDED),
-        (Phase::Refill, 600.0, 20, f64::INFINITY, UNBOUNDED),
-        (Phase::Up, 600.0, 20, f64::INFINITY, UNBOUNDED),
+        (BbrPhase::Cruise, 600.0, 20, 700.0, 28),
+        (BbrPhase::Cruise, 900.0, 30, 900.0, 30),
+        (BbrPhase::Down, 600.0, 30, 700.0, 30),
+        (BbrPhase::Drain, 600.0, 20, 700.0, 28),
+        (BbrPhase::ProbeRtt, 600.0, 20, 700.0, 28),
+        (BbrPhase::Startup, 600.0, 20, f64::INFINITY, UNBOUNDED),
+        (BbrPhase::Refill, 600.0, 20, f64::INFINITY, UNBOUNDED),
+        (BbrPhase::Up, 600.0, 20, f64::INFINITY, UNBOUNDED),
     ] {
-        let (mut state, mut conn) = at(phase);
-        state.on_loss(&mut conn, &lost(1_000, 1, 40));
+        let (mut state, mut conn) = start_phase(phase);
+        state.on_loss(&mut conn, &loss_event(1_000, 1, 40));
         assert_eq!(state.loss_round_delivered, 1_000);
         let sample = |prior_delivered: u64| Rs { prior_delivered, delivered: volume, delivery_rate: rate, ..rs() };
         let mut acked = |prior_delivered: u64| {
@@ -193,13 +193,13 @@ fn a_round_with_loss_lowers_the_short_term_bounds_once() {
 
 #[test]
 fn a_segment_that_a_probe_repaired_is_a_loss() {
-    let (mut state, mut conn) = at(Phase::Cruise);
+    let (mut state, mut conn) = start_phase(BbrPhase::Cruise);
     assert_eq!(state.ssthresh(&conn, Congestion::Loss), conn.ssthresh);
     assert!(state.is_loss_in_round && state.loss_round_delivered == 1_000);
     // a mark and the reduction that follows it are one loss: the end of the probe has cleared it
-    let mut up = at(Phase::Up).0;
+    let mut up = start_phase(BbrPhase::Up).0;
     up.is_bw_probe_sample = true;
-    up.on_loss(&mut conn, &lost(1_000, 1, 30));
+    up.on_loss(&mut conn, &loss_event(1_000, 1, 30));
     up.ssthresh(&conn, Congestion::Loss);
     assert!(!up.is_loss_in_round);
 }
@@ -209,8 +209,8 @@ fn a_segment_that_a_probe_repaired_is_a_loss() {
 #[test]
 fn recovery_leaves_the_window_it_began_with() {
     for ca in [CaState::Recovery, CaState::Loss] {
-        let (mut state, mut conn) = at(Phase::Cruise);
-        state.on_loss(&mut conn, &lost(1_000, 1, 40));
+        let (mut state, mut conn) = start_phase(BbrPhase::Cruise);
+        state.on_loss(&mut conn, &loss_event(1_000, 1, 40));
         if ca == CaState::Loss {
             // the transport's: nothing else is in flight
             conn.cwnd = 1;
@@ -225,7 +225,7 @@ fn recovery_leaves_the_window_it_began_with() {
         assert_eq!(conn.cwnd, 40);
     }
     // no recovery: nothing comes back
-    let (mut state, mut conn) = at(Phase::Cruise);
+    let (mut state, mut conn) = start_phase(BbrPhase::Cruise);
     state.prior_cwnd = 99;
     enter(&mut state, &mut conn, CaState::Disorder);
     enter(&mut state, &mut conn, CaState::Open);
@@ -234,66 +234,66 @@ fn recovery_leaves_the_window_it_began_with() {
 
 #[test]
 fn undo_returns_to_startup() {
-    let (mut state, mut conn) = at(Phase::Startup);
-    state.on_loss(&mut conn, &lost(1_000, 1, 40));
+    let (mut state, mut conn) = start_phase(BbrPhase::Startup);
+    state.on_loss(&mut conn, &loss_event(1_000, 1, 40));
     enter(&mut state, &mut conn, CaState::Recovery);
     for n in 1..6 {
-        state.on_loss(&mut conn, &lost(1_000 + 2 * n, 3, 40));
+        state.on_loss(&mut conn, &loss_event(1_000 + 2 * n, 3, 40));
     }
     conn.delivered = 1_040;
     conn.now += Time::from_millis(20);
-    state.cong_control(&mut conn, &RateSample { prior_delivered: 1_000, lost: 6, tx_in_flight: 40, ..ack() });
-    assert!(state.full_bw_reached && state.inflight_longterm == 20 && state.state == Phase::Down);
+    state.cong_control(&mut conn, &RateSample { prior_delivered: 1_000, sample_lost: 6, tx_in_flight: 40, ..ack() });
+    assert!(state.full_bw_reached && state.inflight_longterm == 20 && state.state == BbrPhase::Down);
     conn.cwnd = 22;
     assert_eq!(state.undo_cwnd(&mut conn), 40);
-    assert_eq!((state.state, state.full_bw_reached, state.full_bw_now), (Phase::Startup, false, false));
+    assert_eq!((state.state, state.full_bw_reached, state.full_bw_now), (BbrPhase::Startup, false, false));
     assert_eq!((state.inflight_longterm, state.full_bw_count), (UNBOUNDED, 0));
     // once
-    state.state = Phase::Cruise;
+    state.state = BbrPhase::Cruise;
     state.undo_cwnd(&mut conn);
-    assert_eq!(state.state, Phase::Cruise);
+    assert_eq!(state.state, BbrPhase::Cruise);
 }
 
 #[test]
 fn undo_restarts_the_probe_that_losses_ended() {
-    let (mut state, mut conn) = at(Phase::Up);
+    let (mut state, mut conn) = start_phase(BbrPhase::Up);
     (state.is_bw_probe_sample, state.inflight_longterm) = (true, 60);
     // marked before recovery begins, as the transport does: the second loss ends the probe, the third is the first of a new round
     for n in 0..3 {
-        state.on_loss(&mut conn, &lost(1_000 + n, 1 + n as u32, 60));
+        state.on_loss(&mut conn, &loss_event(1_000 + n, 1 + n as u32, 60));
     }
     enter(&mut state, &mut conn, CaState::Recovery);
-    assert_eq!((state.state, state.inflight_longterm, state.undo.left), (Phase::Down, 59, Some(Phase::Up)));
+    assert_eq!((state.state, state.inflight_longterm, state.undo.left), (BbrPhase::Down, 59, Some(BbrPhase::Up)));
     // later losses of the same episode do not overwrite what it began with
     conn.now += Time::from_millis(5);
     state.cong_control(&mut conn, &ack());
     state.is_loss_in_round = false;
-    state.on_loss(&mut conn, &lost(1_010, 4, 60));
+    state.on_loss(&mut conn, &loss_event(1_010, 4, 60));
     (state.bw_shortterm, state.inflight_shortterm, conn.cwnd) = (700.0, 28, 28);
     // the window had grown by 2 within recovery
     assert_eq!(state.undo_cwnd(&mut conn), 42);
-    assert_eq!((state.state, state.inflight_longterm), (Phase::Refill, 60));
+    assert_eq!((state.state, state.inflight_longterm), (BbrPhase::Refill, 60));
     assert_eq!((state.bw_shortterm, state.inflight_shortterm, state.is_loss_in_round), (f64::INFINITY, UNBOUNDED, false));
     // in ProbeRTT only the bounds come back
-    let mut probing = at(Phase::ProbeRtt).0;
-    probing.undo = Saved { left: Some(Phase::Up), inflight_longterm: 80, ..probing.undo };
+    let mut probing = start_phase(BbrPhase::ProbeRtt).0;
+    probing.undo = Saved { left: Some(BbrPhase::Up), inflight_longterm: 80, ..probing.undo };
     probing.inflight_longterm = 30;
     probing.undo_cwnd(&mut conn);
-    assert_eq!((probing.state, probing.inflight_longterm), (Phase::ProbeRtt, 80));
+    assert_eq!((probing.state, probing.inflight_longterm), (BbrPhase::ProbeRtt, 80));
 }
 
 #[test]
 fn a_timeout_saves_what_was_there_before_its_marks() {
     // in Up, nothing lost so far: all is marked, then the transport cuts the window
-    let (mut state, mut conn) = at(Phase::Up);
+    let (mut state, mut conn) = start_phase(BbrPhase::Up);
     (state.is_bw_probe_sample, state.inflight_longterm) = (true, 60);
     for n in 0..20 {
-        state.on_loss(&mut conn, &lost(1_000 + n, 1 + n as u32, 20));
+        state.on_loss(&mut conn, &loss_event(1_000 + n, 1 + n as u32, 20));
     }
     conn.cwnd = 1;
     enter(&mut state, &mut conn, CaState::Loss);
-    assert_eq!((state.state, state.prior_cwnd, state.undo.inflight_longterm), (Phase::Down, 40, 60));
+    assert_eq!((state.state, state.prior_cwnd, state.undo.inflight_longterm), (BbrPhase::Down, 40, 60));
     conn.cwnd = 2;
     assert_eq!(state.undo_cwnd(&mut conn), 40);
-    assert_eq!((state.state, state.inflight_longterm), (Phase::Refill, 60));
+    assert_eq!((state.state, state.inflight_longterm), (BbrPhase::Refill, 60));
 }

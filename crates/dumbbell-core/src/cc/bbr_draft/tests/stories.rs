@@ -6,7 +6,7 @@ use crate::packet::{flag, Packet};
 use crate::tcp::host::HostParams;
 use crate::tcp::receiver::Receiver;
 use crate::tcp::sender::{Application, Sender};
-use crate::tcp::{Ack, Block, FlowOptions, Network};
+use crate::tcp::{Ack, Block, FlowOptions, Outlet};
 use crate::units::{Rate, Time};
 use serde_json::{json, Value};
 use std::collections::{BTreeMap, VecDeque};
@@ -41,7 +41,7 @@ pub struct Path {
     pub fate: Box<Judge>,
 }
 
-impl Network for Path {
+impl Outlet for Path {
     fn send(&mut self, packet: Packet) {
         let fate = (self.fate)(&packet, self.now);
         let now = self.now;
@@ -211,7 +211,7 @@ fn startup_ends_on_loss_before_the_plateau() {
     let mut story = Story::bulk(10.0, 20, 10);
     story.reach("drain", 2.0);
     let state = story.state();
-    assert!(state.full_bw_count < 3 && state.undo.left == Some(crate::cc::bbr_draft::Phase::Startup), "{state:?}");
+    assert!(state.full_bw_count < 3 && state.undo.left == Some(crate::cc::bbr_draft::BbrPhase::Startup), "{state:?}");
     assert_eq!(story.looks[story.looks.len() - 1].ca, CaState::Recovery);
     // what was delivered in a round: the BDP of 16 and what the queue holds
     assert!((16..=27).contains(&state.inflight_longterm), "{}", state.inflight_longterm);

@@ -3,9 +3,9 @@
 use super::*;
 
 /// A connection of 17 segments per round trip that cruises, with 1.2 Mbit/s of pacing and room in its window.
-fn cruising<V: Version>(mut machine: Machine<V>) -> (Machine<V>, Conn) {
+fn cruising<V: BbrVersion>(mut machine: Machine<V>) -> (Machine<V>, Conn) {
     machine.full_bw_reached = true;
-    machine.mode = Mode::Cruise;
+    machine.mode = ProbingMode::Cruise;
     machine.pacing_gain = UNIT;
     machine.probe_wait_us = 1 << 40;
     let conn = Conn { cwnd: 34, pacing_rate: 1_183_576, delivered: 1000, now: Time::from_millis(100), ..conn() };
@@ -15,8 +15,8 @@ fn cruising<V: Version>(mut machine: Machine<V>) -> (Machine<V>, Conn) {
 /// An ACK of two segments that were sent when `prior_delivered` had been delivered, without losses or marks, at the estimated rate.
 fn ack_of(prior_delivered: u64) -> RateSample {
     RateSample {
-        newly_delivered: 2,
-        delivered: Some(16),
+        ack_delivered: 2,
+        sample_delivered: Some(16),
         interval_us: Some(19_379),
         prior_delivered,
         prior_in_flight: 17,
@@ -35,38 +35,38 @@ fn a_cycle_of_v2_goes_through_its_four_states() {
     // the bounded rate has 11 segments in flight, which ask for 11 rounds, and this ACK begins the 11th
     two.rounds_since_probe = 10;
     two.cong_control(&mut conn, &ack_of(0));
-    assert_eq!((two.mode, two.inflight_lo, two.bw_lo), (Mode::Refill, UNSET, UNSET));
+    assert_eq!((two.mode, two.inflight_lo, two.bw_lo), (ProbingMode::Refill, UNSET, UNSET));
     assert!(!two.probe_samples);
     let refill = conn.delivered;
     // ACKs of what was sent before it do not end the round
     conn.delivered += 2;
     two.cong_control(&mut conn, &ack_of(refill - 2));
-    assert_eq!(two.mode, Mode::Refill);
+    assert_eq!(two.mode, ProbingMode::Refill);
     conn.delivered += 16;
     two.cong_control(&mut conn, &ack_of(refill));
-    assert_eq!((two.mode, two.probe_samples, two.pacing_gain), (Mode::Up, true, 320));
+    assert_eq!((two.mode, two.probe_samples, two.pacing_gain), (ProbingMode::Up, true, 320));
     // a round trip and a queue of a quarter: 21, and 2 in UP, the next burst of two included
     conn.now += Time::from_micros(20_000);
     two.cong_control(&mut conn, &RateSample { prior_in_flight: 30, ..ack_of(refill) });
-    assert_eq!(two.mode, Mode::Up, "not longer than a round trip");
+    assert_eq!(two.mode, ProbingMode::Up, "not longer than a round trip");
     conn.now += Time::from_micros(1);
     two.cong_control(&mut conn, &RateSample { prior_in_flight: 20, ..ack_of(refill) });
-    assert_eq!(two.mode, Mode::Up, "22 are less than 23");
+    assert_eq!(two.mode, ProbingMode::Up, "22 are less than 23");
     two.cong_control(&mut conn, &RateSample { prior_in_flight: 21, ..ack_of(refill) });
-    assert_eq!((two.mode, two.pacing_gain, two.prev_probe_too_high), (Mode::Down, 192, false));
+    assert_eq!((two.mode, two.pacing_gain, two.prev_probe_too_high), (ProbingMode::Down, 192, false));
     assert!(two.probe_samples, "what was sent while it probed may still be lost");
     // DOWN lasts until no queue is left, and the headroom is free: 18 of 40 would do, 17 of 18 is more than 16
     let down = conn.delivered;
     conn.delivered += 2;
     two.cong_control(&mut conn, &RateSample { prior_in_flight: 18, ..ack_of(down - 2) });
-    assert_eq!(two.mode, Mode::Down);
+    assert_eq!(two.mode, ProbingMode::Down);
     let mut narrow = two.clone();
     narrow.inflight_hi = 18;
     narrow.cong_control(&mut conn.clone(), &ack_of(down - 2));
-    assert_eq!(narrow.mode, Mode::Down);
+    assert_eq!(narrow.mode, ProbingMode::Down);
     two.inflight_lo = 50;
     two.cong_control(&mut conn, &ack_of(down - 2));
-    assert_eq!((two.mode, two.inflight_lo), (Mode::Cruise, 40), "the short-term bound is within the long-term one");
+    assert_eq!((two.mode, two.inflight_lo), (ProbingMode::Cruise, 40), "the short-term bound is within the long-term one");
     assert_eq!(conn.cwnd, 35, "as far as the headroom lets it: 40 - 5");
     two.inflight_hi = 20;
     two.cong_control(&mut conn, &ack_of(down - 2));
@@ -80,12 +80,12 @@ fn v3_probes_until_the_rate_grows_no_more() {
     let at_refill = conn.delivered;
     conn.delivered += 16;
     three.cong_control(&mut conn, &ack_of(at_refill));
-    assert_eq!((three.mode, three.full.bw, three.full.now), (Mode::Up, 13_852, false));
+    assert_eq!((three.mode, three.full.bw, three.full.now), (ProbingMode::Up, 13_852, false));
     for round in 1..=3 {
         let sent = conn.delivered;
         conn.delivered += 16;
         three.cong_control(&mut conn, &ack_of(sent));
-        assert_eq!(three.mode, if round < 3 { Mode::Up } else { Mode::Down }, "round {round}");
+        assert_eq!(three.mode, if round < 3 { ProbingMode::Up } else { ProbingMode::Down }, "round {round}");
     }
     // a window that its bound limits cannot show growth: the search begins anew
     let (mut bound, mut limited) = cruising(v3());
@@ -99,7 +99,7 @@ fn v3_probes_until_the_rate_grows_no_more() {
         limited.delivered += 16;
         limited.cwnd = bound.inflight_hi + 50;
         bound.cong_control(&mut limited, &ack_of(sent));
-        assert_eq!((bound.mode, bound.full.rounds), (Mode::Up, 0));
+        assert_eq!((bound.mode, bound.full.rounds), (ProbingMode::Up, 0));
     }
     assert!(bound.inflight_hi > 20);
 }
@@ -125,7 +125,7 @@ fn the_largest_rate_is_of_two_cycles() {
 
 #[test]
 fn a_probe_that_stopped_out_of_caution_and_found_nothing_goes_on() {
-    for (too_high, mode) in [(false, Mode::Refill), (true, Mode::Cruise)] {
+    for (too_high, mode) in [(false, ProbingMode::Refill), (true, ProbingMode::Cruise)] {
         let (mut two, mut conn) = cruising(v2());
         two.start_down(&conn);
         two.inflight_hi = 40;
@@ -137,7 +137,7 @@ fn a_probe_that_stopped_out_of_caution_and_found_nothing_goes_on() {
     }
     // it stops where the last one was too high
     let (mut two, conn) = cruising(v2());
-    two.mode = Mode::Up;
+    two.mode = ProbingMode::Up;
     (two.inflight_hi, two.prev_probe_too_high) = (40, true);
     assert!(!V2::up_is_over(&mut two, &conn, 39, 13_852) && !two.stopped_risky);
     assert!(V2::up_is_over(&mut two, &conn, 40, 13_852) && two.stopped_risky);
@@ -150,10 +150,10 @@ fn the_upper_bound_follows_what_was_in_flight_without_harm() {
     two.cong_control(&mut conn, &RateSample { tx_in_flight: 25, ..ack_of(0) });
     assert_eq!(two.inflight_hi, 25);
     // 3 of 30 lost: too many, but nobody probed
-    two.cong_control(&mut conn, &RateSample { tx_in_flight: 30, lost: 3, ..ack_of(0) });
+    two.cong_control(&mut conn, &RateSample { tx_in_flight: 30, sample_lost: 3, ..ack_of(0) });
     assert_eq!(two.inflight_hi, 25);
     two.probe_samples = true;
-    two.cong_control(&mut conn, &RateSample { tx_in_flight: 22, lost: 3, ..ack_of(0) });
+    two.cong_control(&mut conn, &RateSample { tx_in_flight: 22, sample_lost: 3, ..ack_of(0) });
     assert_eq!((two.inflight_hi, two.probe_samples, two.prev_probe_too_high), (22, false, true));
 }
 
@@ -212,9 +212,9 @@ fn a_cycle_remembers_losses_and_marks() {
     let (mut two, mut conn) = cruising(v2());
     two.cong_control(&mut conn, &ack_of(0));
     assert!(!two.loss_in_cycle && !two.ecn_in_cycle);
-    two.cong_control(&mut conn, &RateSample { lost: 1, ..ack_of(0) });
+    two.cong_control(&mut conn, &RateSample { sample_lost: 1, ..ack_of(0) });
     assert!(two.loss_in_cycle && !two.ecn_in_cycle);
-    two.cong_control(&mut conn, &RateSample { delivered_ce: 1, ..ack_of(0) });
+    two.cong_control(&mut conn, &RateSample { sample_marked: 1, ..ack_of(0) });
     assert!(two.ecn_in_cycle);
 }
 
@@ -245,7 +245,7 @@ fn before_the_pipe_is_full_the_window_grows_to_twice_the_initial_one_at_least() 
 #[test]
 fn an_application_that_is_the_limit_needs_no_model_while_the_window_is_at_its_target() {
     let (mut two, mut conn) = cruising(v2());
-    let slow = RateSample { is_app_limited: true, delivered: Some(2), ..ack_of(1000) };
+    let slow = RateSample { is_app_limited: true, sample_delivered: Some(2), ..ack_of(1000) };
     conn.cwnd = 20;
     // it has to grow first
     two.cong_control(&mut conn, &slow);

@@ -1,26 +1,26 @@
 //! The way back: acknowledgements in their lines, and as packets in the hops.
 
-use super::super::acks::{Held, Said};
+use super::super::ack_log::{AckContents, QueuedAck};
+use super::super::delay_lines::{frame_listener, BlockPool, DelayLine, ReturnPath, NO_BLOCKS};
 use super::super::endpoint::{Arena, Endpoint};
-use super::super::lines::{heard, Back, BlockPool, Line, NO_BLOCKS};
-use super::super::net::Net;
-use super::super::transport::Ends;
+use super::super::topology::Topology;
+use super::super::transport::Connection;
 use super::hop::END;
-use super::{Hops, STAGES};
+use super::{MultiHop, STAGES};
 use dumbbell_core::hint::seldom;
-use dumbbell_core::log::{DropReason, Hears, Log};
+use dumbbell_core::log::{DropReason, ListenLevel, Log};
 use dumbbell_core::packet::{flag, Packet};
-use dumbbell_core::path::End;
+use dumbbell_core::path::Sink;
 use dumbbell_core::tcp::{ack_flag, Ack, Block};
 use dumbbell_core::units::Time;
 
-impl<L: Log + Send + 'static> Hops<L> {
+impl<L: Log + Send + 'static> MultiHop<L> {
     /// Gives what acknowledgements say to the queue of `hop`, if it reads that, or takes it back.
     #[inline]
     pub(super) fn lend(&mut self, hop: u16) {
         let one = &mut self.hops[usize::from(hop)];
         if one.reads_acks {
-            let Said { held, pool } = &mut one.bottleneck.log.listener.said;
+            let AckContents { held, pool } = &mut one.bottleneck.log.listener.said;
             std::mem::swap(held, &mut self.held);
             std::mem::swap(pool, &mut self.lines.pool);
         }
@@ -32,7 +32,7 @@ impl<L: Log + Send + 'static> Hops<L> {
     pub(super) fn free_lost(&mut self, number: usize) {
         let mut lost = std::mem::take(&mut self.hops[number].bottleneck.log.listener.lost);
         for place in lost.drain(..) {
-            let Held { blocks, .. } = self.release(place);
+            let QueuedAck { blocks, .. } = self.release(place);
             if blocks != NO_BLOCKS {
                 self.lines.pool.release(blocks);
             }
@@ -46,23 +46,23 @@ impl<L: Log + Send + 'static> Hops<L> {
         let member = &mut self.members[ack.flow as usize];
         member.acks += 1;
         member.back_ecn.negotiate(&ack);
-        let (hop, ecn) = (member.back, member.back_ecn.of(&ack));
+        let (hop, ecn) = (member.back, member.back_ecn.ack_codepoint(&ack));
         let place = self.free.pop().unwrap_or_else(|| {
-            self.held.push(Held::default());
+            self.held.push(QueuedAck::default());
             self.held.len() as u64 - 1
         });
-        self.held[place as usize] = Held { ack, blocks };
+        self.held[place as usize] = QueuedAck { ack, blocks };
         let len = ack.frame(count);
         let packet = Packet { seq: place, flow: ack.flow, len, ecn, flags: flag::BACK, ..Packet::EMPTY };
-        if let Some((listener, pool)) = self.heard() {
-            listener.packed(&packet, &ack, pool.of(blocks));
+        if let Some((listener, pool)) = self.frame_listener() {
+            listener.on_pack_ack(&packet, &ack, pool.blocks_or_none(blocks));
         }
         self.enter(hop, packet, now);
     }
 
     /// An acknowledgement is in no hop any more.
     #[inline(always)]
-    pub(super) fn release(&mut self, place: u64) -> Held {
+    pub(super) fn release(&mut self, place: u64) -> QueuedAck {
         let held = self.held[place as usize];
         self.members[held.ack.flow as usize].acks -= 1;
         self.free.push(place);
@@ -72,7 +72,7 @@ impl<L: Log + Send + 'static> Hops<L> {
     /// An acknowledgement has left the last hop of its route as this `packet`.
     #[inline(never)]
     pub(super) fn end_of_ack(&mut self, packet: &Packet, now: Time) {
-        let Held { mut ack, blocks } = self.release(packet.seq);
+        let QueuedAck { mut ack, blocks } = self.release(packet.seq);
         if ack.flags & ack_flag::ECHO != 0 {
             ack.flags = ack_flag::ECHO | packet.ecn as u8;
         }
@@ -88,7 +88,7 @@ impl<L: Log + Send + 'static> Hops<L> {
     /// The first acknowledgement of `line` has come. Returns its sender if it has reached it, and not the first of its hops.
     #[inline(always)]
     pub(super) fn on_line(&mut self, line: usize, now: Time, arena: &mut Arena) -> Option<u32> {
-        let Line { acks, up, .. } = &mut self.lines.all[line];
+        let DelayLine { acks, up, .. } = &mut self.lines.all[line];
         let (_, ack, blocks) = acks.pop_front()?;
         let next = acks.front().map_or(Time::NEVER, |head| head.0);
         let up = *up;
@@ -107,8 +107,8 @@ impl<L: Log + Send + 'static> Hops<L> {
         // nothing that a sender does puts SACK blocks on their way
         let pool = (blocks != NO_BLOCKS).then(|| std::mem::take(&mut self.lines.pool));
         let sacked: &[Block] = pool.as_ref().map_or(&[], |pool| pool.get(blocks));
-        if self.listener().hears() >= Hears::Frames {
-            self.listener().acknowledged(ack, sacked, now);
+        if self.listener().listen_level() >= ListenLevel::Frames {
+            self.listener().on_ack(ack, sacked, now);
         }
         let timer = transport.on_back(ack, sacked, stages, now, self);
         if let Some(pool) = pool {
@@ -123,11 +123,11 @@ impl<L: Log + Send + 'static> Hops<L> {
 
 /// An acknowledgement is sent.
 pub struct AckEntry<'a, L: Log> {
-    hops: &'a mut Hops<L>,
+    hops: &'a mut MultiHop<L>,
     line: u32,
 }
 
-impl<L: Log + Send + 'static> End<(Ack, u32)> for AckEntry<'_, L> {
+impl<L: Log + Send + 'static> Sink<(Ack, u32)> for AckEntry<'_, L> {
     #[inline(always)]
     fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
         if self.hops.members[ack.flow as usize].back == END || self.hops.lines.all[self.line as usize].up {
@@ -137,12 +137,12 @@ impl<L: Log + Send + 'static> End<(Ack, u32)> for AckEntry<'_, L> {
         }
     }
 
-    fn dropped(&mut self, item: (Ack, u32), reason: DropReason, now: Time) {
-        self.hops.lines.entry(self.line).dropped(item, reason, now);
+    fn on_drop(&mut self, item: (Ack, u32), reason: DropReason, now: Time) {
+        self.hops.lines.entry(self.line).on_drop(item, reason, now);
     }
 }
 
-impl<L: Log + Send + 'static> Back for Hops<L> {
+impl<L: Log + Send + 'static> ReturnPath for MultiHop<L> {
     type Entry<'a> = AckEntry<'a, L>;
 
     fn entry_of(&mut self, line: u32) -> AckEntry<'_, L> {
@@ -154,8 +154,8 @@ impl<L: Log + Send + 'static> Back for Hops<L> {
     }
 
     #[inline(always)]
-    fn heard(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
+    fn frame_listener(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
         // the first is the one called `bottleneck`
-        heard(&mut self.hops[0].bottleneck.log.listener.listener, &self.lines.pool)
+        frame_listener(&mut self.hops[0].bottleneck.log.listener.listener, &self.lines.pool)
     }
 }

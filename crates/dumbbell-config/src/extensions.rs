@@ -2,7 +2,7 @@
 
 use crate::protocol::{Protocol, ProtocolContext};
 use dumbbell_core::aqm::{self, AnyAqm, Aqm, QueueContext};
-use dumbbell_core::cc::{self, CcContext, Chosen, CongestionControl};
+use dumbbell_core::cc::{self, CcContext, CcSpec, CongestionControl};
 use dumbbell_core::param::ParamError;
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use std::sync::{Arc, OnceLock};
 
 /// The keys of an algorithm in a configuration, its name included.
 type Keys = Map<String, Value>;
-type MakeAqm = Arc<dyn Fn(&Keys, &QueueContext) -> Result<aqm::Foreign, ParamError> + Send + Sync>;
+type MakeAqm = Arc<dyn Fn(&Keys, &QueueContext) -> Result<aqm::DynAqm, ParamError> + Send + Sync>;
 type NewProtocol = dyn Fn(&ProtocolContext) -> Box<dyn Protocol> + Send + Sync;
 type ReadProtocol = Arc<dyn Fn(&Keys) -> Result<MakeProtocol, ParamError> + Send + Sync>;
-type ChooseControl = Arc<dyn Fn(&Keys) -> Result<cc::Maker, ParamError> + Send + Sync>;
+type ChooseControl = Arc<dyn Fn(&Keys) -> Result<cc::CcFactory, ParamError> + Send + Sync>;
 
 /// Gives every flow its endpoint.
 #[derive(Clone)]
@@ -35,38 +35,38 @@ impl fmt::Debug for MakeProtocol {
 
 /// What an algorithm of somebody else did wrong; the first is kept. A run that finds one ends with it.
 #[derive(Clone, Debug, Default)]
-pub struct Fault(Arc<OnceLock<String>>);
+pub struct PluginFault(Arc<OnceLock<String>>);
 
-impl Fault {
+impl PluginFault {
     /// `what` happened.
     pub fn report(&self, what: impl FnOnce() -> String) {
         self.0.get_or_init(what);
     }
 
     /// What happened, if anything did.
-    pub fn found(&self) -> Option<&str> {
+    pub fn message(&self) -> Option<&str> {
         self.0.get().map(String::as_str)
     }
 }
 
 /// Queue disciplines and congestion controls in addition to the registered ones. One with the name of a registered one takes its place.
 #[derive(Clone, Default)]
-pub struct Additions {
+pub struct Extensions {
     aqms: BTreeMap<String, MakeAqm>,
     controls: BTreeMap<String, ChooseControl>,
     endpoints: BTreeMap<String, ReadProtocol>,
     stacks: BTreeMap<String, ReadProtocol>,
     /// Where they say what they did wrong.
-    pub fault: Fault,
+    pub fault: PluginFault,
 }
 
-impl fmt::Debug for Additions {
+impl fmt::Debug for Extensions {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         to.debug_set().entries(self.aqms.keys()).entries(self.controls.keys()).entries(self.endpoints.keys()).finish()
     }
 }
 
-impl Additions {
+impl Extensions {
     /// Adds the queue discipline `name`: `read` reads its keys, `new` builds it.
     pub fn aqm<P, A: Aqm + Send + 'static>(
         &mut self,
@@ -74,7 +74,7 @@ impl Additions {
         read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
         new: impl Fn(P, &QueueContext) -> A + Send + Sync + 'static,
     ) {
-        let make = move |keys: &Keys, context: &QueueContext| Ok(aqm::Foreign::new(new(read(keys)?, context)));
+        let make = move |keys: &Keys, context: &QueueContext| Ok(aqm::DynAqm::new(new(read(keys)?, context)));
         self.aqms.insert(name.to_owned(), Arc::new(make));
     }
 
@@ -85,7 +85,7 @@ impl Additions {
         read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
         new: impl Fn(P, &CcContext) -> C + Send + Sync + 'static,
     ) {
-        self.boxed_control(name, read, move |params, context| cc::Foreign(Box::new(new(params, context))));
+        self.boxed_control(name, read, move |params, context| cc::DynCc(Box::new(new(params, context))));
     }
 
     /// The same where the control is in a box already.
@@ -93,12 +93,12 @@ impl Additions {
         &mut self,
         name: &str,
         read: impl Fn(&Keys) -> Result<P, ParamError> + Send + Sync + 'static,
-        new: impl Fn(P, &CcContext) -> cc::Foreign + Send + Sync + 'static,
+        new: impl Fn(P, &CcContext) -> cc::DynCc + Send + Sync + 'static,
     ) {
         let new = Arc::new(new);
         let choose = move |keys: &Keys| {
             let (params, new) = (read(keys)?, Arc::clone(&new));
-            Ok(cc::Maker(Arc::new(move |context| new(params.clone(), context))))
+            Ok(cc::CcFactory(Arc::new(move |context| new(params.clone(), context))))
         };
         self.controls.insert(name.to_owned(), Arc::new(choose));
     }
@@ -154,8 +154,8 @@ impl Additions {
     /// An unknown name, key or value.
     pub fn build_aqm(&self, keys: &Keys, context: &QueueContext) -> Result<AnyAqm, ParamError> {
         match self.aqms.get(name(keys)) {
-            Some(make) => make(keys, context).map(AnyAqm::Foreign),
-            None => aqm::build(keys, context).map_err(|error| also(error, self.aqms.keys())),
+            Some(make) => make(keys, context).map(AnyAqm::Dyn),
+            None => aqm::build(keys, context).map_err(|error| add_names(error, self.aqms.keys())),
         }
     }
 
@@ -163,13 +163,13 @@ impl Additions {
     ///
     /// # Errors
     /// An unknown name, key or value.
-    pub fn choose_control(&self, keys: &Keys) -> Result<Chosen, ParamError> {
+    pub fn choose_control(&self, keys: &Keys) -> Result<CcSpec, ParamError> {
         if self.stacks.contains_key(name(keys)) {
             return Err(ParamError::new("plugin", "a stack", "a congestion control: only flows of [[flows]] may be a stack's"));
         }
         match self.controls.get(name(keys)) {
-            Some(choose) => choose(keys).map(Chosen::Foreign),
-            None => Chosen::from_json(keys).map_err(|error| also(error, self.controls.keys())),
+            Some(choose) => choose(keys).map(CcSpec::Dyn),
+            None => CcSpec::from_json(keys).map_err(|error| add_names(error, self.controls.keys())),
         }
     }
 }
@@ -193,7 +193,7 @@ fn name(keys: &Keys) -> &str {
 }
 
 /// An error about a name says which were added, too.
-fn also<'a>(error: ParamError, added: impl Iterator<Item = &'a String>) -> ParamError {
+fn add_names<'a>(error: ParamError, added: impl Iterator<Item = &'a String>) -> ParamError {
     if error.key != "name" {
         return error;
     }

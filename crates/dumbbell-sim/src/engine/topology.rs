@@ -1,8 +1,8 @@
-//! What lies between senders and receivers: [one hop](super::one), or [several](super::hops).
+//! What lies between senders and receivers: [one hop](super::single_hop), or [several](super::multi_hop).
 
+use super::delay_lines::{DelayLines, ReturnPath};
 use super::endpoint::{Arena, UnderWay};
-use super::lines::{Back, Lines};
-use super::ways::Memory;
+use super::memory::SendMemory;
 use crate::config::{Class, Route, RunConfig};
 use crate::hop_log::HopLog;
 use crate::measure::Backlog;
@@ -10,21 +10,21 @@ use crate::RunError;
 use dumbbell_core::aqm::FlowKey;
 use dumbbell_core::log::Log;
 use dumbbell_core::packet::Packet;
-use dumbbell_core::path::End;
+use dumbbell_core::path::Sink;
 use dumbbell_core::record::{Counters, FlowCounters};
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
 use std::sync::Arc;
 
 /// The way of what is sent into the net.
-pub trait Way: End<Packet> {
-    /// For a packet with `flags`, [`Way::arrive_busy`] does the same as [`End::arrive`].
+pub trait Ingress: Sink<Packet> {
+    /// For a packet with `flags`, [`Ingress::arrive_busy`] does the same as [`Sink::arrive`].
     #[inline(always)]
     fn is_busy(&self, _flags: u8) -> bool {
         true
     }
 
-    /// The same as [`End::arrive`] for such a packet. Of one hop, where most find its queue busy, that is compiled into senders.
+    /// The same as [`Sink::arrive`] for such a packet. Of one hop, where most find its queue busy, that is compiled into senders.
     #[inline(always)]
     fn arrive_busy(&mut self, packet: Packet, now: Time) {
         self.arrive(packet, now);
@@ -34,14 +34,14 @@ pub trait Way: End<Packet> {
     fn post(&mut self, packet: &Packet, now: Time);
 
     /// What the send buffers hold.
-    fn memory(&self) -> &Memory;
+    fn memory(&self) -> &SendMemory;
 
     /// What the send buffers hold.
-    fn memory_mut(&mut self) -> &mut Memory;
+    fn memory_mut(&mut self) -> &mut SendMemory;
 }
 
 /// Where the event loop stands.
-pub struct Moment {
+pub struct LoopState {
     /// Time of the event that happens now.
     pub now: Time,
     /// Before this time nothing happens but in the net.
@@ -54,22 +54,22 @@ pub struct Moment {
 }
 
 /// What carries packets to receivers and acknowledgements back.
-pub trait Net: Back + Send {
+pub trait Topology: ReturnPath + Send {
     /// Who listens.
     type Listener: Log;
     /// Who listens.
     fn listener(&mut self) -> &mut Self::Listener;
 
     /// Where senders send.
-    type Way: Way;
+    type Way: Ingress;
     /// Where senders send.
     fn way(&mut self) -> &mut Self::Way;
 
     /// The lines of acknowledgements.
-    fn lines(&self) -> &Lines;
+    fn lines(&self) -> &DelayLines;
 
     /// The lines of acknowledgements.
-    fn lines_mut(&mut self) -> &mut Lines;
+    fn lines_mut(&mut self) -> &mut DelayLines;
 
     /// From now on slot `slot` belongs to an endpoint of this route, line, identity and class, whose receiver sends with the codepoints `back`.
     fn flow_starts(&mut self, slot: u32, route: &Arc<Route>, line: u32, key: &FlowKey, back: BackEcn, class: u16);
@@ -89,14 +89,14 @@ pub trait Net: Back + Send {
     }
 
     /// What moves next.
-    type Due: Copy;
+    type Move: Copy;
 
     /// When a packet or an acknowledgement moves next, and which.
-    fn next_due(&self) -> (Time, Self::Due);
+    fn next_due(&self) -> (Time, Self::Move);
 
-    /// What [`Net::next_due`] said happens, and perhaps what comes right after it. Returns the slot of the sender that it reached, if it was
+    /// What [`Topology::next_due`] said happens, and perhaps what comes right after it. Returns the slot of the sender that it reached, if it was
     /// an acknowledgement.
-    fn move_packets(&mut self, due: Self::Due, moment: &mut Moment, arena: &mut Arena) -> Option<u32>;
+    fn move_packets(&mut self, due: Self::Move, moment: &mut LoopState, arena: &mut Arena) -> Option<u32>;
 
     /// Something was sent: stages may have got something to do.
     fn plan(&mut self);

@@ -1,11 +1,12 @@
 //! A net of one hop, the fast path: nothing is decided for a packet that a run decides once, and acknowledgements never wait.
 
+use super::delay_lines::{frame_listener, BlockPool, DelayLine, DelayLineTail, DelayLines, ReturnPath, TappedLines, NO_BLOCKS};
 use super::endpoint::{Arena, Endpoint, UnderWay};
-use super::lines::{heard, Back, BlockPool, HeardLines, Line, LineEntry, Lines, NO_BLOCKS};
-use super::net::{Moment, Net, Way};
+use super::ingress::{without_burst_marks, BehindSink, SharedIngress};
+use super::memory::SendMemory;
 use super::setup::build_path;
-use super::transport::Ends;
-use super::ways::{alone, Entrance, Exit, Memory};
+use super::topology::{Ingress, LoopState, Topology};
+use super::transport::Connection;
 use crate::bottleneck::Bottleneck;
 use crate::capacity;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK};
@@ -14,7 +15,7 @@ use crate::min_tree::MinTree;
 use crate::RunError;
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::hint::{likely, seldom, unlikely};
-use dumbbell_core::log::{Hears, Log};
+use dumbbell_core::log::{ListenLevel, Log};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Path;
@@ -27,28 +28,34 @@ use std::sync::Arc;
 const LOOK_AHEAD: usize = 4;
 
 /// The bottleneck, stages ahead of it and behind it, and the lines of acknowledgements.
-pub struct One<A: Aqm, L: Log = ()> {
-    pub entrance: Entrance<A, L>,
+pub struct SingleHop<A: Aqm, L: Log = ()> {
+    pub entrance: SharedIngress<A, L>,
     /// Stages that all packets pass behind the bottleneck.
     behind: Option<Box<Path<Packet>>>,
-    pub lines: Lines,
+    pub lines: DelayLines,
 }
 
-impl<A: Aqm + Send, L: Log + Send> One<A, L> {
+impl<A: Aqm + Send, L: Log + Send> SingleHop<A, L> {
     /// The net of `config`, with nothing in it. Events at the bottleneck are reported to `listener` as well.
     ///
     /// # Errors
     /// A stage that cannot be built.
-    pub fn new(config: &RunConfig, classes: &Classes, lines: Vec<Line>, aqm: A, listener: L) -> Result<One<A, L>, ParamError> {
+    pub fn new(
+        config: &RunConfig,
+        classes: &Classes,
+        lines: Vec<DelayLine>,
+        aqm: A,
+        listener: L,
+    ) -> Result<SingleHop<A, L>, ParamError> {
         let stages = if config.has_shared_stages() { 2 } else { 0 };
-        Ok(One {
-            entrance: Entrance {
+        Ok(SingleHop {
+            entrance: SharedIngress {
                 shared: build_path(&config.path, config.run.seed, "shared path", 0)?,
-                memory: Memory::new(config.hosts.memory),
-                bottleneck: Bottleneck::over(config.named_link(0), aqm, classes.list.len(), &config.bottleneck, listener),
+                memory: SendMemory::new(config.hosts.memory),
+                bottleneck: Bottleneck::with_link(config.named_link(0), aqm, classes.list.len(), &config.bottleneck, listener),
             },
             behind: build_path(&config.behind, config.run.seed, "path behind", 0)?,
-            lines: Lines { times: MinTree::new(lines.len() + stages), all: lines, pool: BlockPool::default() },
+            lines: DelayLines { times: MinTree::new(lines.len() + stages), all: lines, pool: BlockPool::default() },
         })
     }
 
@@ -76,8 +83,8 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
         let Endpoint { transport, stages, .. } = arena.get_mut(ack.flow);
         let blocks = if likely(index == NO_BLOCKS) { &[] } else { self.lines.pool.get(index) };
         let listener = &mut self.entrance.bottleneck.log.listener;
-        if listener.hears() >= Hears::Frames {
-            listener.acknowledged(&ack, blocks, now);
+        if listener.listen_level() >= ListenLevel::Frames {
+            listener.on_ack(&ack, blocks, now);
         }
         let timer = transport.on_back(&ack, blocks, stages, now, &mut self.entrance);
         arena.timer_not_after(ack.flow, timer);
@@ -91,15 +98,15 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
     /// Stages that all endpoints share have something to do.
     fn on_shared(&mut self, is_behind: bool, now: Time, arena: &mut Arena) {
         if !is_behind {
-            let Entrance { shared, bottleneck, .. } = &mut self.entrance;
+            let SharedIngress { shared, bottleneck, .. } = &mut self.entrance;
             if let Some(shared) = shared {
                 shared.on_timer(now, bottleneck);
             }
             self.plan();
         } else {
-            let One { lines, entrance, behind } = self;
+            let SingleHop { lines, entrance, behind } = self;
             if let Some(path) = behind {
-                path.on_timer(now, &mut Exit { arena, lines, bottleneck: &mut entrance.bottleneck });
+                path.on_timer(now, &mut BehindSink { arena, lines, bottleneck: &mut entrance.bottleneck });
                 lines.set_stage(true, path.next_timer());
             }
         }
@@ -108,15 +115,19 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
     /// A packet leaves the bottleneck.
     #[inline(always)]
     fn leave(&mut self, packet: Packet, now: Time, arena: &mut Arena) {
-        let One { lines, entrance, behind } = self;
+        let SingleHop { lines, entrance, behind } = self;
         match behind {
             None => {
                 let listener = &mut entrance.bottleneck.log.listener;
-                HeardLines { lines, listener }.deliver(arena, &packet, now);
+                TappedLines { lines, listener }.deliver(arena, &packet, now);
             }
             Some(path) => {
                 seldom();
-                path.push(alone(packet), now, &mut Exit { arena, lines, bottleneck: &mut entrance.bottleneck });
+                path.push(
+                    without_burst_marks(packet),
+                    now,
+                    &mut BehindSink { arena, lines, bottleneck: &mut entrance.bottleneck },
+                );
                 lines.set_stage(true, path.next_timer());
             }
         }
@@ -139,7 +150,7 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
             if unlikely(arena.is_crowded()) {
                 let Bottleneck { aqm, log, .. } = &self.entrance.bottleneck;
                 // where the queue does not tell who comes next, the packet on the wire has to do
-                let soon = aqm.coming().or_else(|| self.entrance.bottleneck.in_service().map(|packet| packet.flow));
+                let soon = aqm.next_flow_hint().or_else(|| self.entrance.bottleneck.in_service().map(|packet| packet.flow));
                 if let Some(flow) = soon {
                     log.counters.flows.prefetch(flow);
                     arena.prefetch_receiver(flow);
@@ -154,7 +165,7 @@ impl<A: Aqm + Send, L: Log + Send> One<A, L> {
     }
 }
 
-impl<A: Aqm, L: Log> Way for Entrance<A, L> {
+impl<A: Aqm, L: Log> Ingress for SharedIngress<A, L> {
     #[inline(always)]
     fn is_busy(&self, flags: u8) -> bool {
         likely(self.shared.is_none()) && self.bottleneck.is_busy(flags)
@@ -168,30 +179,30 @@ impl<A: Aqm, L: Log> Way for Entrance<A, L> {
     #[inline(always)]
     fn post(&mut self, packet: &Packet, now: Time) {
         let listener = &mut self.bottleneck.log.listener;
-        if listener.hears() >= Hears::Frames {
-            listener.posted(packet, now);
+        if listener.listen_level() >= ListenLevel::Frames {
+            listener.on_send(packet, now);
         }
     }
 
     #[inline]
-    fn memory(&self) -> &Memory {
+    fn memory(&self) -> &SendMemory {
         &self.memory
     }
 
     #[inline]
-    fn memory_mut(&mut self) -> &mut Memory {
+    fn memory_mut(&mut self) -> &mut SendMemory {
         &mut self.memory
     }
 }
 
-impl<A: Aqm, L: Log> Back for One<A, L> {
+impl<A: Aqm, L: Log> ReturnPath for SingleHop<A, L> {
     type Entry<'a>
-        = LineEntry<'a>
+        = DelayLineTail<'a>
     where
         Self: 'a;
 
     #[inline(always)]
-    fn entry_of(&mut self, line: u32) -> LineEntry<'_> {
+    fn entry_of(&mut self, line: u32) -> DelayLineTail<'_> {
         self.lines.entry(line)
     }
 
@@ -201,12 +212,12 @@ impl<A: Aqm, L: Log> Back for One<A, L> {
     }
 
     #[inline(always)]
-    fn heard(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
-        heard(&mut self.entrance.bottleneck.log.listener, &self.lines.pool)
+    fn frame_listener(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
+        frame_listener(&mut self.entrance.bottleneck.log.listener, &self.lines.pool)
     }
 }
 
-impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
+impl<A: Aqm + Send, L: Log + Send> Topology for SingleHop<A, L> {
     type Listener = L;
 
     #[inline]
@@ -214,20 +225,20 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
         &mut self.entrance.bottleneck.log.listener
     }
 
-    type Way = Entrance<A, L>;
+    type Way = SharedIngress<A, L>;
 
     #[inline]
-    fn way(&mut self) -> &mut Entrance<A, L> {
+    fn way(&mut self) -> &mut SharedIngress<A, L> {
         &mut self.entrance
     }
 
     #[inline]
-    fn lines(&self) -> &Lines {
+    fn lines(&self) -> &DelayLines {
         &self.lines
     }
 
     #[inline]
-    fn lines_mut(&mut self) -> &mut Lines {
+    fn lines_mut(&mut self) -> &mut DelayLines {
         &mut self.lines
     }
 
@@ -242,7 +253,7 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
 
     #[inline]
     fn of_flow(&self, slot: u32) -> FlowCounters {
-        self.entrance.bottleneck.log.counters.flows.of(slot)
+        self.entrance.bottleneck.log.counters.flows.flow_counters(slot)
     }
 
     #[inline]
@@ -250,7 +261,7 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
         self.entrance.bottleneck.log.counters.flows.prefetch_all(slot);
     }
 
-    type Due = ();
+    type Move = ();
 
     #[inline(always)]
     fn next_due(&self) -> (Time, ()) {
@@ -258,7 +269,7 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
     }
 
     #[inline(always)]
-    fn move_packets(&mut self, (): (), moment: &mut Moment, arena: &mut Arena) -> Option<u32> {
+    fn move_packets(&mut self, (): (), moment: &mut LoopState, arena: &mut Arena) -> Option<u32> {
         loop {
             let (line_at, line) = self.lines.times.min();
             let link_at = self.entrance.bottleneck.next;
@@ -311,7 +322,7 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
 
     fn check_links(&self, config: &RunConfig) -> Result<(), RunError> {
         let queue = &self.entrance.bottleneck;
-        capacity::check(config, 0, config.run.duration, &queue.log.counters.queue, queue.given()).map_err(RunError::Invariant)
+        capacity::check(config, 0, config.run.duration, &queue.log.counters.queue, queue.link_use()).map_err(RunError::Invariant)
     }
 
     fn counters(&self) -> &Counters {
@@ -336,10 +347,10 @@ impl<A: Aqm + Send, L: Log + Send> Net for One<A, L> {
     }
 
     fn check(&self, found: UnderWay, staged: u64) -> Result<(), RunError> {
-        let held = |path: &Option<Box<Path<Packet>>>| path.as_ref().map_or(0, |path| path.held() as u64);
+        let held = |path: &Option<Box<Path<Packet>>>| path.as_ref().map_or(0, |path| path.count_items() as u64);
         let held_here = UnderWay {
             ahead: staged + held(&self.entrance.shared),
-            queued: self.entrance.bottleneck.held(),
+            queued: self.entrance.bottleneck.count_packets(),
             behind: held(&self.behind),
         };
         for (place, unaccounted, there) in [

@@ -1,16 +1,16 @@
 //! A hop of a net: stages, queue, link, what lies behind it, and what it has counted.
 
-use super::super::acks::Acks;
+use super::super::ack_log::Acks;
 use super::super::setup::build_path;
 use crate::bottleneck::Bottleneck;
 use crate::config::{Classes, HopConfig, RunConfig};
-use crate::hop_log::Counted;
+use crate::hop_log::HopCounts;
 use crate::RunError;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
-use dumbbell_core::log::{At, DropReason, Log, Place};
+use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::ParamError;
-use dumbbell_core::path::{End, Path};
+use dumbbell_core::path::{Path, Sink};
 use dumbbell_core::record::FlowCounters;
 use dumbbell_core::units::Time;
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 pub const END: u16 = u16::MAX;
 
 fn held_in(path: &Option<Box<Path<Packet>>>) -> u64 {
-    path.as_ref().map_or(0, |path| path.held() as u64)
+    path.as_ref().map_or(0, |path| path.count_items() as u64)
 }
 
 /// What is not accounted for is there.
@@ -60,8 +60,8 @@ pub struct Hop<L: Log> {
     /// Packets that went on, of the endpoints that are counted now; not of a bare hop, where none stays behind the link.
     pub left: u64,
     /// What it had counted when counting began, and at the last point of the time series.
-    pub begun: Counted,
-    pub before: Counted,
+    pub begun: HopCounts,
+    pub before: HopCounts,
 }
 
 impl<L: Log> Hop<L> {
@@ -86,7 +86,13 @@ impl<L: Log> Hop<L> {
             ticks,
             is_plain,
             shared,
-            bottleneck: Bottleneck::over(config.named_link(index), aqm, classes.list.len(), &hop.params, Acks::new(listener)),
+            bottleneck: Bottleneck::with_link(
+                config.named_link(index),
+                aqm,
+                classes.list.len(),
+                &hop.params,
+                Acks::new(listener),
+            ),
             is_bare: is_plain && behind.is_none() && hop.delay == Time::ZERO && !varies,
             behind,
             delay: hop.delay,
@@ -95,18 +101,18 @@ impl<L: Log> Hop<L> {
             next: Vec::new(),
             aqm_at: Time::NEVER,
             left: 0,
-            begun: Counted::default(),
-            before: Counted::default(),
+            begun: HopCounts::default(),
+            before: HopCounts::default(),
         })
     }
 
-    pub fn counted(&self) -> Counted {
-        Counted::now(&self.bottleneck.log.counters.queue, &self.bottleneck.log.listener.counters)
+    pub fn count_now(&self) -> HopCounts {
+        HopCounts::now(&self.bottleneck.log.counters.queue, &self.bottleneck.log.listener.counters)
     }
 
     /// Packets in the hop, stages and propagation included.
     pub fn inside(&self) -> u64 {
-        held_in(&self.shared) + self.bottleneck.held() + held_in(&self.behind) + self.wire.len() as u64
+        held_in(&self.shared) + self.bottleneck.count_packets() + held_in(&self.behind) + self.wire.len() as u64
     }
 
     /// Holds what it has counted against what it holds.
@@ -121,28 +127,28 @@ impl<L: Log> Hop<L> {
             all.dropped_aqm += of.dropped_aqm + of.dropped_overflow;
             all.lost_behind += of.lost_behind;
         }
-        agree(&format!("queue of {}", self.name), all.queued(), self.bottleneck.held())?;
+        agree(&format!("queue of {}", self.name), all.count_queued(), self.bottleneck.count_packets())?;
         let after = if self.is_bare { 0 } else { all.departed - all.lost_behind - self.left };
         agree(&format!("behind the queue of {}", self.name), after, held_in(&self.behind) + self.wire.len() as u64)
     }
 }
 
 /// The end of the stages behind a link.
-pub struct Out<'a, L: Log> {
+pub struct HopSink<'a, L: Log> {
     pub packets: &'a mut Vec<Packet>,
     pub bottleneck: &'a mut Bottleneck<AnyAqm, Acks<L>>,
 }
 
-impl<L: Log> End<Packet> for Out<'_, L> {
+impl<L: Log> Sink<Packet> for HopSink<'_, L> {
     fn arrive(&mut self, packet: Packet, _now: Time) {
         self.packets.push(packet);
     }
 
-    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
-        self.bottleneck.log.dropped(&packet, reason, Place::Behind, At::time(now));
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
+        self.bottleneck.log.on_drop(&packet, reason, DropSite::Behind, At::time(now));
     }
 
-    fn erased(&mut self, packet: &Packet, now: Time) {
-        self.bottleneck.log.erased(packet, now);
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+        self.bottleneck.log.on_clear_ecn(packet, now);
     }
 }

@@ -1,13 +1,13 @@
 //! The lines of acknowledgements, one a base RTT, and what happens to a packet when it reaches its receiver.
 
 use super::endpoint::{Arena, Endpoint, Stages};
-use super::transport::{Ends, Transport, WayBack};
+use super::transport::{Connection, ReturnPort, Transport};
 use crate::min_tree::MinTree;
 use dumbbell_core::hint::{seldom, unlikely};
-use dumbbell_core::log::{DropReason, Hears, Log};
+use dumbbell_core::log::{DropReason, ListenLevel, Log};
 use dumbbell_core::packet::Packet;
-use dumbbell_core::path::End;
-use dumbbell_core::tcp::receiver::Blocks;
+use dumbbell_core::path::Sink;
+use dumbbell_core::tcp::receiver::SackBlocks;
 use dumbbell_core::tcp::{Ack, Block};
 use dumbbell_core::units::Time;
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 pub const NO_BLOCKS: u32 = u32::MAX;
 
 /// All endpoints of one base RTT and direction, and their acknowledgements on the way back, in order.
-pub struct Line {
+pub struct DelayLine {
     pub delay: Time,
     /// Its data are sent up.
     pub up: bool,
@@ -32,12 +32,12 @@ pub struct Line {
 /// SACK blocks on their way back; most ACKs have none.
 #[derive(Default)]
 pub struct BlockPool {
-    blocks: Vec<Blocks>,
+    blocks: Vec<SackBlocks>,
     free: Vec<u32>,
 }
 
 impl BlockPool {
-    pub fn put(&mut self, blocks: Blocks) -> u32 {
+    pub fn put(&mut self, blocks: SackBlocks) -> u32 {
         if let Some(index) = self.free.pop() {
             self.blocks[index as usize] = blocks;
             return index;
@@ -51,7 +51,7 @@ impl BlockPool {
     }
 
     /// Those with this number, or none.
-    pub fn of(&self, index: u32) -> &[Block] {
+    pub fn blocks_or_none(&self, index: u32) -> &[Block] {
         if index == NO_BLOCKS {
             &[]
         } else {
@@ -65,22 +65,22 @@ impl BlockPool {
 }
 
 /// The lines of acknowledgements.
-pub struct Lines {
-    pub all: Vec<Line>,
+pub struct DelayLines {
+    pub all: Vec<DelayLine>,
     /// Earliest acknowledgement of each line, then, over one hop, the stages that all endpoints share: ahead of the bottleneck, and behind it.
     pub times: MinTree,
     pub pool: BlockPool,
 }
 
 /// An acknowledgement enters its line.
-pub struct LineEntry<'a> {
-    pub line: &'a mut Line,
+pub struct DelayLineTail<'a> {
+    pub line: &'a mut DelayLine,
     pub times: &'a mut MinTree,
     pub pool: &'a mut BlockPool,
     pub number: usize,
 }
 
-impl End<(Ack, u32)> for LineEntry<'_> {
+impl Sink<(Ack, u32)> for DelayLineTail<'_> {
     #[inline(always)]
     fn arrive(&mut self, (ack, blocks): (Ack, u32), now: Time) {
         let at = now + self.line.delay;
@@ -90,18 +90,18 @@ impl End<(Ack, u32)> for LineEntry<'_> {
         self.line.acks.push_back((at, ack, blocks));
     }
 
-    fn dropped(&mut self, (_, blocks): (Ack, u32), _reason: DropReason, _now: Time) {
+    fn on_drop(&mut self, (_, blocks): (Ack, u32), _reason: DropReason, _now: Time) {
         if blocks != NO_BLOCKS {
             self.pool.release(blocks);
         }
     }
 }
 
-impl Lines {
+impl DelayLines {
     #[inline(always)]
-    pub fn entry(&mut self, number: u32) -> LineEntry<'_> {
+    pub fn entry(&mut self, number: u32) -> DelayLineTail<'_> {
         let number = number as usize;
-        LineEntry { line: &mut self.all[number], times: &mut self.times, pool: &mut self.pool, number }
+        DelayLineTail { line: &mut self.all[number], times: &mut self.times, pool: &mut self.pool, number }
     }
 
     /// Stages ahead of the bottleneck or behind it have something to do at `time`.
@@ -116,9 +116,9 @@ impl Lines {
 }
 
 /// Where receivers send their acknowledgements.
-pub trait Back {
+pub trait ReturnPath {
     /// The way of those of line `line`.
-    type Entry<'a>: End<(Ack, u32)>
+    type Entry<'a>: Sink<(Ack, u32)>
     where
         Self: 'a;
 
@@ -129,13 +129,13 @@ pub trait Back {
     fn pool(&mut self) -> &mut BlockPool;
 
     /// Who hears of what reaches receivers and leaves them, if somebody wants to, and the SACK blocks under way.
-    fn heard(&mut self) -> Option<(&mut dyn Log, &BlockPool)>;
+    fn frame_listener(&mut self) -> Option<(&mut dyn Log, &BlockPool)>;
 
     /// A receiver sends `ack`.
     #[inline(always)]
     fn acknowledge(&mut self, stages: &mut Stages, line: u32, ack: Ack, blocks: u32, now: Time) {
-        if let Some((listener, pool)) = self.heard() {
-            listener.answered(&ack, pool.of(blocks), now);
+        if let Some((listener, pool)) = self.frame_listener() {
+            listener.on_send_ack(&ack, pool.blocks_or_none(blocks), now);
         }
         match &mut stages.acks {
             None => self.entry_of(line).arrive((ack, blocks), now),
@@ -150,41 +150,41 @@ pub trait Back {
     #[inline(always)]
     fn deliver(&mut self, arena: &mut Arena, packet: &Packet, now: Time) {
         let slot = packet.flow;
-        if let Some((listener, _)) = self.heard() {
-            listener.delivered(packet, now);
+        if let Some((listener, _)) = self.frame_listener() {
+            listener.on_delivery(packet, now);
         }
         let Endpoint { transport, stages, line, .. } = arena.get_mut(slot);
         let (back, line) = (self, *line);
         // each has its own way back: that of Other, which libraries see, has to lie in memory
         let mut timer = match transport {
             Transport::Tcp(tcp) => {
-                tcp.on_packet(packet, now, &mut Answering { back: &mut *back, stages: &mut *stages, line, now })
+                tcp.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
             }
             Transport::Other(other) => {
                 seldom();
-                other.on_packet(packet, now, &mut Answering { back: &mut *back, stages: &mut *stages, line, now })
+                other.on_packet(packet, now, &mut ReceiverPort { back: &mut *back, stages: &mut *stages, line, now })
             }
         };
         if let Some(path) = &stages.acks {
             seldom();
             timer = timer.min(path.next_timer());
         }
-        if let Some((listener, _)) = back.heard() {
-            transport.tell_payloads(listener);
+        if let Some((listener, _)) = back.frame_listener() {
+            transport.report_payloads(listener);
         }
         arena.timer_not_after(slot, timer);
     }
 }
 
 /// What a receiver sends at one instant enters its line, or the stages ahead of it.
-pub struct Answering<'a, B: Back + ?Sized> {
+pub struct ReceiverPort<'a, B: ReturnPath + ?Sized> {
     pub back: &'a mut B,
     pub stages: &'a mut Stages,
     pub line: u32,
     pub now: Time,
 }
 
-impl<B: Back + ?Sized> WayBack for Answering<'_, B> {
+impl<B: ReturnPath + ?Sized> ReturnPort for ReceiverPort<'_, B> {
     #[inline(always)]
     fn pool(&mut self) -> &mut BlockPool {
         self.back.pool()
@@ -197,19 +197,19 @@ impl<B: Back + ?Sized> WayBack for Answering<'_, B> {
 }
 
 /// The lines of acknowledgements, and who listens at the only hop.
-pub struct HeardLines<'a, L: Log> {
-    pub lines: &'a mut Lines,
+pub struct TappedLines<'a, L: Log> {
+    pub lines: &'a mut DelayLines,
     pub listener: &'a mut L,
 }
 
-impl<L: Log> Back for HeardLines<'_, L> {
+impl<L: Log> ReturnPath for TappedLines<'_, L> {
     type Entry<'b>
-        = LineEntry<'b>
+        = DelayLineTail<'b>
     where
         Self: 'b;
 
     #[inline(always)]
-    fn entry_of(&mut self, line: u32) -> LineEntry<'_> {
+    fn entry_of(&mut self, line: u32) -> DelayLineTail<'_> {
         self.lines.entry(line)
     }
 
@@ -219,15 +219,15 @@ impl<L: Log> Back for HeardLines<'_, L> {
     }
 
     #[inline(always)]
-    fn heard(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
-        heard(self.listener, &self.lines.pool)
+    fn frame_listener(&mut self) -> Option<(&mut dyn Log, &BlockPool)> {
+        frame_listener(self.listener, &self.lines.pool)
     }
 }
 
 /// The listener, if it wants to hear of frames, and SACK blocks.
 #[inline(always)]
-pub fn heard<'a, L: Log>(listener: &'a mut L, pool: &'a BlockPool) -> Option<(&'a mut dyn Log, &'a BlockPool)> {
-    if listener.hears() >= Hears::Frames {
+pub fn frame_listener<'a, L: Log>(listener: &'a mut L, pool: &'a BlockPool) -> Option<(&'a mut dyn Log, &'a BlockPool)> {
+    if listener.listen_level() >= ListenLevel::Frames {
         Some((listener, pool))
     } else {
         None

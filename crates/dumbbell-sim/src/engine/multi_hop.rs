@@ -5,14 +5,15 @@
 //! up, between the receiver and the first hop of the acknowledgements. A sender's clock runs ahead by half of it down, and a receiver's
 //! behind by half of it up; nothing that either does depends on absolute time (see [`engine`](super)).
 
-mod back;
 mod hop;
+mod return_path;
 
-use super::acks::Held;
+use super::ack_log::QueuedAck;
+use super::delay_lines::{BlockPool, DelayLine, DelayLines, ReturnPath};
 use super::endpoint::{Arena, UnderWay};
-use super::lines::{Back, BlockPool, Line, Lines};
-use super::net::{Moment, Net, Way};
-use super::ways::{alone, Memory};
+use super::ingress::without_burst_marks;
+use super::memory::SendMemory;
+use super::topology::{Ingress, LoopState, Topology};
 use crate::capacity;
 use crate::config::{Class, Classes, Route, RunConfig};
 use crate::hop_log::HopLog;
@@ -22,18 +23,18 @@ use crate::RunError;
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::hint::{seldom, unlikely};
 use dumbbell_core::histogram::Histogram;
-use dumbbell_core::log::{DropReason, Hears, Log};
+use dumbbell_core::log::{DropReason, ListenLevel, Log};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::param::ParamError;
-use dumbbell_core::path::{End, Path};
+use dumbbell_core::path::{Path, Sink};
 use dumbbell_core::record::{Counters, FlowCounters};
 use dumbbell_core::tcp::{Ack, BackEcn};
 use dumbbell_core::units::Time;
-use hop::{agree, Hop, Out, END};
+use hop::{agree, Hop, HopSink, END};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Entries of a hop among [`Hops::stages`].
+/// Entries of a hop among [`MultiHop::stages`].
 const STAGES: usize = 3;
 
 /// What a slot's endpoint passes.
@@ -50,32 +51,32 @@ struct Member {
     acks: u32,
 }
 
-/// What moves next in [`Hops`].
+/// What moves next in [`MultiHop`].
 #[derive(Clone, Copy)]
-pub enum Due {
+pub enum NextMove {
     /// A packet leaves the link of this hop.
     Link(u32),
     /// The first acknowledgement of this line.
     Line(u32),
-    /// This entry of [`Hops::stages`]; the last of them stands for acknowledgements that have come out of the last of their hops.
+    /// This entry of [`MultiHop::stages`]; the last of them stands for acknowledgements that have come out of the last of their hops.
     Stage(u32),
 }
 
 /// Several hops, and the lines of acknowledgements.
-pub struct Hops<L: Log = ()> {
+pub struct MultiHop<L: Log = ()> {
     hops: Vec<Hop<L>>,
     /// When each link needs attention.
     links: MinList,
-    /// When stages and propagation of each hop have something to do, and [`Hops::due`].
+    /// When stages and propagation of each hop have something to do, and [`MultiHop::due`].
     stages: MinList,
-    lines: Lines,
+    lines: DelayLines,
     members: Vec<Member>,
     /// Acknowledgements in hops: a packet's sequence number is its place.
-    held: Vec<Held>,
+    held: Vec<QueuedAck>,
     free: Vec<u64>,
     /// Acknowledgements that have reached their senders at this instant.
     due: VecDeque<(Ack, u32)>,
-    memory: Memory,
+    memory: SendMemory,
     /// The earliest of [`Hop::aqm_at`].
     aqm_at: Time,
     /// Packets out of stages behind a link; its memory is kept.
@@ -83,7 +84,7 @@ pub struct Hops<L: Log = ()> {
     log: HopLog,
 }
 
-impl<L: Log + Send + 'static> Hops<L> {
+impl<L: Log + Send + 'static> MultiHop<L> {
     /// The net of `config` with these queue disciplines, hop by hop; `listener` gives what listens at a hop.
     ///
     /// # Errors
@@ -91,30 +92,30 @@ impl<L: Log + Send + 'static> Hops<L> {
     pub fn new(
         config: &RunConfig,
         classes: &Classes,
-        lines: Vec<Line>,
+        lines: Vec<DelayLine>,
         aqms: Vec<AnyAqm>,
         mut listener: impl FnMut(&str) -> L,
-    ) -> Result<Hops<L>, ParamError> {
+    ) -> Result<MultiHop<L>, ParamError> {
         let first = config.first_hop();
         let all = std::iter::once(&first).chain(&config.hops).zip(aqms).enumerate();
         let hops: Vec<_> = all
             .map(|(index, (hop, aqm))| Hop::new(config, classes, (index, hop), aqm, listener(&hop.name)))
             .collect::<Result<_, _>>()?;
-        let mut net = Hops {
+        let mut net = MultiHop {
             links: MinList::new(hops.len()),
             stages: MinList::new(STAGES * hops.len() + 1),
-            lines: Lines { times: MinTree::new(lines.len()), all: lines, pool: BlockPool::default() },
+            lines: DelayLines { times: MinTree::new(lines.len()), all: lines, pool: BlockPool::default() },
             hops,
             members: Vec::new(),
             held: Vec::new(),
             free: Vec::new(),
             due: VecDeque::new(),
-            memory: Memory::new(config.hosts.memory),
+            memory: SendMemory::new(config.hosts.memory),
             aqm_at: Time::NEVER,
             out: Vec::new(),
             log: HopLog::default(),
         };
-        (0..net.hops.len()).for_each(|hop| net.changed(hop as u16));
+        (0..net.hops.len()).for_each(|hop| net.update_times(hop as u16));
         Ok(net)
     }
 
@@ -140,15 +141,15 @@ impl<L: Log + Send + 'static> Hops<L> {
         let one = &mut self.hops[usize::from(hop)];
         match &mut one.shared {
             None => one.bottleneck.arrive(packet, now),
-            Some(path) => path.push(alone(packet), now, &mut one.bottleneck),
+            Some(path) => path.push(without_burst_marks(packet), now, &mut one.bottleneck),
         }
         self.lend(hop);
-        self.changed(hop);
+        self.update_times(hop);
     }
 
     /// Something was put into `hop`, or its stages had something to do.
     #[inline(always)]
-    fn changed(&mut self, hop: u16) {
+    fn update_times(&mut self, hop: u16) {
         let number = usize::from(hop);
         let one = &mut self.hops[number];
         self.links.set(number, one.bottleneck.next);
@@ -199,7 +200,7 @@ impl<L: Log + Send + 'static> Hops<L> {
 
     /// A packet goes to hop `next`. It crosses idle hops at once while nothing else happens before it has left them.
     #[inline(always)]
-    fn go_far(&mut self, mut next: u16, packet: &mut Packet, moment: &mut Moment, arena: &mut Arena) {
+    fn go_far(&mut self, mut next: u16, packet: &mut Packet, moment: &mut LoopState, arena: &mut Arena) {
         // what this packet does may set timers: another one that leaves at the same instant does not go far
         let quiet = std::mem::replace(&mut moment.before, Time::ZERO);
         loop {
@@ -212,7 +213,7 @@ impl<L: Log + Send + 'static> Hops<L> {
                 return self.enter(next, *packet, moment.now);
             }
             let is_next = |at| at < quiet && at < self.links.min().0 && at < self.lines.times.min().0 && at < self.stages.min().0;
-            let Some(left_at) = one.bottleneck.cross(packet, moment.now, is_next) else {
+            let Some(left_at) = one.bottleneck.bypass(packet, moment.now, is_next) else {
                 self.links.set(number, one.bottleneck.next);
                 if !one.bottleneck.log.listener.lost.is_empty() {
                     self.free_lost(number);
@@ -257,19 +258,19 @@ impl<L: Log + Send + 'static> Hops<L> {
         if self.hops[usize::from(hop)].behind.is_none() {
             return self.propagate(hop, packet, now, arena);
         }
-        self.through(hop, now, arena, |path, out| path.push(alone(packet), now, out));
+        self.pass_behind(hop, now, arena, |path, out| path.push(without_burst_marks(packet), now, out));
     }
 
     /// Lets `act` do something to the stages behind the link of `hop`, and takes over what leaves them.
     #[inline(never)]
-    fn through(&mut self, hop: u16, now: Time, arena: &mut Arena, act: impl FnOnce(&mut Path<Packet>, &mut Out<L>)) {
+    fn pass_behind(&mut self, hop: u16, now: Time, arena: &mut Arena, act: impl FnOnce(&mut Path<Packet>, &mut HopSink<L>)) {
         let mut packets = std::mem::take(&mut self.out);
         let Hop { behind, bottleneck, .. } = &mut self.hops[usize::from(hop)];
         if let Some(path) = behind {
-            act(path, &mut Out { packets: &mut packets, bottleneck });
+            act(path, &mut HopSink { packets: &mut packets, bottleneck });
             self.stages.set(STAGES * usize::from(hop) + 1, path.next_timer());
         }
-        self.changed(hop);
+        self.update_times(hop);
         for packet in packets.drain(..) {
             self.propagate(hop, packet, now, arena);
         }
@@ -277,7 +278,7 @@ impl<L: Log + Send + 'static> Hops<L> {
     }
 
     #[inline(always)]
-    fn on_link(&mut self, hop: u16, moment: &mut Moment, arena: &mut Arena) {
+    fn on_link(&mut self, hop: u16, moment: &mut LoopState, arena: &mut Arena) {
         let (number, now) = (usize::from(hop), moment.now);
         loop {
             let one = &mut self.hops[number];
@@ -341,9 +342,9 @@ impl<L: Log + Send + 'static> Hops<L> {
                     path.on_timer(now, bottleneck);
                 }
                 self.lend(hop);
-                self.changed(hop);
+                self.update_times(hop);
             }
-            1 => self.through(hop, now, arena, |path, out| path.on_timer(now, out)),
+            1 => self.pass_behind(hop, now, arena, |path, out| path.on_timer(now, out)),
             _ => {
                 let wire = &mut self.hops[number].wire;
                 let arrived = wire.pop_front();
@@ -359,22 +360,22 @@ impl<L: Log + Send + 'static> Hops<L> {
 
     /// What is due first when it is not later than the first stage or acknowledgement that has arrived.
     #[inline(never)]
-    fn due_of_stages(&self) -> (Time, Due) {
+    fn due_of_stages(&self) -> (Time, NextMove) {
         let ((at, stage), (link_at, link), (line_at, line)) = (self.stages.min(), self.links.min(), self.lines.times.min());
         if !self.due.is_empty() {
-            (at, Due::Stage((STAGES * self.hops.len()) as u32))
+            (at, NextMove::Stage((STAGES * self.hops.len()) as u32))
         } else if link_at == at {
-            (at, Due::Link(link as u32))
+            (at, NextMove::Link(link as u32))
         } else if line_at == at {
-            (at, Due::Line(line as u32))
+            (at, NextMove::Line(line as u32))
         } else {
-            (at, Due::Stage(stage as u32))
+            (at, NextMove::Stage(stage as u32))
         }
     }
 }
 
 /// Stages of single endpoints lead to the first hop of their route.
-impl<L: Log + Send + 'static> End<Packet> for Hops<L> {
+impl<L: Log + Send + 'static> Sink<Packet> for MultiHop<L> {
     #[inline(always)]
     fn arrive(&mut self, packet: Packet, now: Time) {
         let hop = self.members[packet.flow as usize].first;
@@ -391,35 +392,35 @@ impl<L: Log + Send + 'static> End<Packet> for Hops<L> {
         }
     }
 
-    fn dropped(&mut self, packet: Packet, reason: DropReason, now: Time) {
+    fn on_drop(&mut self, packet: Packet, reason: DropReason, now: Time) {
         let hop = self.members[packet.flow as usize].first;
-        self.hops[usize::from(hop)].bottleneck.dropped(packet, reason, now);
+        self.hops[usize::from(hop)].bottleneck.on_drop(packet, reason, now);
     }
 
-    fn erased(&mut self, packet: &Packet, now: Time) {
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
         let hop = self.members[packet.flow as usize].first;
-        self.hops[usize::from(hop)].bottleneck.log.erased(packet, now);
+        self.hops[usize::from(hop)].bottleneck.log.on_clear_ecn(packet, now);
     }
 }
 
-impl<L: Log + Send + 'static> Way for Hops<L> {
+impl<L: Log + Send + 'static> Ingress for MultiHop<L> {
     #[inline(always)]
     fn post(&mut self, packet: &Packet, now: Time) {
-        if self.listener().hears() >= Hears::Frames {
-            self.listener().posted(packet, now);
+        if self.listener().listen_level() >= ListenLevel::Frames {
+            self.listener().on_send(packet, now);
         }
     }
 
-    fn memory(&self) -> &Memory {
+    fn memory(&self) -> &SendMemory {
         &self.memory
     }
 
-    fn memory_mut(&mut self) -> &mut Memory {
+    fn memory_mut(&mut self) -> &mut SendMemory {
         &mut self.memory
     }
 }
 
-impl<L: Log + Send + 'static> Net for Hops<L> {
+impl<L: Log + Send + 'static> Topology for MultiHop<L> {
     type Listener = L;
 
     fn listener(&mut self) -> &mut L {
@@ -427,17 +428,17 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
         &mut self.hops[0].bottleneck.log.listener.listener
     }
 
-    type Way = Hops<L>;
+    type Way = MultiHop<L>;
 
-    fn way(&mut self) -> &mut Hops<L> {
+    fn way(&mut self) -> &mut MultiHop<L> {
         self
     }
 
-    fn lines(&self) -> &Lines {
+    fn lines(&self) -> &DelayLines {
         &self.lines
     }
 
-    fn lines_mut(&mut self) -> &mut Lines {
+    fn lines_mut(&mut self) -> &mut DelayLines {
         &mut self.lines
     }
 
@@ -467,7 +468,7 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
         let Route { data, acks, .. } = &*Arc::clone(&self.members[slot as usize].route);
         for &hop in data.iter().chain(acks) {
             let hop = &mut self.hops[usize::from(hop)];
-            let gone = hop.bottleneck.log.counters.flows.of(slot);
+            let gone = hop.bottleneck.log.counters.flows.flow_counters(slot);
             hop.left -= if hop.is_bare { 0 } else { gone.departed - gone.lost_behind };
             hop.bottleneck.log.counters.flows.forget(slot);
         }
@@ -476,7 +477,7 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
 
     fn of_flow(&self, slot: u32) -> FlowCounters {
         let Some(member) = self.members.get(slot as usize) else { return FlowCounters::default() };
-        let of = |&hop: &u16| self.hops[usize::from(hop)].bottleneck.log.counters.flows.of(slot);
+        let of = |&hop: &u16| self.hops[usize::from(hop)].bottleneck.log.counters.flows.flow_counters(slot);
         member.route.data.iter().map(of).reduce(|all, next| all.then(&next)).unwrap_or_default()
     }
 
@@ -484,10 +485,10 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
         self.members.get(slot as usize).map_or(0, |member| u64::from(member.acks))
     }
 
-    type Due = Due;
+    type Move = NextMove;
 
     #[inline(always)]
-    fn next_due(&self) -> (Time, Due) {
+    fn next_due(&self) -> (Time, NextMove) {
         // at one instant a packet leaves before another arrives, as over one hop
         let (at, link) = self.links.min();
         let (line_at, line) = self.lines.times.min();
@@ -495,24 +496,24 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
             seldom();
             self.due_of_stages()
         } else if at <= line_at {
-            (at, Due::Link(link as u32))
+            (at, NextMove::Link(link as u32))
         } else {
-            (line_at, Due::Line(line as u32))
+            (line_at, NextMove::Line(line as u32))
         }
     }
 
     #[inline(always)]
-    fn move_packets(&mut self, mut due: Due, moment: &mut Moment, arena: &mut Arena) -> Option<u32> {
+    fn move_packets(&mut self, mut due: NextMove, moment: &mut LoopState, arena: &mut Arena) -> Option<u32> {
         let before = moment.before;
         loop {
             let at = moment.now;
             let reached = match due {
-                Due::Link(hop) => {
+                NextMove::Link(hop) => {
                     self.on_link(hop as u16, moment, arena);
                     None
                 }
-                Due::Line(line) => self.on_line(line as usize, at, arena),
-                Due::Stage(stage) => {
+                NextMove::Line(line) => self.on_line(line as usize, at, arena),
+                NextMove::Stage(stage) => {
                     seldom();
                     self.on_stage(stage as usize, at, arena)
                 }
@@ -537,14 +538,14 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
         let at = self.aqm_at();
         if let Some(number) = self.hops.iter().position(|hop| hop.aqm_at == at) {
             self.hops[number].bottleneck.on_aqm_timer(at);
-            self.changed(number as u16);
+            self.update_times(number as u16);
         }
     }
 
     fn change_rate(&mut self, change: usize, config: &RunConfig, now: Time) {
         let change = config.rate_changes[change];
         self.hops[usize::from(change.hop)].bottleneck.set_rate(change.rate, now);
-        self.changed(change.hop);
+        self.update_times(change.hop);
     }
 
     fn settle(&mut self, now: Time) {
@@ -554,7 +555,7 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
     fn check_links(&self, config: &RunConfig) -> Result<(), RunError> {
         let check = |(number, hop): (usize, &Hop<L>)| {
             let queue = &hop.bottleneck;
-            capacity::check(config, number, config.run.duration, &queue.log.counters.queue, queue.given())
+            capacity::check(config, number, config.run.duration, &queue.log.counters.queue, queue.link_use())
         };
         self.hops.iter().enumerate().try_for_each(check).map_err(RunError::Invariant)
     }
@@ -593,15 +594,15 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
     fn begin(&mut self) {
         for hop in &mut self.hops {
             hop.bottleneck.log.counters.flows.sojourn.iter_mut().for_each(|of_class| *of_class = Histogram::default());
-            hop.begun = hop.counted();
+            hop.begun = hop.count_now();
         }
     }
 
     fn point(&mut self, now: Time) {
         for hop in &mut self.hops {
             let backlog = Backlog { packets: hop.bottleneck.aqm.packets() as u64, bytes: hop.bottleneck.aqm.bytes() };
-            let counted = hop.counted();
-            self.log.point(now, &hop.name, backlog, counted.after(&hop.before));
+            let counted = hop.count_now();
+            self.log.point(now, &hop.name, backlog, counted.subtract(&hop.before));
             hop.before = counted;
         }
     }
@@ -611,7 +612,7 @@ impl<L: Log + Send + 'static> Net for Hops<L> {
         for (number, hop) in self.hops.iter().enumerate() {
             let sojourn = &hop.bottleneck.log.counters.flows.sojourn;
             let of_discipline = hop.bottleneck.aqm.counters().into_iter().collect();
-            log.hop((number, &hop.name), hop.counted().after(&hop.begun), sojourn, of_discipline, config);
+            log.hop((number, &hop.name), hop.count_now().subtract(&hop.begun), sojourn, of_discipline, config);
         }
         log.longest(classes, |hop| &self.hops[usize::from(hop)].bottleneck.log.counters.flows.sojourn);
         Some(log)

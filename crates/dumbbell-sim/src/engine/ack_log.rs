@@ -1,0 +1,92 @@
+//! Acknowledgements that pass hops as packets.
+
+use super::delay_lines::{BlockPool, NO_BLOCKS};
+use crate::hop_log::AckCounters;
+use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
+use dumbbell_core::packet::{Ecn, Packet};
+use dumbbell_core::tcp::{Ack, Block};
+use dumbbell_core::units::Time;
+
+/// An acknowledgement in a hop, with the number of its SACK blocks.
+#[derive(Clone, Copy, Default)]
+pub struct QueuedAck {
+    pub ack: Ack,
+    pub blocks: u32,
+}
+
+/// Acknowledgements in hops by the sequence numbers of their packets, and SACK blocks.
+#[derive(Default)]
+pub struct AckContents {
+    pub held: Vec<QueuedAck>,
+    pub pool: BlockPool,
+}
+
+/// Listens for acknowledgements at a hop, and lets somebody else hear everything.
+pub struct Acks<L: Log> {
+    /// Numbers of those that were dropped: their places are free.
+    pub lost: Vec<u64>,
+    /// What they say, while something enters a queue that reads it.
+    pub said: AckContents,
+    /// How many there were.
+    pub counters: AckCounters,
+    pub listener: L,
+}
+
+impl<L: Log> Acks<L> {
+    /// With nothing counted yet.
+    pub fn new(listener: L) -> Acks<L> {
+        Acks { lost: Vec::new(), said: AckContents::default(), counters: AckCounters::default(), listener }
+    }
+}
+
+impl<L: Log> Log for Acks<L> {
+    #[inline]
+    fn on_arrival(&mut self, packet: &Packet, now: Time) {
+        self.listener.on_arrival(packet, now);
+    }
+
+    #[inline]
+    fn on_enqueue(&mut self, packet: &Packet, at: At) {
+        self.listener.on_enqueue(packet, at);
+    }
+
+    #[inline]
+    fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, reason: MarkReason, at: At) {
+        self.listener.on_mark(packet, before, mark, reason, at);
+    }
+
+    #[inline]
+    fn on_dequeue(&mut self, packet: &Packet, at: At) {
+        self.listener.on_dequeue(packet, at);
+        self.counters.on_dequeue(packet, at);
+    }
+
+    #[inline]
+    fn on_departure(&mut self, packet: &Packet, now: Time) {
+        self.listener.on_departure(packet, now);
+        self.counters.on_departure(packet, now);
+    }
+
+    #[inline]
+    fn on_bypass(&mut self, packet: &Packet, now: Time, leaves: Time) {
+        self.listener.on_bypass(packet, now, leaves);
+        self.counters.on_bypass(packet, now, leaves);
+    }
+
+    fn on_clear_ecn(&mut self, packet: &Packet, now: Time) {
+        self.listener.on_clear_ecn(packet, now);
+    }
+
+    fn find_ack(&self, packet: &Packet) -> Option<(&Ack, &[Block])> {
+        let QueuedAck { ack, blocks } = self.said.held.get(packet.seq as usize).filter(|_| packet.is_back())?;
+        Some((ack, if *blocks == NO_BLOCKS { &[] } else { self.said.pool.get(*blocks) }))
+    }
+
+    fn on_drop(&mut self, packet: &Packet, reason: DropReason, place: DropSite, at: At) {
+        self.listener.on_drop(packet, reason, place, at);
+        self.counters.on_drop(packet, reason, place, at);
+        if packet.is_back() {
+            self.lost.push(packet.seq);
+        }
+    }
+}
