@@ -1,27 +1,20 @@
 # make demo   set up .venv, build, run published experiments and print the results with the published ones
-# make sce    every table of the SCE draft: its 1220 tests, sce.md, sce.csv, maps of errors in sce/; then the study
-# make abe    Alternative Backoff with ECN: abe.md with tables, figures in abe/; then the study
-# make dualpi2-versions  DualPI2 as in its authors' reports: dualpi2-versions.md, figures in dualpi2-versions/; then the study
-# make coexistence  BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop, about two hours on two cores: coexistence.md, figures, claims; then the study.
-#             Simulations are all of it: make pgo first makes them faster
-# make home, dualpi2, l4s-classic, bbr, bbr-traces, scoreboard, stacks, validation  their studies; l4s-classic needs dumbbell linux build,
-#             stacks the stacks that its page names
-#             A study runs its experiments and writes studies/NAME/README.md with its figures.
 # make check-bbr  the test cases of the BBR draft for all versions: the study bbr-suite, figures of what failed in check-bbr/
 # make agree  48 cells on the simulator and on Linux (dumbbell linux build comes first): writes docs/validation-engines.md
 # make agree-live  30 cells on the simulator and on the real clock, 24 minutes: writes docs/validation-live.md
 # make agree-stacks  15 cells of a QUIC stack in virtual time and over real UDP, 8 minutes (dumbbell stack build quinn comes first): writes docs/validation-stacks.md
-# make linux  every measured cell of real Linux against the simulator: writes docs/validation-linux.md
 # make docs   the documentation site, in target/site: open target/site/index.html; nothing of it asks a network
 # make docs-check  opens every page of that site in headless Chromium, wide and narrow: errors, requests, links, pictures, search
-# make reference  every key of experiment files and every column of results: writes docs/reference.md, and docs/linux-keys.md
-# make test   cargo test, and pytest: first what may run in parallel, then what asserts times; names the slowest ten of each
-# make test-all  the same with the tests that are marked long
+# make test   cargo test, and the quick tests of pytest; names the slowest ten
+# make test-slow  the tests of pytest that take more than 0.7 s, then those that assert times, one by one
+# make test-all  make test, make test-slow and the tests that are marked long
 # make debug  the extension for who works on an algorithm: compiled in seconds, runs some times slower; make build undoes it
 # make search property tests with examples that make test does not draw, in Python SEARCH (10) times as many
 # make fuzz   every fuzz target for FUZZ_SECONDS (60); needs the nightly toolchain of Rust
 # make killed  kills 20 runs on each engine at random moments: nothing is left, and the sweep goes on
-# make lint   rustfmt, clippy, ruff, mypy; do the fuzz targets compile
+# make lint   rustfmt, clippy, ruff, mypy, types of scripts; do the fuzz targets compile
+# make audit  are faults known of the crates and packages that dumbbell needs, and are their licences allowed? Asks the network
+# make lowest  an environment with the oldest versions of packages that dumbbell allows, before make test
 # make features  the crate dumbbell-core with each of its features alone
 # make wasm   the simulator for web pages, in target/wasm
 # make vega   renews the libraries for charts in pages from the npm registry: python/dumbbell/figures/vega
@@ -60,7 +53,7 @@ PROFILE ?= release
 # with ci, Python compiles modules when something imports them: few of them are
 UNCOMPILED := $(if $(filter ci,$(PROFILE)),--no-compile)
 
-.PHONY: demo agree agree-live agree-stacks scoreboard stacks validation linux sce abe home dualpi2 dualpi2-versions l4s-classic coexistence bbr bbr-traces check-bbr csaqm l4s l4s-questions sce-questions reference docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
+.PHONY: demo agree agree-live agree-stacks check-bbr docs build debug test test-all fuzz lint wheel wheel-test bench clean tools nightly
 .DELETE_ON_ERROR:
 
 demo: build
@@ -72,42 +65,6 @@ demo: build
 		'    source $(BIN)/activate' \
 		'    dumbbell plot demo.duckdb --reference linux-6.12 -o errors.png    # where RTT differs from Linux' \
 		'    dumbbell table demo.duckdb --rows bottleneck.rate --columns base_rtt --value rtt'
-
-# every cell of real Linux against the simulator
-linux: build
-	$(BIN)/dumbbell study run validation
-	$(BIN)/python -m studies.validation.rows linux.duckdb two.duckdb
-
-validation dualpi2 home l4s-classic bbr bbr-traces scoreboard stacks: build
-	$(BIN)/dumbbell study run $@
-	$(BIN)/dumbbell study page $@ .
-
-sce: build
-	$(BIN)/dumbbell run sce/one-flow sce/two-flow -o sce.duckdb
-	@$(BIN)/dumbbell draft sce sce.duckdb --csv > sce.csv & $(BIN)/dumbbell draft sce sce.duckdb --heat-maps sce > sce.md && wait $$!
-	@$(BIN)/dumbbell compare sce.duckdb sce --scores
-	$(BIN)/dumbbell study run sce
-	$(BIN)/dumbbell study page sce .
-
-REPORTS := equal-rtt equal-rtt-web mixed-rtt overload counts alone
-dualpi2-versions: build
-	$(BIN)/dumbbell run $(foreach kind,$(REPORTS),dualpi2-versions/versions-$(kind) dualpi2-versions/2021-$(kind)) -o reports.duckdb
-	@$(BIN)/dumbbell paper dualpi2-versions reports.duckdb -o dualpi2-versions > dualpi2-versions.md
-	$(BIN)/dumbbell study run dualpi2-versions
-	$(BIN)/dumbbell study page dualpi2-versions .
-
-abe coexistence: build
-	$(BIN)/dumbbell study run $@
-	@$(BIN)/dumbbell paper $@ $@.duckdb -o $@ > $@.md
-	@if [ $@ = coexistence ]; then $(BIN)/dumbbell claims $@.duckdb --markdown > $@/claims.md; fi
-	$(BIN)/dumbbell study page $@ .
-
-NOW_csaqm := coexistence
-NOW_l4s := dualpi2-versions
-NOW_l4s-questions := dualpi2
-NOW_sce-questions := sce
-csaqm l4s l4s-questions sce-questions:
-	@echo "make $@ is called make $(NOW_$@)" >&2; exit 2
 
 agree: build
 	$(BIN)/dumbbell run validation/agree -o agree.duckdb
@@ -125,10 +82,6 @@ agree-stacks: build
 check-bbr: build
 	$(BIN)/python -m studies.bbr_suite.gather --figures check-bbr
 	$(BIN)/dumbbell study page bbr-suite
-
-reference: build
-	$(BIN)/dumbbell describe --all > docs/reference.md
-	$(BIN)/dumbbell linux keys > docs/linux-keys.md
 
 docs: $(STAMPS)/native $(STAMPS)/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
@@ -156,19 +109,26 @@ pgo: $(STAMPS)/requirements | tools
 # property tests draw the same examples each time, those of this seed
 test: export PROPTEST_RNG_SEED ?= 1
 # compiled modules are kept, though not beside the sources: tests start Python some hundred times
-test: export PYTHONDONTWRITEBYTECODE :=
-test: export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
+test test-slow test-all: export PYTHONDONTWRITEBYTECODE :=
+test test-slow test-all: export PYTHONPYCACHEPREFIX := $(CURDIR)/target/pycache
 # processes of pytest
 TEST_JOBS ?= 2
 test: $(STAMPS)/native $(STAMPS)/dev
 	@if $(HAS_WASM32); then $(MAKE) --no-print-directory wasm; \
 	else rm -rf target/wasm; echo "Rust's standard library for $(WASM32) cannot be had: the module for web pages is not tested"; fi
 	cargo test --workspace --quiet
-	$(BIN)/python -m pytest --numprocesses $(TEST_JOBS) --dist loadgroup --durations 10 $(LONG)
-	$(BIN)/python -m pytest -m timed --durations 10 $(LONG) $$(grep -l 'mark\.timed' tests/test_*.py studies/*/test_*.py)
+	$(PYTEST) --numprocesses $(TEST_JOBS) --dist loadgroup
+	@echo 'make test-slow runs the tests that are marked slow or timed, make test-all these and the long ones'
+
+PYTEST = $(BIN)/python -m pytest --durations 10
+.PHONY: test-slow
+test-slow: $(STAMPS)/native $(STAMPS)/dev
+	$(PYTEST) --numprocesses $(TEST_JOBS) --dist loadgroup -m slow --slow $(LONG)
+	$(PYTEST) -m timed $(LONG) $$(grep -l 'mark\.timed' tests/test_*.py studies/*/test_*.py)
 
 test-all: LONG := --long
-test-all: test
+test-all: test test-slow
+	$(PYTEST) --numprocesses $(TEST_JOBS) --dist loadgroup -m 'long and not slow and not timed' --slow --long
 
 SEARCH ?= 10
 .PHONY: search
@@ -193,7 +153,7 @@ wasm: | tools
 	@cp crates/dumbbell-wasm/js/dumbbell.js crates/dumbbell-wasm/js/package.json target/wasm/
 
 FUZZ_SECONDS ?= 60
-FUZZ_TARGETS := config aqm receiver_sender simulation
+FUZZ_TARGETS := config aqm receiver_sender simulation frames link_trace net
 CARGO_FUZZ := target/tools/bin/cargo-fuzz
 
 # What is fuzzed has no unsafe code but prefetches: sanitizers would find nothing and cost a factor of ten.
@@ -212,8 +172,8 @@ $(CARGO_FUZZ): | tools
 	cargo install --quiet --root target/tools cargo-fuzz
 
 # make -j 2 lint does both at once
-.PHONY: lint-rust lint-python
-lint: lint-rust lint-python
+.PHONY: lint-rust lint-python lint-scripts
+lint: lint-rust lint-python lint-scripts
 
 # libFuzzer itself is neither compiled nor linked by a check: its library need not be there
 lint-rust: features
@@ -226,6 +186,15 @@ lint-python: $(STAMPS)/dev
 	$(BIN)/ruff format --check --quiet python tests studies website benches conftest.py
 	$(BIN)/mypy
 
+# types of the scripts of pages, which TypeScript infers
+TYPESCRIPT := 5.9.3
+lint-scripts:
+	@if ! command -v npm >/dev/null; then echo 'npm not found: the scripts of pages are not checked'; \
+	elif [ -x target/tools/typescript/node_modules/.bin/tsc ] \
+		|| npm install --silent --no-fund --no-audit --prefix target/tools/typescript typescript@$(TYPESCRIPT) >/dev/null; then \
+		target/tools/typescript/node_modules/.bin/tsc -p jsconfig.json; \
+	else echo 'typescript cannot be had: the scripts of pages are not checked'; fi
+
 # versions are those of VERSIONS
 VEGA := python/dumbbell/figures/vega
 .PHONY: vega
@@ -236,6 +205,23 @@ vega:
 		rm -rf "$$folder/package"; \
 	done < $(VEGA)/VERSIONS
 	cd $(VEGA) && sha256sum *.js LICENSE-* > SHA256SUMS
+
+# advisories, licences and sources of crates, by deny.toml; faults that are known of the pinned Python packages
+CARGO_DENY := target/tools/bin/cargo-deny
+.PHONY: audit lowest
+audit: $(CARGO_DENY) $(STAMPS)/venv
+	$(CARGO_DENY) --all-features check
+	$(BIN)/python -m pip install --quiet pip-audit
+	$(BIN)/pip-audit --requirement requirements.txt --no-deps
+
+$(CARGO_DENY): | tools
+	cargo install --quiet --locked --root target/tools cargo-deny
+
+# an environment with the oldest versions that pyproject.toml allows, for make test
+lowest: $(STAMPS)/venv
+	$(BIN)/python -m pip install --quiet uv maturin
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --resolution lowest-direct -r pyproject.toml --all-extras
+	@touch $(STAMPS)/requirements $(STAMPS)/dev
 
 .PHONY: features stubs package
 features: | tools
@@ -325,10 +311,8 @@ bench-sweep: build
 bench-live:
 	cargo run --quiet --release -p dumbbell-live --example forward
 
-RESULTS := demo agree live linux two alone beside steps any-loss scoreboard-alone scoreboard-pairs linux-l4s linux-bbr sce sce-questions abe abe-beta abe-prr abe-unpaced home two-way reports dualpi2 dualpi2-versions l4s-classic l4s-classic-linux coexistence coexistence-questions bbr bbr-traces
-TABLED := sce abe dualpi2-versions coexistence
 clean:
-	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts $(RESULTS:%=%.duckdb) $(TABLED) $(TABLED:%=%.md) sce.csv check-bbr python/dumbbell/_native*.so
+	rm -rf $(VENV) target fuzz/target fuzz/corpus fuzz/artifacts demo.duckdb agree.duckdb live.duckdb check-bbr python/dumbbell/_native*.so
 
 tools:
 	@cargo --version >/dev/null 2>&1 || { echo "dumbbell needs Rust 1.85 or newer (https://rustup.rs): cargo not found" >&2; exit 1; }

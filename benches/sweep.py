@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from dumbbell import _native, experiment
-from dumbbell.engines.sim import cores
+from dumbbell.processes import count_cores
 
 SHORT = """\
 title = "short runs"
@@ -60,7 +60,7 @@ def alone(configs: list[str]) -> tuple[float, float]:
             _native.run(config, cancel)
 
     began, before = time.perf_counter(), computed(resource.RUSAGE_SELF)
-    with ThreadPoolExecutor(cores()) as pool:
+    with ThreadPoolExecutor(count_cores()) as pool:
         list(pool.map(carry_out, range(0, len(configs), TOGETHER)))
     return time.perf_counter() - began, computed(resource.RUSAGE_SELF) - before
 
@@ -80,7 +80,7 @@ def main() -> None:
         plan = Path(folder) / "short.toml"
         plan.write_text(SHORT % ", ".join(map(str, range(1, SEEDS + 1))))
         configs = [cell.config for cell in experiment.load(plan).cells()]
-        print(f"{len(configs)} runs of one second on {cores()} cores; seconds that pass, and that are computed")
+        print(f"{len(configs)} runs of one second on {count_cores()} cores; seconds that pass, and that are computed")
         for number in range(repetitions):
             bare, bare_cpu = alone(configs)
             whole, whole_cpu = swept(plan, Path(folder) / f"{number}.duckdb")

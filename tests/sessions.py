@@ -1,14 +1,17 @@
 """What a session of pytest does beside the tests: which of them it runs and where, and which skips are right.
 
-A plugin of conftest. Two markers say where a test belongs:
+A plugin of conftest. Three markers say where a test belongs:
 
-- `timed`: it asserts how long something takes, or runs in real time. In a parallel session (`pytest -n 2`) it is left
-  out; `make test` runs these tests afterwards, one by one.
+- `slow`: it takes more than 0.7 s. A parallel session (`pytest -n 2`) leaves it out unless `--slow` is given
+  (`make test-slow`, `make test-all`, `.ci/run`).
+- `timed`: it asserts how long something takes, or runs in real time. A parallel session leaves it out; `make test-slow`
+  runs these tests afterwards, one by one.
 - `long`: it does in full what another test does in small. Left out unless `--long` is given (`make test-all`).
 """
 
 import fnmatch
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +22,7 @@ SKIPS = Path(__file__).parent / "skips.toml"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow", action="store_true", help="run the tests that are marked slow beside others, too")
     parser.addoption("--long", action="store_true", help="run the tests that are marked long, too")
 
 
@@ -26,6 +30,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Leave out what does not belong into this session, and keep the tests of a file in one process."""
     is_parallel = hasattr(config, "workerinput")
     left_out = {"timed"} if is_parallel else set()
+    if is_parallel and not config.getoption("--slow"):
+        left_out.add("slow")
     if not config.getoption("--long"):
         left_out.add("long")
     chosen: list[pytest.Item] = []
@@ -71,11 +77,13 @@ def pytest_sessionfinish(session: pytest.Session) -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """List what was skipped, and say which of it should not have been."""
+    """Print a line for each reason to skip tests, with their number, and a line for each test that should have run."""
     skipped = _skipped(config)
     if not skipped:
         return
     wrong = unexpected(skipped, tomllib.loads(SKIPS.read_text(encoding="utf-8"))["skip"])
     terminalreporter.section(f"{len(skipped)} skipped, {len(wrong)} of them not as {SKIPS.name} says")
-    for test, reason in sorted(skipped.items()):
-        terminalreporter.line(f"{'WRONG ' if test in wrong else ''}{test}: {reason[:200]}")
+    for test, reason in sorted(wrong.items()):
+        terminalreporter.line(f"WRONG {test}: {reason[:200]}")
+    for reason, number in Counter(reason for test, reason in skipped.items() if test not in wrong).most_common():
+        terminalreporter.line(f"{number} skipped: {reason[:200]}")

@@ -35,6 +35,7 @@ import pytest
 import dumbbell
 import in_process
 from dumbbell import experiment
+from every_case import every_case
 from schema_corpus import validator
 
 ROOT = Path(__file__).parent.parent
@@ -309,7 +310,7 @@ def test_a_document_runs(document: Path, tmp_path: Path, monkeypatch: pytest.Mon
             reader.carry_out(block, after if after and after.language == "text" and after.follows else None)
 
 
-@pytest.mark.parametrize("document", READ, ids=lambda path: path.relative_to(ROOT).as_posix())
+@every_case("document", READ)
 def test_a_document_names_what_exists(document: Path) -> None:
     for block in blocks(document):
         if block.language == "toml" and set(tomllib.loads(block.text)) <= set(SECTIONS):
@@ -329,11 +330,7 @@ def test_a_document_names_what_exists(document: Path) -> None:
                 check_make(line, block.place)
 
 
-@pytest.mark.parametrize(
-    "document",
-    [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))],
-    ids=lambda path: path.relative_to(ROOT).as_posix(),
-)
+@every_case("document", [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))])
 def test_links_lead_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", document.read_text(encoding="utf-8")):
         if not re.match(r"[a-z]+:", target):

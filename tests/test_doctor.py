@@ -11,7 +11,7 @@ import pytest
 
 from dumbbell import _native
 from dumbbell.cli import doctor
-from dumbbell.engines.linux import kernels
+from dumbbell.engines.linux import checks, kernels
 from dumbbell.engines.live import needs
 from dumbbell.engines.needs import Check
 from dumbbell.errors import InputError
@@ -26,7 +26,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     programs.mkdir()
     monkeypatch.setenv("PATH", str(programs))
     monkeypatch.setenv("DUMBBELL_LINUX", str(tmp_path / "kernels"))
-    monkeypatch.setattr(doctor, "_program", lambda name: str(programs / name) if (programs / name).exists() else None)
+    monkeypatch.setattr(checks, "_program", lambda name: str(programs / name) if (programs / name).exists() else None)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     return programs
 
@@ -47,7 +47,7 @@ def kernel(script: str, name: str = "default") -> None:
 
 
 def found() -> dict[str, Check]:
-    return {check.what: check for check in doctor.linux()}
+    return {check.what: check for check in checks.checks()}
 
 
 @pytest.mark.usefixtures("bare")
@@ -117,12 +117,12 @@ def test_namespaces_that_are_refused(bare: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_shared_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor, "_SHARED_MEMORY", tmp_path / "nowhere")
-    assert "mount -t tmpfs" in doctor._shared_memory().remedy
-    monkeypatch.setattr(doctor, "_SHARED_MEMORY", tmp_path)
-    assert "runs at a time" in doctor._shared_memory().found
-    monkeypatch.setattr(doctor, "CELL_BYTES", 1 << 62)
-    assert "--shm-size" in doctor._shared_memory().remedy
+    monkeypatch.setattr(checks, "SHARED_MEMORY", tmp_path / "nowhere")
+    assert "mount -t tmpfs" in checks._shared_memory().remedy
+    monkeypatch.setattr(checks, "SHARED_MEMORY", tmp_path)
+    assert "runs at a time" in checks._shared_memory().found
+    monkeypatch.setattr(checks, "CELL_BYTES", 1 << 62)
+    assert "--shm-size" in checks._shared_memory().remedy
 
 
 needs_live = pytest.mark.skipif(not hasattr(_native, "live_run"), reason="live runs need Linux")

@@ -13,6 +13,7 @@ from conftest import examples
 from dumbbell.errors import InputError
 from dumbbell.exchange import formats
 from dumbbell.exchange.measured import Flow
+from every_case import every_case
 from test_captures import bulk, only, read
 
 ETHERNET, RAW = 1, 101
@@ -167,8 +168,7 @@ def test_damaged_headers_are_read_or_told(name: str, place: int, junk: bytes, tm
         assert len(str(error).splitlines()) == 1
 
 
-@pytest.mark.parametrize("name", FORMS)
-@pytest.mark.parametrize("kept", [0, 1, 13, 15, 18, 33, 40, 60])
+@every_case("name, kept", [(name, kept) for name in FORMS for kept in (0, 1, 13, 15, 18, 33, 40, 60)])
 def test_headers_that_end_anywhere_are_read_or_told(name: str, kept: int, tmp_path: Path) -> None:
     link, form = FORMS[name]
     frames = [Frame(one.time, one.content[:kept], one.length) for one in wrapped(bulk(rounds=3), form)]

@@ -17,7 +17,7 @@ import pytest
 from dumbbell.engines.linux import build as building
 from dumbbell.engines.linux import changes, configuration, kernels, needs, sources
 from dumbbell.engines.linux.build import Wanted
-from dumbbell.engines.linux.work import Told
+from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import InputError
 
 pytestmark = pytest.mark.skipif(
@@ -138,7 +138,7 @@ def package(home: Path) -> str:
     return "9.9"
 
 
-class Heard(Told):
+class Heard(StepProgress):
     def __init__(self) -> None:
         super().__init__()
         self.lines: list[str] = []

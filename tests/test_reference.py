@@ -1,7 +1,6 @@
-"""`dumbbell describe` and docs/reference.md."""
+"""`dumbbell describe`."""
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -17,11 +16,6 @@ def keys_of_the_schema() -> set[str]:
     """Return every key that a table of an experiment file may have, whatever it is the table of."""
     described = json_schema.file_schema()
     return {key for part in (described, *described["$defs"].values()) for key in part.get("properties", {})}
-
-
-def test_the_reference_that_is_checked_in_is_the_one_that_is_generated() -> None:
-    path = Path(__file__).parents[1] / "docs" / "reference.md"
-    assert path.read_text() == reference.markdown(), "make reference writes it"
 
 
 def test_every_key_and_every_column_is_described_and_in_the_reference() -> None:

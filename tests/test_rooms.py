@@ -12,7 +12,8 @@ LONG = {
 }
 # a room may import those before it
 ROOMS = [
-    *("errors", "lazy", "scratch", "waiting", "programs", "file_kinds", "experiment", "results", "engines", "stacks"),
+    *("errors", "lazy", "scratch", "waiting", "processes", "programs", "file_kinds"),
+    *("experiment", "results", "engines", "stacks"),
     *("figures", "published", "claims", "check", "qlog", "exchange", "packets", "explain", "watch", "plotting"),
     *("report", "shell", "notebook", "api", "pages", "study", "cli", "__main__"),
 ]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from every_case import every_case
 from sessions import unexpected
 
 HERE = Path(__file__).parent
@@ -40,7 +41,7 @@ def unmarked(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", sorted(HERE.glob("test_*.py")), ids=lambda path: path.name)
+@every_case("path", sorted(HERE.glob("test_*.py")))
 def test_what_asserts_times_is_marked_timed(path: Path) -> None:
     assert unmarked(path.read_text(encoding="utf-8")) == []
 
@@ -75,3 +76,17 @@ def test_a_skip_that_is_not_listed_fails_the_session(pytester: pytest.Pytester) 
     done.assert_outcomes(passed=1, skipped=1, deselected=1)
     done.stdout.fnmatch_lines(["*1 skipped, 1 of them not as skips.toml says*", "WRONG *test_skipped: for no reason"])
     assert pytester.runpytest_subprocess("-p", "no:cacheprovider", "-k", "done").ret == pytest.ExitCode.OK
+
+
+def test_a_parallel_session_leaves_slow_tests_out(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(f"import sys; sys.path.insert(0, {str(HERE)!r}); pytest_plugins = ['sessions']")
+    pytester.makepyfile(
+        "import pytest\n"
+        "def test_quick(): pass\n"
+        "@pytest.mark.slow\ndef test_slow(): pass\n"
+        "@pytest.mark.timed\ndef test_timed(): pass\n"
+    )
+    parallel = ("-p", "no:cacheprovider", "-n", "1")
+    pytester.runpytest_subprocess(*parallel).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*parallel, "--slow").assert_outcomes(passed=2)
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=3)

@@ -15,7 +15,20 @@ import yaml
 
 import dumbbell
 from dumbbell.experiment.registry import registry
-from website import agreement, algorithms, commands, flowchart, gallery, links, pages, python_api, schematic, speeds
+from every_case import every_case
+from website import (
+    agreement,
+    algorithms,
+    commands,
+    findings,
+    flowchart,
+    gallery,
+    links,
+    pages,
+    python_api,
+    schematic,
+    speeds,
+)
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -62,10 +75,10 @@ def places() -> list[str]:
 
 
 def test_the_navigation_names_every_page_once() -> None:
-    named = list(in_navigation(config()["nav"]))
+    named = list(in_navigation(pages.navigation(config()["nav"])))
     left_out = config()["not_in_nav"].split()
     assert sorted([*named, *left_out]) == sorted(places())
-    assert left_out == ["lab-book.md"]  # a notebook, not a page for users
+    assert tuple(left_out) == links.NOTEBOOKS
 
 
 def test_pages_that_are_made_have_no_source_and_others_do() -> None:
@@ -73,7 +86,7 @@ def test_pages_that_are_made_have_no_source_and_others_do() -> None:
     assert set(APPENDED) <= set(SOURCES)
 
 
-@pytest.mark.parametrize("place", places())
+@every_case("place", places())
 def test_links_and_images_of_a_page_lead_somewhere(place: str) -> None:
     for target in links.targets(text_of(place)):
         name, _, _anchor = target.partition("#")
@@ -161,7 +174,6 @@ def test_an_experiment_uses_what_it_names_as_queue_or_control() -> None:
 def test_every_experiment_is_in_the_gallery() -> None:
     files = set(ROOT.glob("studies/*/experiments/*.toml"))
     assert {entry.file for entry in gallery.entries()} == files
-    assert set(gallery.folders()) == set(gallery.FOLDERS)
     for entry in gallery.entries():
         text = text_of(f"gallery/{entry.folder}.md")
         assert f"    dumbbell run {entry.name}\n" in text and f"#{entry.anchor} }}" in text
@@ -171,9 +183,24 @@ def test_every_experiment_is_in_the_gallery() -> None:
 
 def test_figures_of_the_gallery_exist() -> None:
     names = {entry.name: entry for entry in gallery.entries()}
-    for name in gallery.FIGURES:
-        assert names[name].figure, f"{name}: no figure {gallery.FIGURES[name]}"
+    for study, one in findings.studies().items():
+        for experiment, figure in getattr(one.program, "GALLERY", {}).items():
+            assert names[f"{study}/{experiment}"].figure.endswith(f"/{figure}.png"), f"{study}: no figure {figure}"
     assert names["bbr/policer"].figure == "files/studies/bbr/figures/bbr-policer.png"
+
+
+def test_an_experiment_leads_to_a_page_that_uses_it() -> None:
+    pages_of = {entry.name: entry.page for entry in gallery.entries()}
+    assert pages_of["abe/gain"] == "findings/abe.md"  # the study of its folder runs it
+    assert pages_of["hops/router-modem"] == "how-to/uplink.md"  # a page names it
+    assert pages_of["sce/two-flow"] == "how-to/compare.md"  # and that comes before another study
+    assert pages_of["dualpi2/overload-aqm"] == "findings/dualpi2.md" and pages_of["traffic/web"] == gallery.ELSEWHERE
+
+
+def test_every_study_has_its_question_and_its_row() -> None:
+    text = text_of("findings/index.md")
+    for name, one in findings.studies().items():
+        assert one.question and f"](../{findings.study_page(name)}) | {one.question} |" in text
 
 
 def test_the_size_of_an_experiment_is_told() -> None:

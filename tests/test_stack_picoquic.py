@@ -12,7 +12,7 @@ import pytest
 
 from conftest import Command
 from dumbbell import stacks
-from dumbbell.engines.linux.work import Told
+from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import InputError
 from dumbbell.experiment.plugins import built
 from dumbbell.stacks import build as building
@@ -71,7 +71,7 @@ def test_what_cannot_be_built_is_refused_before_anything_is_done(
         assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match=r"^stack build needs cmake: the package cmake, with make or ninja and comp"):
-        building.build(building.Wanted("picoquic", path=Path(path)), Told())
+        building.build(building.Wanted("picoquic", path=Path(path)), StepProgress())
     assert not built.home().exists()
     with pytest.raises(InputError, match=r"none is built; dumbbell stack build picoquic --path DIR builds it"):
         stacks.library("picoquic-1.1.52.0")
@@ -120,7 +120,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         pytest.skip("cmake is not installed")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        made, is_new = building.build(building.Wanted("picoquic", path=Path(folder)), Told())
+        made, is_new = building.build(building.Wanted("picoquic", path=Path(folder)), StepProgress())
         assert is_new
         yield made.library
 

@@ -16,7 +16,7 @@ import pytest
 from conftest import Command
 from dumbbell import stacks
 from dumbbell.cli import commands, doctor
-from dumbbell.engines.linux.work import Told
+from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import Failed, InputError
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.plugins import built
@@ -201,7 +201,7 @@ def test_doctor_says_what_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("stack", ["picoquic", "quiche"])
 def test_a_library_that_a_stack_has_not_cannot_be_left_out(stack: str) -> None:
     with pytest.raises(InputError, match=f"there is no library of {stack} .*; use quinn or noq"):
-        building.build(building.Wanted(stack, logs=False), Told())
+        building.build(building.Wanted(stack, logs=False), StepProgress())
 
 
 @pytest.mark.usefixtures("home")
@@ -210,7 +210,7 @@ def test_a_version_that_is_built_is_not_built_again(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(needs, "rustc_version", lambda: "rustc 1")
     plan = project.Plan("quinn", "0.11.16", None)
     fake("quinn-0.11.16", "quinn", "0.11.16", digest=project.digest(plan, "rustc 1"))
-    made, is_new = building.build(building.Wanted("quinn", "0.11.16", logs=False), Told())
+    made, is_new = building.build(building.Wanted("quinn", "0.11.16", logs=False), StepProgress())
     assert (made.name, is_new) == ("quinn-0.11.16", False)
     # who wants the library with the stack's own qlog, too, has to build it
     digest = made.described["digest"]
@@ -224,7 +224,7 @@ def test_a_version_that_is_built_is_not_built_again(monkeypatch: pytest.MonkeyPa
 def test_libclang_is_asked_for_before_anything_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[str] = []
 
-    class Heard(Told):
+    class Heard(StepProgress):
         def say(self, line: str) -> None:
             heard.append(line)
 
@@ -240,13 +240,13 @@ def test_libclang_is_asked_for_before_anything_is_compiled(monkeypatch: pytest.M
 def test_a_build_says_that_it_waits_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[str] = []
 
-    class Heard(Told):
+    class Heard(StepProgress):
         def say(self, line: str) -> None:
             heard.append(line)
 
     monkeypatch.setattr(work, "LOCK_WAIT_S", 1.5)
     with (
-        work.Work(Told()),
+        work.Work(StepProgress()),
         pytest.raises(InputError, match="it is in use by another build"),
         work.Work(Heard()),
     ):
@@ -380,7 +380,7 @@ def made(wanted: building.Wanted) -> Path:
     if shutil.which("cargo") is None:
         pytest.skip("Rust is not installed")
     try:
-        return building.build(wanted, Told())[0].library
+        return building.build(wanted, StepProgress())[0].library
     except Failed as error:
         if "no versions can be chosen" in error.found and "failed to" in error.found:
             pytest.skip("the registry of crates cannot be reached")
@@ -495,7 +495,7 @@ def test_controls_of_a_crate_stand_beside_those_of_the_stack(cache: Path, bottle
     with pytest.raises(
         InputError, match=r"it does not compile: error\[E0\d+\]: .*lib.rs:\d+:\d+\).*\(log: .*; it needs"
     ):
-        building.build(building.Wanted("quinn", "0.11.16", mine), Told())
+        building.build(building.Wanted("quinn", "0.11.16", mine), StepProgress())
     assert (tree.read(mine, "quinn").has_controls, tree.read(mine, "quinn").dependency) == (
         True,
         'version = "^0.11.16"',

@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
+from every_case import every_case
 from website import commands, links
 
 ROOT = Path(__file__).parent.parent
@@ -31,7 +30,7 @@ WORDS = {
     r"\bwould be a lie\b": "say what is so",
 }
 # written by programs from results or from the engine's own descriptions; a notebook
-MADE = ("docs/validation", "docs/reference.md", "docs/linux-keys.md", "docs/lab-book.md")
+MADE = ("docs/validation", "docs/lab-book.md")
 WRITTEN = ("README.md", "tables.md")  # in the folder of a study
 INSIDE = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)  # of a template: no prose
 PAGES = [
@@ -67,12 +66,12 @@ def refused(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+@every_case("page", PAGES)
 def test_a_page_has_plain_words(page: Path) -> None:
     assert not refused(prose(page.read_text(encoding="utf-8")))
 
 
-@pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.relative_to(ROOT / "python").as_posix())
+@every_case("program", PROGRAMS)
 def test_messages_and_docstrings_have_plain_words(program: Path) -> None:
     assert not [one for text in said(program.read_text(encoding="utf-8")) for one in refused(text)]
 

@@ -13,66 +13,17 @@ from dumbbell.experiment import shipped
 from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.plugins import built
 from website import schematic, speeds
-from website.links import FILES, title
-from website.markdown import ROOT, paragraphs, table
+from website.findings import studies, study_page
+from website.links import FILES, NOTEBOOKS, sources, title
+from website.markdown import DOCS, ROOT, paragraphs, table
 
-FOLDERS = {
-    "abe": "Alternative Backoff with ECN (RFC 8511)",
-    "bbr": "BBR against others",
-    "bbr-traces": "States of BBR on Linux and in the simulator",
-    "coexistence": "BBRv2 and DCTCP over STEP, PI2, CSAQM and tail drop",
-    "dualpi2": "L4S: questions about DualPI2 and Prague",
-    "dualpi2-versions": "L4S: versions of DualPI2, as in its authors' reports",
-    "home": "Uploads, downloads and both at home",
+# titles of folders that have experiments alone; a study's folder has the title of its page
+TITLES = {
     "hops": "Parking lots, queues behind queues, congested feedback",
-    "l4s-classic": "L4S: Prague in a queue of RFC 3168",
-    "sce": "Some Congestion Experienced",
-    "scoreboard": "Every control, every queue",
-    "stacks": "QUIC stacks next to Linux",
     "traces": "Links that follow a trace",
     "traffic": "Short flows and UDP",
-    "validation": "Cells that were measured on Linux; the same cells on several engines",
 }
-# pages that use an experiment, where that is not the page of its study: the first start of a name that fits
-PAGES = {
-    "dualpi2/mixed-rtt-aqm": "how-to/paper-figure.md",
-    "dualpi2/one-flow-aqm": "how-to/paper-figure.md",
-    "dualpi2/overload-aqm": "how-to/paper-figure.md",
-    "dualpi2-versions/versions-diff": "findings/dualpi2-versions.md",
-    "dualpi2-versions/": "how-to/paper-figure.md",
-    "hops/two-bottlenecks": "validation-hops.md",
-    "hops/": "experiment-files.md",
-    "sce/findings-": "findings/sce.md",
-    "sce/one-flow-reno-cubic": "how-to/compare.md",
-    "sce/": "validation.md",
-    "validation/agree": "validation-engines.md",
-    "validation/live": "validation-live.md",
-    "validation/": "validation.md",
-    "traces/": "traces.md",
-    "traffic/": "experiment-files.md",
-}
-# figures whose names do not follow from that of the experiment
-FIGURES = {
-    "abe/coexistence": "abe-ratio",
-    "abe/short": "abe-completion",
-    "abe/slow-start": "abe-slow-start",
-    "bbr/as-linux-ecn": "bbr-ecn-limit",
-    "bbr/share-by-buffer": "bbr-share",
-    "bbr/ware-many": "bbr-ware",
-    "bbr-traces/bbr-traces": "bbr-trace-bbr3-pfifo-10",
-    "coexistence/coexistence": "coexistence-linux",
-    "coexistence/equal-1g": "coexistence-08",
-    "coexistence/rtts-1g": "coexistence-14",
-    "coexistence/rtts-mixed-1g": "coexistence-16",
-    "dualpi2-versions/versions-diff": "dualpi2-versions-wrr",
-    "dualpi2/questions-fq": "l4s-fq-delay",
-    "dualpi2/questions-protection": "l4s-protection-delay",
-    "home/rrul": "home-pings",
-    "home/two-way": "two-way-queues",
-    "l4s-classic/classic-map": "l4s-classic-rate",
-    "l4s-classic/classic-published": "l4s-classic-ratios",
-}
-FIGURE_PREFIXES = {"dualpi2": "l4s"}
+ELSEWHERE = "experiment-files.md"  # where to read on about an experiment that no page uses
 
 
 @dataclass(frozen=True)
@@ -119,19 +70,48 @@ def _question(file: Path) -> str:
     return re.sub(r"\s+", " ", " ".join(lines))
 
 
-def _figure(name: str) -> str:
-    """Return the committed figure of an experiment, from the root of the repository."""
+def _find_figure(name: str) -> str:
+    """Return the committed figure of an experiment, from the root of the site, or nothing.
+
+    A study's program names it in `GALLERY`; otherwise it is called as the study and the experiment are.
+    """
     folder, _, rest = name.partition("/")
-    rest = re.sub(r"^(questions|findings|classic)-", "", rest)
-    figure = FIGURES.get(name, f"{FIGURE_PREFIXES.get(folder, folder)}-{rest}")
-    path = Path("studies") / folder.replace("-", "_") / "figures" / f"{figure}.png"
+    named = getattr(studies()[folder].program, "GALLERY", {}) if folder in studies() else {}
+    path = Path("studies") / folder.replace("-", "_") / "figures" / f"{named.get(rest, f'{folder}-{rest}')}.png"
     return f"{FILES}/{path.as_posix()}" if (ROOT / path).exists() else ""
 
 
-def _page(name: str) -> str:
-    """Return the page that uses an experiment."""
-    own = f"findings/{name.partition('/')[0]}.md"
-    return next((page for start, page in PAGES.items() if name.startswith(start)), own)
+@cache
+def _users() -> dict[Path, list[str]]:
+    """Return the studies that run each experiment file."""
+    files = shipped.experiments()
+    found: dict[Path, list[str]] = {}
+    for study in studies().values():
+        for sweep in study.sweeps:
+            for file in sweep.files(study.folder):
+                found.setdefault(files.get(file, Path(file)).resolve(), []).append(study.name)
+    return found
+
+
+def _find_page(name: str, file: Path) -> str:
+    """Return the page to read about an experiment.
+
+    It is the page of the study in its folder if that study runs the experiment, else the first page of `docs` that
+    names it, else the page of another study that runs it, else that of its folder's study.
+    """
+    folder, users = name.partition("/")[0], _users().get(file.resolve(), [])
+    naming = re.compile(rf"{re.escape(name)}(?![\w/-])")
+    pages = [place for place, text in _prose().items() if naming.search(text)]
+    own = [folder] if folder in studies() else []
+    ordered = [*(study_page(one) for one in own if one in users), *pages, *map(study_page, [*users, *own]), ELSEWHERE]
+    return ordered[0]
+
+
+@cache
+def _prose() -> dict[str, str]:
+    """Return the texts of hand-written pages, by their places on the site."""
+    written = {place: file for place, file in sources().items() if file.is_relative_to(DOCS)}
+    return {place: file.read_text(encoding="utf-8") for place, file in written.items() if place not in NOTEBOOKS}
 
 
 @cache
@@ -140,7 +120,7 @@ def entries() -> list[Entry]:
     found = []
     for name, file in shipped.experiments().items():
         title = str(contents(file).get("title", name))
-        found.append(Entry(name, title, _question(file), _page(name), _figure(name), file))
+        found.append(Entry(name, title, _question(file), _find_page(name, file), _find_figure(name), file))
     return found
 
 
@@ -150,6 +130,11 @@ def folders() -> dict[str, list[Entry]]:
     for entry in entries():
         found.setdefault(entry.folder, []).append(entry)
     return found
+
+
+def title_of_folder(folder: str) -> str:
+    """Return the title of the gallery's page of a folder."""
+    return TITLES[folder] if folder in TITLES else title(study_page(folder))
 
 
 def _count(number: float) -> str:
@@ -198,7 +183,7 @@ def _entry(entry: Entry, sized: bool) -> Iterator[str]:
 
 def page(folder: str, *, sized: bool = True) -> str:
     """Return the page of a folder; `sized` says how large every experiment is, which takes seconds to find out."""
-    parts = [f"# {FOLDERS[folder]}"]
+    parts = [f"# {title_of_folder(folder)}"]
     for entry in folders()[folder]:
         parts += _entry(entry, sized)
     return paragraphs(parts)
@@ -206,9 +191,9 @@ def page(folder: str, *, sized: bool = True) -> str:
 
 def index() -> str:
     """Return the table of all folders, and of all experiments."""
-    rows = [[f"[{FOLDERS[folder]}]({folder}.md)", str(len(found))] for folder, found in folders().items()]
+    rows = [[f"[{title_of_folder(folder)}]({folder}.md)", str(len(found))] for folder, found in folders().items()]
     parts = [table(["folder", "experiments"], rows)]
     for folder, found in folders().items():
         lines = [f"- [`{one.name}`]({folder}.md#{one.anchor}): {one.title}" for one in found]
-        parts += [f"## {FOLDERS[folder]}", "\n".join(lines)]
+        parts += [f"## {title_of_folder(folder)}", "\n".join(lines)]
     return paragraphs(parts)

@@ -19,6 +19,12 @@ ENDS = pages.appended()
 MADE = pages.generated()
 
 
+def on_config(config: "MkDocsConfig") -> "MkDocsConfig":
+    """Let the navigation name every page of findings and of the gallery."""
+    config.nav = pages.navigation(config.nav)
+    return config
+
+
 def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
     """Add pages that are made, experiment files, and files outside of `docs` that a page links to."""
     for place, make in MADE.items():
@@ -34,7 +40,7 @@ def on_files(files: "Files", config: "MkDocsConfig") -> "Files":
 
 
 def on_page_markdown(markdown: str, page: "Page", **_: object) -> str:
-    """Return the text of a page with its links mended and what is made of it added."""
+    """Return the text of a page with its links as the site needs them, and the part that is made."""
     place = page.file.src_uri
     if place == "index.md":
         page.meta["hide"] = ["navigation", "toc"]

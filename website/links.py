@@ -24,6 +24,7 @@ PLACES = {
     "studies/validation/README.md": "validation.md",
 }
 FILES = "files"  # folder of the site for files outside of docs
+NOTEBOOKS = ("lab-book.md",)  # pages that are no guide for users
 
 
 def _of_study(file: Path) -> str:

@@ -5,7 +5,7 @@ use dumbbell_config::{BottleneckParams, FlowParams, RecordParams, UdpParams, Web
 use dumbbell_core::param::{AlgorithmSpec, Kind, ParamSpec};
 use dumbbell_core::tcp::host::HostParams;
 use dumbbell_core::units::Rate;
-use dumbbell_core::{aqm, cc, path};
+use dumbbell_core::{aqm, cc, link, path};
 use serde_json::{json, Map, Value};
 
 const MS: u64 = 1_000_000;
@@ -200,6 +200,50 @@ fn udp(u: &mut Unstructured, duration: u64) -> Result<Value> {
     Ok(udp.into())
 }
 
+/// A queue with its link, as `[bottleneck]`, `[[hop]]` and `[reverse]` have them.
+fn hop(u: &mut Unstructured, duration: u64) -> Result<Map<String, Value>> {
+    let mut hop = table(u, &BottleneckParams::specs(), &["rate"])?;
+    hop.insert("rate".into(), json!(scaled(u, 1000, 10_000_000_000)?));
+    hop.insert("aqm".into(), queue(u)?.into());
+    let mut changes = Vec::new();
+    for _ in 0..u.int_in_range(0..=3_u8)? {
+        changes.push(json!({"at": time(u, duration)?, "rate": scaled(u, 1000, 1_000_000_000)?}));
+    }
+    if !changes.is_empty() {
+        hop.insert("rate_changes".into(), changes.into());
+    }
+    if u.ratio(1_u8, 4)? {
+        // a link says how packets leave: these keys beside it are refused
+        for key in ["shaper", "burst", "trace"] {
+            hop.remove(key);
+        }
+        hop.insert("link".into(), algorithm(u, &link::specs())?.into());
+    }
+    add_paths(u, &mut hop, &["path", "behind"])?;
+    Ok(hop)
+}
+
+/// Gives what sends a direction, and routes over some of the hops `names`, seldom none and mostly each once.
+fn add_route(u: &mut Unstructured, source: &mut Value, names: &[String]) -> Result<()> {
+    let Value::Object(source) = source else { return Ok(()) };
+    if u.ratio(1_u8, 4)? {
+        source.insert("direction".into(), json!(*u.choose(&["down", "up"])?));
+    }
+    let (mut data, mut acks) = (Vec::new(), Vec::new());
+    for name in names {
+        match u.int_in_range(0..=3_u8)? {
+            0 | 1 => data.push(name),
+            2 => acks.push(name),
+            _ => {}
+        }
+    }
+    source.insert("route".into(), json!(data));
+    if u.arbitrary()? {
+        source.insert("ack_route".into(), json!(acks));
+    }
+    Ok(())
+}
+
 /// Up to `most` of what `one` draws.
 fn some(u: &mut Unstructured, most: u8, one: impl Fn(&mut Unstructured) -> Result<Value>) -> Result<Vec<Value>> {
     (0..u.int_in_range(0..=most)?).map(|_| one(u)).collect()
@@ -215,17 +259,24 @@ pub fn run(u: &mut Unstructured) -> Result<Value> {
         0 => scaled(u, 1, 20 * SECOND)?,
         n => u64::from(n) * 700 * MS,
     };
-    let mut bottleneck = table(u, &BottleneckParams::specs(), &["rate"])?;
-    bottleneck.insert("rate".into(), json!(scaled(u, 1000, 10_000_000_000)?));
-    bottleneck.insert("aqm".into(), queue(u)?.into());
-    let mut changes = Vec::new();
-    for _ in 0..u.int_in_range(0..=3_u8)? {
-        changes.push(json!({"at": time(u, duration)?, "rate": scaled(u, 1000, 1_000_000_000)?}));
+    let bottleneck = hop(u, duration)?;
+    let mut root = Map::new();
+    let mut names = vec!["bottleneck".to_owned()];
+    if u.ratio(1_u8, 3)? {
+        let mut hops = Vec::new();
+        for number in 0..u.int_in_range(0..=3_u8)? {
+            let name = format!("hop-{number}");
+            let mut hop = hop(u, duration)?;
+            hop.insert("name".into(), json!(name));
+            hops.push(Value::from(hop));
+            names.push(name);
+        }
+        root.insert("hop".into(), hops.into());
+        if u.arbitrary()? {
+            root.insert("reverse".into(), hop(u, duration)?.into());
+            names.push("reverse".into());
+        }
     }
-    if !changes.is_empty() {
-        bottleneck.insert("rate_changes".into(), changes.into());
-    }
-    add_paths(u, &mut bottleneck, &["path", "behind"])?;
     // a profile alone, or single switches over it
     let mut hosts = if u.ratio(1_u8, 4)? { Map::new() } else { table(u, &HostParams::specs(), &[])? };
     if u.arbitrary()? {
@@ -238,15 +289,27 @@ pub fn run(u: &mut Unstructured) -> Result<Value> {
     }
     let seed: u64 = u.arbitrary()?;
     let mut flows = some(u, 4, |u| flow(u, duration))?;
-    let web = some(u, 2, |u| web(u, duration))?;
-    let udp = some(u, 2, |u| udp(u, duration))?;
+    let mut web = some(u, 2, |u| web(u, duration))?;
+    let mut udp = some(u, 2, |u| udp(u, duration))?;
     if flows.is_empty() && web.is_empty() && udp.is_empty() {
         flows.push(flow(u, duration)?);
     }
-    Ok(json!({
-        "duration": duration, "seed": seed, "bottleneck": bottleneck, "hosts": hosts, "flows": flows, "web": web, "udp": udp,
-        "record": record,
-    }))
+    if names.len() > 1 {
+        for source in flows.iter_mut().chain(&mut web).chain(&mut udp) {
+            add_route(u, source, &names)?;
+        }
+    }
+    root.extend([
+        ("duration".into(), json!(duration)),
+        ("seed".into(), json!(seed)),
+        ("bottleneck".into(), bottleneck.into()),
+        ("hosts".into(), hosts.into()),
+        ("flows".into(), flows.into()),
+        ("web".into(), web.into()),
+        ("udp".into(), udp.into()),
+        ("record".into(), record.into()),
+    ]);
+    Ok(root.into())
 }
 
 /// A value of any shape, not deep.

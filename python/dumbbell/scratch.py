@@ -46,6 +46,24 @@ class Scratch:
         self.close()
 
 
+def cache_folder(name: str) -> Path:
+    """Return the folder `dumbbell/NAME` in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    # the XDG base directory specification ignores paths that are not absolute
+    return (Path(cache) if cache.startswith("/") else Path.home() / ".cache") / "dumbbell" / name
+
+
+def kernels_folder() -> Path:
+    """Return the folder of kernels and of their runs: $DUMBBELL_LINUX, else dumbbell/linux in the user's cache."""
+    chosen = os.environ.get("DUMBBELL_LINUX")
+    return Path(chosen).absolute() if chosen else cache_folder("linux")
+
+
+def clear_leftovers() -> None:
+    """Remove what killed processes of this user left wherever dumbbell makes folders."""
+    clear(Path(tempfile.gettempdir()), SHARED_MEMORY, kernels_folder() / "runs")
+
+
 def _made(parent: Path) -> tuple[Path, int]:
     """Return a new folder and an open file of it that is locked."""
     while True:

@@ -12,6 +12,8 @@ from dumbbell.study import LEVEL, Evidence, Picture, Results, Rows, Sweep, align
 
 from . import paper
 
+QUESTION = "Do the claims of the slides on RFC 8511 hold: throughput, delay, coexistence, convergence?"
+GALLERY = {"coexistence": "abe-ratio", "short": "abe-completion"}
 RUNS = (
     Sweep(
         "abe.duckdb",

@@ -23,6 +23,10 @@ from dumbbell.study import (
 from . import queues, tables
 from .runs import BBR, FIVE, Found, cross, means, named, ordered, percent, two_digits
 
+QUESTION = (
+    "How do BBRv1, v2, v3 and the draft's BBR share with CUBIC and Reno, by buffer, RTT, number and time of arrival?"
+)
+GALLERY = {"as-linux-ecn": "bbr-ecn-limit", "share-by-buffer": "bbr-share", "ware-many": "bbr-ware"}
 RUNS = (Sweep("bbr.duckdb", ("*",)),)
 NAMES = (r"ECT\(0\)", r"bbr[123]", r"google/bbr", r"4ce5e87", r"arXiv 2505\.07741", r"6e321d1c986a")
 DEPTH = "buffer, BDP"

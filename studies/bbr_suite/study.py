@@ -15,6 +15,7 @@ from dumbbell.check.trace import Trace
 from dumbbell.experiment import units
 from dumbbell.study import Evidence, Picture
 
+QUESTION = "Which of the draft's 22 test cases does each version pass?"
 NAMES = (r"Linux's", r"PROBE_\w+")
 SIGNS = {PASSED: "+", CONSTANT: "c", FAILED: "F", CANNOT_TELL: "?", NOT_APPLICABLE: "."}
 PROBE_LIMIT = 2  # round trips; the case asks for three rounds or more

@@ -10,6 +10,8 @@ from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, alig
 
 from .traces import LINES, STATES, TOLERANCE, Cell, Trace, judge, linux, simulated
 
+QUESTION = "Does a flow go through the same states at the same times as on Linux?"
+GALLERY = {"bbr-traces": "bbr-trace-bbr3-pfifo-10"}
 RUNS = (Sweep("bbr-traces.duckdb", ("bbr-traces",)),)
 FRAME_PER_PAYLOAD = 1514 / 1448
 SHOWN_S = {10.0: 2.0, 50.0: 8.0}  # by rate, Mbit/s

@@ -28,6 +28,13 @@ MATRIX = (
     *("equal-1g", "equal-1g-small", "equal-1g-taildrop", "limit-1g"),
     *("rtts-1g", "rtts-1g-small", "rtts-mixed-1g", "rtts-mixed-1g-small"),
 )
+QUESTION = "Which claims of a paper about STEP, PI2 and CSAQM hold?"
+GALLERY = {
+    "coexistence": "coexistence-linux",
+    "equal-1g": "coexistence-08",
+    "rtts-1g": "coexistence-14",
+    "rtts-mixed-1g": "coexistence-16",
+}
 RUNS = (  # no figure and no claim needs coexistence/mono-10g
     Sweep("coexistence.duckdb", MATRIX, ("seeds=[1,2,3]",)),
     Sweep("coexistence.duckdb", ("mixed-10g",)),

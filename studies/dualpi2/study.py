@@ -13,6 +13,16 @@ from .rows import DUALPI2, FQ_CODEL, FQ_STEP, HELD, TARGET_MS, evidence
 
 __all__ = ["FIGURES", "NAMES", "RUNS", "TABLES", "evidence", "facts"]
 
+QUESTION = "How does Prague share with other RTTs, bursts and classic flows; would FQ-CoDel do; is DualPI2 stable?"
+GALLERY = {
+    "questions-any-ect": "l4s-any-ect",
+    "questions-burst": "l4s-burst",
+    "questions-fq": "l4s-fq-delay",
+    "questions-protection": "l4s-protection-delay",
+    "questions-rtt-rates": "l4s-rtt-rates",
+    "questions-rtt": "l4s-rtt",
+    "stability": "l4s-stability",
+}
 RUNS = (Sweep("dualpi2.duckdb", ("questions-*", "stability")),)
 # constants of the algorithms and formulas; headings
 NAMES = (

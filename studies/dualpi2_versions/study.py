@@ -13,6 +13,8 @@ from dumbbell.study import Evidence, Nothing, Picture, Results, Rows, Sweep, ali
 
 from . import paper
 
+QUESTION = "What did each published version change?"
+GALLERY = {"versions-diff": "dualpi2-versions-wrr"}
 RUNS = (Sweep("dualpi2-versions.duckdb", ("versions-diff*",)),)
 # versions, and constants of the algorithms and of the statistics
 NAMES = (

@@ -18,6 +18,8 @@ TRAFFIC = {
     "rrul": "4 down, 4 up",
     "evening": "1 down, 1 up, web, call",
 }
+QUESTION = "What do uploads, downloads and both do to pings and calls; why does traffic both ways hurt CoDel and PIE?"
+GALLERY = {"rrul": "home-pings", "two-way": "two-way-queues"}
 RUNS = (
     Sweep("home.duckdb", tuple(TRAFFIC)),
     Sweep("two-way.duckdb", ("two-way",)),

@@ -8,6 +8,12 @@ import polars.selectors as cs
 
 from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, aligned, figures, of_runs, seeds_in
 
+QUESTION = "What does Prague leave to CUBIC and Reno in one classic queue?"
+GALLERY = {
+    "classic-map": "l4s-classic-rate",
+    "classic-published": "l4s-classic-ratios",
+    "classic-time": "l4s-classic-time",
+}
 RUNS = (
     Sweep("l4s-classic.duckdb", ("classic-*",)),
     Sweep("l4s-classic-linux.duckdb", ("classic-dctcp",), engine="linux"),

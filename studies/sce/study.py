@@ -7,6 +7,14 @@ import polars as pl
 
 from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, aligned, figures, members
 
+QUESTION = "Why is a link with SCE idle at low rates, and the RTT higher; when is it unfair?"
+GALLERY = {
+    "findings-fair-parts": "sce-fair-parts",
+    "findings-parts": "sce-parts",
+    "findings-rtt": "sce-rtt",
+    "findings-trains": "sce-trains",
+    "findings-window": "sce-window",
+}
 RUNS = (Sweep("sce-questions.duckdb", ("findings-*",)),)
 NAMES = (r"draft-heist-tsvwg-sce-one-and-two-flow-tests-00", r"version B", r"2/\(W\+2\)", r"1/\(1\+√W\)")
 EXPERIMENTS = (

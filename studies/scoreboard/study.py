@@ -8,6 +8,7 @@ import polars as pl
 
 from dumbbell.study import Evidence, Picture, Results, Sweep, aligned, figures, shipped
 
+QUESTION = "What does each control do alone and next to each other, over each queue?"
 RUNS = (Sweep("scoreboard-alone.duckdb", ("alone",)), Sweep("scoreboard-pairs.duckdb", ("pairs",)))
 CONTROLS = {
     "reno": "Reno",

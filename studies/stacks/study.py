@@ -8,6 +8,7 @@ import polars as pl
 
 from dumbbell.study import Evidence, Picture, Results, Rows, Sweep, aligned, figures, of_runs, seconds_of
 
+QUESTION = "Do quinn, noq and picoquic fill a link and share it as Linux does, and why not?"
 RUNS = (
     Sweep("alone.duckdb", ("alone",)),
     Sweep("beside.duckdb", ("beside",)),

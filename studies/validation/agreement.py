@@ -137,7 +137,7 @@ def document(cells: list[Judged]) -> str:
         "# CUBIC and Reno on Linux and in the simulator, cell by cell\n",
         "One and two flows, many and short flows; [validation.md](../studies/validation/README.md) counts the cells of "
         "other controls.",
-        "Written by `make validation`; [lab-book.md](lab-book.md) says how Linux was measured.",
+        "Written by `dumbbell study page validation`; [lab-book.md](lab-book.md) says how Linux was measured.",
         "60 s, means over seeds and starts. Goodput in Mbit/s, its error as a share of the rate; RTT in ms.",
         "\n## Agreement\n",
         "| queue | flows | cells | goodput and RTT | drops and marks | both |\n|---|--:|--:|--:|--:|--:|",

@@ -290,7 +290,8 @@ def page(path: str | Path, starts: int = STARTS) -> tuple[list[Compared], str]:
     text = [
         "# Traffic both ways and two queues: the simulator beside Linux",
         "",
-        "Made by `make validation`. Each figure is a mean over the flows of one control and route, or of one queue.",
+        "Made by `dumbbell study page validation`. Each figure is a mean over the flows of one control and route,"
+        " or of one queue.",
         "Goodput agrees within 3 % of the rate of the slowest hop of the route, RTT within 6 %, drops and marks",
         "together within 25 %, P99 of pings within 15 %. Linux 6.12 has one run of a scenario, in some two or four;",
         f"here are means over {starts} runs whose starts differ from Linux's by up to {_SPREAD_MS} ms: where flows",

@@ -129,7 +129,7 @@ def of_linux(linux: str, two: str) -> list[Row]:
     pairs = [cell for cell in tabled if cell.cell["cc2"]]
     beside = agreement.judged(two, LINUX, lambda cell: bool(cell["cc2"]) and cell["queue"] == "cake")
     flows, many, short = agreement_flows.document(MANY, SHORT, linux)
-    fixed = ("Linux 6.12", "A", "make linux")
+    fixed = ("Linux 6.12", "A", "dumbbell study run validation")
     rows = [
         linux_row(Row("one-flow", "one flow: tail drop, CoDel, Cake", *fixed), agreement.judged(linux, LINUX, plain)),
         linux_row(Row("one-flow-aqm", "one flow: FQ-CoDel, PIE, FQ-PIE, RED", *fixed), one),
@@ -140,7 +140,7 @@ def of_linux(linux: str, two: str) -> list[Row]:
     for verdict in many:
         rows[-1].add(verdict.name, {"goodput": verdict.goodput, "RTT": verdict.rtt}, verdict.agrees)
     what = "flows of 10 kB to 1 MB against one CUBIC flow: tail drop, CoDel, FQ-CoDel"
-    rows.append(Row("short-flows", what, "Linux 6.12", "B", "make linux"))
+    rows.append(Row("short-flows", what, "Linux 6.12", "B", "dumbbell study run validation"))
     for verdict in short:
         errors = {"mean": [verdict.completion[0]], "P95": [verdict.completion[1]]}
         rows[-1].add(verdict.name, errors, verdict.agrees)
@@ -153,7 +153,10 @@ def of_hops(starts: int = agreement_hops.STARTS) -> list[Row]:
     found, text = agreement_hops.page(HOPS, starts)
     runs, many = agreement_hops.scenarios(HOPS), agreement_hops.many_starts()
     HOPS_PAGE.write_text(text, encoding="utf-8")
-    rows = {name: Row(name, what, "Linux 6.12", "G", "make validation") for name, what in agreement_hops.SETS.items()}
+    rows = {
+        name: Row(name, what, "Linux 6.12", "G", "dumbbell study run validation")
+        for name, what in agreement_hops.SETS.items()
+    }
     scenarios: dict[tuple[str, str], list[agreement_hops.Compared]] = {}
     for one in found:
         scenarios.setdefault((one.set, one.scenario), []).append(one)
@@ -186,9 +189,23 @@ def of_coexistence() -> list[Row]:
     with (study / "evidence" / "linux.csv").open(newline="", encoding="utf-8") as stream:
         cells = [row for row in csv.DictReader(stream) if row["use_sim"]]
     rows = {
-        "alone": Row("coexistence-alone", "BBRv2 or DCTCP alone, 1 Gbit/s: STEP", "Linux 5.4", "H", "make coexistence"),
-        "2": Row("coexistence-two", "BBRv2 next to DCTCP, 1 Gbit/s: STEP", "Linux 5.4", "H", "make coexistence"),
-        "10": Row("coexistence-ten", "five BBRv2 and five DCTCP, 1 Gbit/s: STEP", "Linux 5.4", "H", "make coexistence"),
+        "alone": Row(
+            "coexistence-alone",
+            "BBRv2 or DCTCP alone, 1 Gbit/s: STEP",
+            "Linux 5.4",
+            "H",
+            "dumbbell study run coexistence",
+        ),
+        "2": Row(
+            "coexistence-two", "BBRv2 next to DCTCP, 1 Gbit/s: STEP", "Linux 5.4", "H", "dumbbell study run coexistence"
+        ),
+        "10": Row(
+            "coexistence-ten",
+            "five BBRv2 and five DCTCP, 1 Gbit/s: STEP",
+            "Linux 5.4",
+            "H",
+            "dumbbell study run coexistence",
+        ),
     }
     bars = {"goodput": 0.03, "share": 0.08, "RTT": 0.10}
     for row in cells:
@@ -207,7 +224,7 @@ def of_coexistence() -> list[Row]:
 
 def of_cubic_beta() -> Row:
     """Return the row of CUBIC with another beta, from the evidence of the study abe."""
-    row = Row("cubic-beta", "CUBIC with beta 0.7 to 0.85: CoDel with ECN", "Linux 6.12", "A", "make abe")
+    row = Row("cubic-beta", "CUBIC with beta 0.7 to 0.85: CoDel with ECN", "Linux 6.12", "A", "dumbbell study run abe")
     with (shipped.place() / "abe" / "evidence" / "linux.csv").open(newline="", encoding="utf-8") as stream:
         for cell in csv.DictReader(stream):
             here, there = float(cell["goodput"]), float(cell["linux"])
@@ -223,8 +240,20 @@ def of_l4s(results: str) -> list[Row]:
     with Store.open(results) as store:
         compared = by_flow.compare(store.table("runs"), store.table("flows"), by_flow.read(L4S))
     rows = [
-        Row("dualpi2", "classic flows and DCTCP, one and two: DualPI2", "Linux 6.18", "A", "make linux"),
-        Row("prague", "TCP Prague, alone and against others: DualPI2", "Linux 6.18", "E", "make linux"),
+        Row(
+            "dualpi2",
+            "classic flows and DCTCP, one and two: DualPI2",
+            "Linux 6.18",
+            "A",
+            "dumbbell study run validation",
+        ),
+        Row(
+            "prague",
+            "TCP Prague, alone and against others: DualPI2",
+            "Linux 6.18",
+            "E",
+            "dumbbell study run validation",
+        ),
     ]
     for cell, pairs in agreement_l4s.by_cell(compared).items():
         ccs = str(dict(cell)["ccs"])
@@ -252,7 +281,9 @@ def of_bbr(results: str) -> list[Row]:
         if not any("bbr" in cc for cc in one.cell.ccs):
             what = "DCTCP"
         name = f"{what.lower().replace('bbrv', 'bbr')}-{kind.replace(' ', '-').replace('1-Gbit/s', 'gigabit')}"
-        row = rows.setdefault(f"{kind} {what}", Row(name, f"{what}, {kind}", KERNELS, "F", "make linux"))
+        row = rows.setdefault(
+            f"{kind} {what}", Row(name, f"{what}, {kind}", KERNELS, "F", "dumbbell study run validation")
+        )
         goodput, share, rtt = {"one flow": (0.02, 1, 0.06), "two flows": (1, 0.06, 0.08)}.get(kind, (0.03, 0.08, 0.10))
         errors = {"goodput": [one.use], "RTT": one.rtts if len(one.cell.ccs) == 2 else [one.rtt]}
         if one.share is not None and (kind == "two flows" or len(one.cell.classes) == 2):
@@ -275,9 +306,9 @@ def of_sce(sce: str) -> list[Row]:
     with Store.open(sce) as store:
         pairs = compare(store.table("runs"), store.table("flows"), read_reference(SCE)).pairs
     rows = [
-        Row("sce-one", "one flow: Cake, SCE and not", PUBLISHED, "C", "make sce"),
-        Row("sce-two", "two flows: Cake, SCE and not", PUBLISHED, "C", "make sce"),
-        Row("sce-plain", "one flow: Reno and CUBIC alone", PUBLISHED, "C", "make sce"),
+        Row("sce-one", "one flow: Cake, SCE and not", PUBLISHED, "C", "dumbbell study run validation"),
+        Row("sce-two", "two flows: Cake, SCE and not", PUBLISHED, "C", "dumbbell study run validation"),
+        Row("sce-plain", "one flow: Reno and CUBIC alone", PUBLISHED, "C", "dumbbell study run validation"),
     ]
     errors = [(pair.figure, pair.error) for pair in pairs]
     count(rows, errors)
@@ -316,7 +347,11 @@ def linux_beside_sce() -> Row:
             scale = figure.value if figure.metric == "rtt_ms" else cell["rate_mbit"]
             errors.append((figure, (linux[key] - figure.value) / scale))
     row = Row(
-        "sce-plain-linux", "the same cells: Linux 6.12 itself, not the simulator", PUBLISHED, "C", "make validation"
+        "sce-plain-linux",
+        "the same cells: Linux 6.12 itself, not the simulator",
+        PUBLISHED,
+        "C",
+        "dumbbell study run validation",
     )
     count([row], errors)
     return row
@@ -331,7 +366,11 @@ def utilisation(beta: float, depth: float) -> float:
 def of_theory(abe: str) -> Row:
     """Return the row of AIMD's closed form."""
     row = Row(
-        "closed-form", "one AIMD flow at a step: 5 reductions, 5 thresholds", "closed form", "D", "make validation"
+        "closed-form",
+        "one AIMD flow at a step: 5 reductions, 5 thresholds",
+        "closed form",
+        "D",
+        "dumbbell study run validation",
     )
     with Store.open(abe) as store:
         runs = latest_engine(store.table("runs").to_dicts())

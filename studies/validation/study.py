@@ -15,6 +15,7 @@ LINUX = (
     *("short-flows", "short-flows-100kb"),
 )
 BBR = ("one-flow", "two-flows", "elsewhere", "two-elsewhere", "gigabit-two", "gigabit-ten")
+QUESTION = "Where does the simulator agree with Linux and with published measurements, and where not?"
 RUNS = (
     Sweep("linux.duckdb", (*LINUX, "sce/one-flow-reno-cubic")),
     Sweep("two.duckdb", ("two-flows",)),

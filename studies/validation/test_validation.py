@@ -25,7 +25,7 @@ def validation(program: ModuleType) -> ModuleType:
 
 
 def test_a_row_counts_cells_and_names_those_outside(program: ModuleType, validation: ModuleType) -> None:
-    row = validation.Row("pairs", "two flows", "Linux 6.12", "A", "make linux")
+    row = validation.Row("pairs", "two flows", "Linux 6.12", "A", "dumbbell study run validation")
     row.add("first", {"goodput": [0.001, -0.02], "RTT": [0.004]}, True)
     spread = validation.Measured(3, goodput=0.004, rtt=0.02)
     row.add("second", {"goodput": [0.01, -0.06], "RTT": [0.1]}, False, ", drops and marks 3 (Linux 9)", spread)

@@ -86,6 +86,5 @@ def _options(
     ] = False,
 ) -> None:
     from dumbbell import scratch
-    from dumbbell.engines.linux import kernels
 
-    scratch.clear(*kernels.scratch_places())
+    scratch.clear_leftovers()

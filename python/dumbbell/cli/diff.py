@@ -17,6 +17,7 @@ from dumbbell.experiment.file import load
 from dumbbell.experiment.plugins import trust as trusting
 from dumbbell.packets import parting, sides
 from dumbbell.results.selecting import split_values
+from dumbbell.results.versions import describe_difference
 
 Option = typer.Option
 _OF_PACKETS = "--packets with it"
@@ -172,7 +173,7 @@ class _Asked:
             experiment = load(file, own)
             side, notes = sides.of_run(experiment, self.cell, self.where, engine, self.point, self.flows)
             for note in notes:
-                print(f"not quite the same on Linux: {note}", file=sys.stderr)
+                print(describe_difference(engine.partition(":")[0], note), file=sys.stderr)
             both.append(replace(side, name=f"{', '.join(own)}: {side.name}") if self.by else side)
         found = parting.find(both[0], both[1], self.point or sides.SENDER, within_ns=within_ns, around=around)
         print(found.markdown())

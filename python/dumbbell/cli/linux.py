@@ -10,7 +10,8 @@ import typer
 
 from dumbbell.engines.linux import build as building
 from dumbbell.engines.linux import kernels, needs, sources
-from dumbbell.engines.linux.work import Told, Work
+from dumbbell.engines.linux.work import Work
+from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import Conflict, Missing, UnknownName
 
 linux = typer.Typer(rich_markup_mode=None)
@@ -64,10 +65,10 @@ def build(
         print("\n".join(building.plan(wanted)))
         return
     if install and (packages := needs.missing_packages(needs.BUILD_TOOLS)):
-        told = Told()
+        told = StepProgress()
         told.say(f"installing {', '.join(packages)}")
         needs.install(packages)
-    kernel = building.build(wanted, Told())
+    kernel = building.build(wanted, StepProgress())
     print(f"{kernel.name}: Linux {kernel.release}, {kernel.binary}")
 
 
@@ -119,11 +120,11 @@ def remove(
         if not place.exists() and not folder.exists():
             known = [kernel.name for kernel in kernels.installed()]
             raise UnknownName("linux remove", "", name, known or "there are no kernels", what="kernel")
-        with Work(folder, Told()):
+        with Work(folder, StepProgress()):
             shutil.rmtree(place, ignore_errors=True)
             shutil.rmtree(folder, ignore_errors=True)
         print(f"{name}: removed")
     if source_packages:
-        with building.sources_locked(Told()):
+        with building.sources_locked(StepProgress()):
             shutil.rmtree(building.store(), ignore_errors=True)
         print("sources: removed")

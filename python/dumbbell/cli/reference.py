@@ -295,8 +295,7 @@ def markdown() -> str:
     """Return the whole reference as Markdown."""
     parts = [
         "# Reference",
-        "Every key of an experiment file and every column of the results, as `dumbbell describe NAME` prints them. "
-        "This file is generated: `make reference`.",
+        "Every key of an experiment file and every column of the results, as `dumbbell describe NAME` prints them.",
         "## Experiment files",
         "A file is TOML. Times, rates and sizes have a unit: `20ms`, `1.5s`; `10Mbit`, `1Gbit`; `1514B`, `64KiB`; "
         "a bare `0` needs none. A table such as `[[flows]]` is repeated for each kind of flow.",

@@ -19,6 +19,7 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment, load
 from dumbbell.experiment.plugins import trust as trusting
 from dumbbell.results.store import Alike
+from dumbbell.results.versions import describe_difference, kind
 
 _LARGE = 10e9  # bytes of results of which a user is told before they are made
 
@@ -101,7 +102,7 @@ def _show_commands(
         )
     experiments = _load_experiments(files, settings, trust=trust)
     for note in LinuxEngine(kernel).checked(experiments):
-        print(f"not quite the same on Linux: {note}", file=sys.stderr)
+        print(describe_difference("linux", note), file=sys.stderr)
     print("\n\n".join(commands.shown(experiments, kernel)))
 
 
@@ -144,7 +145,7 @@ def carry_out(
 def _prepare(engine: Engine, experiments: list[Experiment]) -> None:
     """Let an engine check every cell, and say what it does only nearly as the simulator."""
     for note in engine.prepare(experiments):
-        print(f"not quite the same on Linux: {note}", file=sys.stderr)
+        print(describe_difference(kind(engine.version), note), file=sys.stderr)
 
 
 def _free(output: str) -> str:

@@ -40,11 +40,11 @@ def build(
 
     A crate with congestion controls has a function controllers(), which returns names and factories of the stack.
     """
-    from dumbbell.engines.linux.work import Told
+    from dumbbell.engines.progress import StepProgress
     from dumbbell.stacks import build as building
 
     wanted = building.Wanted(kind, version, Path(path) if path is not None else None, name, logs=not no_qlog)
-    made, is_new = building.build(wanted, Told())
+    made, is_new = building.build(wanted, StepProgress())
     what = f"{' '.join(made.controls)}, {made.library}"
     print(f"{made.name}: {what}" if is_new else f"{made.name}: built already, {what}")
 

@@ -17,12 +17,12 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="A study of dumbbell s
 
 @study.command("list")
 def list_() -> None:
-    """List the studies that come with dumbbell, with their figures."""
+    """List the studies that come with dumbbell, with their questions and figures."""
     from dumbbell.pages import study as studies
 
     for name in studies.names():
         found = studies.find(name)
-        print(f"{name}: {found.page}; figures: {', '.join(found.figures) or 'none'}")
+        print(f"{name}: {found.question}\n    {found.page}\n    figures: {', '.join(found.figures) or 'none'}")
 
 
 @study.command()

@@ -48,6 +48,7 @@ def trace(
     from dumbbell.packets import wanted
     from dumbbell.packets import write as writing
     from dumbbell.qlog import contained
+    from dumbbell.results import versions
     from dumbbell.results.one_cell import choose_cell
 
     path = Path(output)
@@ -72,7 +73,7 @@ def trace(
     asked = wanted.checked(chosen, at or (), flow or (), None if time is None else units.span(time, "--time"), snap)
     if captures is not None:
         for note in captures.check(chosen, experiment.file):
-            print(f"not quite the same on Linux: {note}", file=sys.stderr)
+            print(versions.describe_difference(versions.kind(experiment.engine), note), file=sys.stderr)
     written = writing.write(chosen, path, asked, captures)
     print(path)
     print(count(written.packets, "packet"), file=sys.stderr)

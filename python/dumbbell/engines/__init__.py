@@ -1,8 +1,8 @@
 """What runs an experiment.
 
-`base` says what an engine is, `names` finds one: `sim`, `linux`, `live`, or one of another package. `sweep` carries out
-all runs of experiments, `estimate` says what that takes, `progress` shows it; `cluster` runs on other machines, `needs`
-is what an engine needs of this one.
+`base` says what an engine is, `names` finds one: `sim`, `linux` or `live`. `sweep` carries out all runs of experiments,
+`estimate` says what that takes, `progress` shows it; `cluster` runs on other machines, `needs` is what an engine needs
+of this one.
 """
 
 from dumbbell.engines.names import by_name

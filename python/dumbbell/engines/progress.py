@@ -1,10 +1,11 @@
-"""Progress of a sweep: a bar with the time left, on standard error or in a notebook, or told to a function."""
+"""Progress of builds, and of sweeps: a bar with the time left, on standard error, in a notebook, or as a function."""
 
+import contextlib
 import importlib.util
 import os
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from dumbbell import _native
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 # whether to show a progress bar (default: on a terminal), or a callback (done, total)
 ProgressTold = bool | Callable[[int, int], None] | None
+_QUIET_EVERY_S = 30.0  # between lines of progress where nobody sees a bar
 _TERMINAL = ("FORCE_COLOR", "TTY_COMPATIBLE")  # variables by which rich takes anything for a terminal
 
 
@@ -70,3 +72,50 @@ class Bar:
             self._bar.update(
                 self._task, completed=self._done + parts, runs=f"{self._runs}/{max(self._runs, self._total)}"
             )
+
+
+class StepProgress:
+    """Tells the user on standard error which step is at work and how far: a bar in a terminal, lines elsewhere."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        console = Console(stderr=True)
+        columns = (
+            TextColumn("{task.description:10}"),
+            BarColumn(),
+            TextColumn("{task.fields[counts]}"),
+            TimeElapsedColumn(),
+        )
+        self._bar = Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+        self._shown = console.is_terminal
+        self._step, self._begun, self._said = "", 0.0, 0.0
+
+    def say(self, line: str) -> None:
+        """Print a line."""
+        print(line, file=sys.stderr, flush=True)
+
+    @contextlib.contextmanager
+    def step(self, name: str) -> Iterator[list[str]]:
+        """Show that the step `name` is at work, then print what the list got meanwhile, with the time it took."""
+        self._step, self._begun = name, time.monotonic()
+        self._said = self._begun
+        task = self._bar.add_task(name, total=None, counts="")
+        result: list[str] = []
+        self._bar.start()
+        try:
+            yield result
+        finally:
+            self._bar.stop()
+            self._bar.remove_task(task)
+        self.say(f"  {name:10} {', '.join([*result, f'{time.monotonic() - self._begun:.0f} s'])}")
+
+    def advance(self, done: float, total: float | None, unit: str) -> None:
+        """Say that the step has done `done` of about `total`."""
+        counts = f"{done:.0f} of {total:.0f} {unit}" if total and done <= total else f"{done:.0f} {unit}"
+        if self._shown:
+            self._bar.update(self._bar.task_ids[-1], completed=done, total=total if total else None, counts=counts)
+        elif time.monotonic() - self._said >= _QUIET_EVERY_S:
+            self._said = time.monotonic()
+            self.say(f"  {self._step:10} {counts}, {self._said - self._begun:.0f} s so far")

@@ -4,7 +4,6 @@ import bisect
 import contextlib
 import itertools
 import math
-import os
 import sys
 import threading
 import time
@@ -21,17 +20,13 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.plugins.process import Child
 from dumbbell.experiment.schema import SENDERS
+from dumbbell.processes import count_cores
 from dumbbell.results.measured import Measured
 
 PACKETS_PER_SECOND = 8.0e6  # of one core, where no run can be tried out: in the middle of the cases of make bench
 _TRIALS = 24  # runs that an estimate tries out
 _TRIAL_S, _TRIAL_MOST_S = 0.2, 1.0  # of a core, for each of them: once its flows have started, and in all
 SWITCH_S = 0.0005  # after which a thread gives up Python's lock to one whose run has ended
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Threads(Local):
@@ -153,7 +148,7 @@ def speed(cells: list[Cell], jobs: int) -> float:
         return PACKETS_PER_SECOND
     done = list(itertools.accumulate(cell.packets for cell in cells))
     tried = [cells[bisect.bisect(done, done[-1] * (i + 0.5) / _TRIALS)] for i in range(_TRIALS)]
-    with ThreadPoolExecutor(min(jobs, cores())) as pool:
+    with ThreadPoolExecutor(min(jobs, count_cores())) as pool:
         costs = [cost for cost in pool.map(lambda cell: _Trial(cell).seconds_per_packet(), tried) if cost]
     return len(costs) / sum(costs) if costs else PACKETS_PER_SECOND
 

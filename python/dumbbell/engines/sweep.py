@@ -17,10 +17,11 @@ from dumbbell import _native
 from dumbbell.engines.base import Ended, Engine, Run, Workers, of_engine
 from dumbbell.engines.estimate import left
 from dumbbell.engines.progress import Bar, ProgressTold
-from dumbbell.engines.sim import Simulator, cores
+from dumbbell.engines.sim import Simulator
 from dumbbell.errors import InputError, one_line
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
+from dumbbell.processes import count_cores
 from dumbbell.results.measured import Finished, Measured
 from dumbbell.results.store import Alike, Store
 
@@ -125,7 +126,7 @@ def _signals(report: Report) -> Iterator[None]:
 
 def _workers(jobs: int | None, cluster: str | None, engine: Engine) -> Workers:
     if cluster is None:
-        return engine.workers(jobs or cores())
+        return engine.workers(jobs or count_cores())
     from dumbbell.engines.cluster import Cluster
 
     return Cluster(cluster)
@@ -134,7 +135,7 @@ def _workers(jobs: int | None, cluster: str | None, engine: Engine) -> Workers:
 def slots(jobs: int | None, cluster: str | None, engine: Engine) -> int:
     """Return how many runs can be carried out at once, here or on a cluster. Raises InputError."""
     if cluster is None:
-        return engine.at_once(jobs or cores())
+        return engine.at_once(jobs or count_cores())
     with _workers(jobs, cluster, engine) as workers:
         return workers.slots
 

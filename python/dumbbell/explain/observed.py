@@ -28,7 +28,7 @@ from dumbbell.results.measured import Finished, Measured
 from dumbbell.results.one_cell import choose_cell
 from dumbbell.results.results import Results
 from dumbbell.results.store import TABLES, Store, tables
-from dumbbell.results.versions import kind
+from dumbbell.results.versions import KINDS, kind
 from dumbbell.waiting import hear_ctrl_c
 
 STATES = ("dropping", "p")  # of queue disciplines, that are recorded
@@ -181,7 +181,7 @@ def repeat(observed: Observed) -> None:
     It is for runs of the simulator: what it records changes nothing else.
     """
     if observed.kind != "sim":
-        text = {"linux": "on Linux", "live": "in real time", "import": "elsewhere, and read from a file"}[observed.kind]
+        text = KINDS[observed.kind].carried_out
         observed.notes.append(
             f"This run was carried out {text}: there is no trace of it. What senders believed, the causes of "
             "their reductions and times between the points of the series are not known."

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +13,7 @@ from dumbbell.errors import Conflict, Failed, Unwritable, one_line
 from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
+from dumbbell.experiment.plugins import process
 from dumbbell.packets.wanted import Wanted, points_of
 from dumbbell.results.versions import kind
 from dumbbell.scratch import Scratch, whole
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 PCAPNG, PARQUET = ".pcapng", ".parquet"
-_MOST_SAID = 300  # characters of what a plugin printed before it crashed
 
 
 @dataclass(frozen=True)
@@ -150,25 +146,8 @@ def _run_apart(cell: Cell, wanted: Wanted, output: Path, comment: str, loaded: d
         "comment": comment,
         "wanted": wanted.keywords,
     }
-    site = output.suffix == PARQUET or any(path.endswith(".py") for path in loaded.values())
-    script = Path(__file__).with_name("child.py")
-    command = [sys.executable, "-I", *([] if site else ["-S"]), str(script), str(_native.__file__)]
-    said = subprocess.run(
-        command, input=json.dumps(asked), capture_output=True, text=True, check=False, errors="replace"
-    )
-    if said.returncode or not said.stdout:
-        raise Failed("trace", "", _end(said), "plugins that work")
-    answer = json.loads(said.stdout)
-    if "failed" in answer:
-        raise Failed("trace", "", one_line(answer["failed"]), "plugins that work")
-    return int(answer["packets"]), str(answer["hash"])
-
-
-def _end(said: subprocess.CompletedProcess[str]) -> str:
-    """Return how the process came to its end."""
-    printed = one_line(" ".join(said.stderr.split()))[:_MOST_SAID]
-    how = f"status {said.returncode}"
-    if said.returncode < 0:
-        names = {one.value: one.name for one in signal.Signals}
-        how = names.get(-said.returncode, f"signal {-said.returncode}")
-    return f"the plugin ended its process ({how}){': ' * bool(printed)}{printed}"
+    try:
+        answer = process.carry_out("packets", asked, site=output.suffix == PARQUET)
+    except RuntimeError as error:
+        raise Failed("trace", "", str(error), "plugins that work") from None
+    return answer["count"], answer["hash"]

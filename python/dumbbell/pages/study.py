@@ -12,6 +12,9 @@
 
 `study.py` has
 
+    QUESTION                  what the study asks, one sentence for lists of studies
+    GALLERY                   which figure shows an experiment in the gallery, by the experiment's name: NAME of a
+                              figure (optional; otherwise STUDY-EXPERIMENT, if there is such a figure)
     RUNS                      `Sweep`s: which experiments it rests on, and the results file of each
     evidence(*results)        polars frames by name, from the `Results` of these files in their order (optional); a
                               function instead of a frame is called when a figure or the page asks for that table
@@ -76,6 +79,11 @@ class Study:
     def name(self) -> str:
         """What it is called."""
         return self.folder.resolve().name.replace("_", "-")
+
+    @property
+    def question(self) -> str:
+        """What it asks, in one sentence."""
+        return str(getattr(self.program, "QUESTION", ""))
 
     @property
     def page(self) -> Path:

@@ -32,21 +32,30 @@ class ContradictedError(PageError):
 class _Says(Extension):
     tags = {"says", "why"}  # noqa: RUF012  as Jinja declares it
 
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self.statements = 0
+
     def parse(self, parser: Parser) -> nodes.Node:
         token = next(parser.stream)
-        condition: nodes.Expr = nodes.Const(None) if token.value == "why" else parser.parse_expression()
+        condition: nodes.Expr = nodes.Const(None)
+        number = self.statements  # of the statement in the template, from 0
+        if token.value == "says":
+            condition = parser.parse_expression()
+            self.statements += 1
         body = parser.parse_statements((f"name:end{token.value}",), drop_needle=True)
-        call = self.call_method("_checked", [condition, nodes.Const(token.lineno)])
+        call = self.call_method("_checked", [condition, nodes.Const(token.lineno), nodes.Const(number)])
         return nodes.CallBlock(call, [], [], body).set_lineno(token.lineno)
 
-    def _checked(self, condition: Any, line: int, caller: Callable[[], str]) -> str:
+    def _checked(self, condition: Any, line: int, number: int, caller: Callable[[], str]) -> str:
         text = caller()
         if isinstance(condition, Answers | Values) or not isinstance(condition, bool | None):
             raise PageError(
                 f"line {line}: {condition!r} is not a condition: say .every, .most, .some or a comparison of numbers"
             )
         if condition is False:
-            self.environment.contradicted.append((line, " ".join(text.split())))  # type: ignore[attr-defined]
+            said = (line, number, " ".join(text.split()))
+            self.environment.contradicted.append(said)  # type: ignore[attr-defined]
         return text
 
 
@@ -149,16 +158,10 @@ def render(text: str, evidence: Evidence, facts: dict[str, Any], page: str = "pa
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:  # of an expression
         raise PageError(f"{page}: {type(error).__name__}: {error}") from error
     if wrong:
-        lines = text.splitlines()
-        raise ContradictedError(page, [(line, said, _condition(lines, line)) for line, said in wrong])
+        conditions = re.findall(r"\{%-?\s*says\s+(.*?)-?%\}", text, re.DOTALL)
+        statements = [(line, said, f"not {' '.join(conditions[number].split())}") for line, number, said in wrong]
+        raise ContradictedError(page, statements)
     return re.sub(r"\n{3,}", "\n\n", made_text).strip("\n") + "\n"
-
-
-def _condition(lines: list[str], line: int) -> str:
-    """Return the condition of the statement that begins in a line."""
-    rest = "\n".join(lines[line - 1 :])
-    found = re.search(r"\{%-?\s*says\s+(.*?)-?%\}", rest, re.DOTALL)
-    return "not " + " ".join(found[1].split()) if found else "its condition is false"
 
 
 def _setup(evidence: Evidence, experiment: str, key: str) -> Values:

@@ -15,7 +15,7 @@ from dumbbell.errors import Nothing, Unfit, count, flag
 from dumbbell.experiment.matrix import get_path, parse_path
 from dumbbell.results.store import Store
 from dumbbell.results.tables import aligned, number
-from dumbbell.results.versions import OTHERS, Names, chosen, kind, texts
+from dumbbell.results.versions import KINDS, Names, chosen, kind, texts
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def _cells(path: str | Path) -> _Cells:
 
 def _other(path: str | Path, found: list[str]) -> str:
     """Return the one kind of engine other than the simulator that has runs."""
-    kinds = [other for other in OTHERS if other in map(kind, found)]
+    kinds = [other for other in KINDS if other != "sim" and other in map(kind, found)]
     if len(kinds) > 1:
         raise Unfit(
             str(path), "--engines", f"there are runs of {' and of '.join(kinds)}", f"{flag('engine')} with one of them"

@@ -9,9 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -23,7 +20,7 @@ from dumbbell.errors import Conflict, Failed, Nothing, OutOfRange, Unfit, Unwrit
 from dumbbell.experiment import plugins, units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import label
-from dumbbell.experiment.plugins import built
+from dumbbell.experiment.plugins import built, process
 from dumbbell.scratch import whole
 from dumbbell.waiting import hear_ctrl_c
 
@@ -34,7 +31,6 @@ STACK_QLOG, STACK_QLOG_AHEAD = "DUMBBELL_STACK_QLOG", "DUMBBELL_STACK_QLOG_AHEAD
 OF_STACKS = f"flow-*-*{ENDING}"
 QUIC = "urn:ietf:params:qlog:events:quic-13"
 OWN = "urn:x-dumbbell:qlog:events:dumbbell-1"
-_MOST_SAID = 300  # characters of what a plugin printed before it crashed
 
 
 @dataclass(frozen=True)
@@ -161,23 +157,16 @@ def _run_apart(
         "network": [str(network[0].absolute()), network[1]] if network else None,
         "old_names": old,
     }
-    site = any(path.endswith(".py") for path in loaded.values())
-    script = Path(__file__).with_name("child.py")
-    command = [sys.executable, "-I", *([] if site else ["-S"]), str(script), str(_native.__file__)]
     environment = {name: value for name, value in os.environ.items() if name != STACK_QLOG}
     if own is not None:
         for stale in own.glob(OF_STACKS):
             stale.unlink()
         environment |= {STACK_QLOG: str(own.absolute()), STACK_QLOG_AHEAD: " ".join(map(str, _ahead(cell)))}
-    said = subprocess.run(
-        command, input=json.dumps(asked), capture_output=True, text=True, check=False, env=environment, errors="replace"
-    )
-    if said.returncode or not said.stdout:
-        raise Failed("qlog", "", _end(said), "plugins that work")
-    answer = json.loads(said.stdout)
-    if "failed" in answer:
-        raise Failed("qlog", "", one_line(answer["failed"]), "plugins that work")
-    return int(answer["records"]), str(answer["hash"])
+    try:
+        answer = process.carry_out("qlog", asked, environment=environment)
+    except RuntimeError as error:
+        raise Failed("qlog", "", str(error), "plugins that work") from None
+    return answer["count"], answer["hash"]
 
 
 def _ahead(cell: Cell) -> list[int]:
@@ -186,13 +175,3 @@ def _ahead(cell: Cell) -> list[int]:
     for one in cell.groups["flows"]:
         found += [0 if one.get("direction") == "up" else one["base_rtt"] // 2] * one["count"]
     return found
-
-
-def _end(said: subprocess.CompletedProcess[str]) -> str:
-    """Return how the process came to its end."""
-    printed = one_line(" ".join(said.stderr.split()))[:_MOST_SAID]
-    how = f"status {said.returncode}"
-    if said.returncode < 0:
-        names = {one.value: one.name for one in signal.Signals}
-        how = names.get(-said.returncode, f"signal {-said.returncode}")
-    return f"the plugin ended its process ({how}){': ' * bool(printed)}{printed}"

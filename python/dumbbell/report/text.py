@@ -14,10 +14,9 @@ from dumbbell.report.references import Published
 from dumbbell.report.shares import Shares
 from dumbbell.report.sources import Runs, Source
 from dumbbell.report.verdict import Verdict
-from dumbbell.results.versions import kind
+from dumbbell.results.versions import kind, title_of
 
 _MOST_TEXTS, _LONGEST = 12, 300
-_KINDS = {"sim": "simulator", "linux": "Linux in virtual time", "live": "Linux in real time", "import": "other tools"}
 
 
 def _row(name: str, value: str) -> str:
@@ -65,7 +64,7 @@ def what_was_run(runs: Runs, sides: Sequence[Side]) -> str:
     rows.append(
         _row(
             "engines" if len(versions) > 1 else "engine",
-            "<br>".join(f"{escape(_version(one, engines))}, {_KINDS[kind(one)]}" for one in versions),
+            "<br>".join(f"{escape(_version(one, engines))}, {title_of(one)}" for one in versions),
         )
     )
     times = sorted({config["duration"] / 1e9 for one in runs.sources for config in one.results.configurations.values()})

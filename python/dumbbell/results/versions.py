@@ -1,24 +1,72 @@
-"""Versions of engines. Each begins with what the engine is: `linux-…`, `live-…`; that of the simulator is a number.
+"""Kinds of engines, and versions of engines.
 
-`import-…` are files of other tools, which no engine of ours made.
+A version begins with its kind, `linux-…`, `live-…`; the version of the simulator is a number. `import-…` are files of
+other tools, which no engine of ours made.
 
 Kernels have names, too, those that `dumbbell linux build` was given. A name may mean another kernel tomorrow;
 a version, `linux-RELEASE+DIGEST.OURS`, is always the same.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from dumbbell._native import engine_version
 
-OTHERS = ("linux", "live", "import")
-KINDS = ("sim", *OTHERS)
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of engine: all that is known of it without loading it."""
+
+    name: str
+    title: str
+    carried_out: str
+    """How its runs were carried out, after `This run was carried out`."""
+    module: str = ""
+    """Where its `engine(which)` is; empty if it runs nothing."""
+    needs: str = ""
+    """The module whose `checks()` yields what it needs of a machine."""
+    which: str = ""
+    """What may follow its name and a colon."""
+
+
+KINDS = {
+    one.name: one
+    for one in (
+        Kind("sim", "simulator", "in the simulator", "dumbbell.engines.sim", "dumbbell.engines.sim_needs"),
+        Kind(
+            *("linux", "Linux in virtual time", "on Linux"),
+            *("dumbbell.engines.linux.engine", "dumbbell.engines.linux.checks", "NAME"),
+        ),
+        Kind(
+            *("live", "Linux in real time", "in real time"),
+            *("dumbbell.engines.live.engine", "dumbbell.engines.live.needs"),
+        ),
+        Kind("import", "other tools", "elsewhere, and read from a file"),
+    )
+}
 NOT_LINUX = "-"  # the kernel of a run that had none of ours
 Names = Mapping[str, Sequence[str]]  # of kernels, by version
 
 
 def kind(version: str) -> str:
-    """Return what an engine's version begins with: linux, live, import; else sim."""
-    return next((other for other in OTHERS if version.startswith(f"{other}-")), "sim")
+    """Return the kind of engine that a version begins with; the simulator's version has none."""
+    before, dash, _ = version.partition("-")
+    return before if dash else "sim"
+
+
+def title_of(version: str) -> str:
+    """Return what the engine of a version is, in words; its kind if the engine is not known here."""
+    return KINDS[name].title if (name := kind(version)) in KINDS else name
+
+
+def describe_difference(kind_name: str, note: str) -> str:
+    """Return a line that says what an engine of a kind does only nearly as the simulator."""
+    return f"not quite the same {KINDS[kind_name].carried_out}: {note}"
+
+
+def runners() -> list[Kind]:
+    """Return the engines that carry runs out."""
+    return [one for one in KINDS.values() if one.module]
 
 
 def meant(versions: Iterable[str], wanted: str, names: Names | None = None) -> list[str]:

@@ -12,10 +12,11 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-from dumbbell.engines.linux.work import Told, lock
+from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import Failed, OutOfRange, Unfit, UnknownName, WrongValue, shown
 from dumbbell.experiment.plugins import built
 from dumbbell.experiment.plugins.built import Built
+from dumbbell.processes import lock_file
 from dumbbell.stacks import needs, picoquic, project, tree
 from dumbbell.stacks.project import Plan
 from dumbbell.stacks.work import WORK, Step, Work, keep
@@ -59,7 +60,7 @@ def _check_version(stack: str, version: str) -> None:
         raise OutOfRange("stack build", "--version", version, f"{oldest} or a later one of {series}")
 
 
-def build(wanted: Wanted, told: Told) -> tuple[Built, bool]:
+def build(wanted: Wanted, told: StepProgress) -> tuple[Built, bool]:
     """Build a stack; return it, and whether there was anything to do. Raises InputError.
 
     A released version is built once for the sources of the adapter and the compiler that it depends on.
@@ -113,7 +114,7 @@ def tidy() -> None:
     if built.installed() or not place.exists():
         return
     with (place / "lock").open("a+b") as held, contextlib.suppress(TimeoutError):
-        lock(held.fileno(), 0)
+        lock_file(held.fileno(), 0)
         shutil.rmtree(place, ignore_errors=True)
 
 

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from dumbbell import _native
-from dumbbell.engines.linux.work import Told
+from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import Unfit, Unreadable, WrongValue, count, one_line
 from dumbbell.experiment.plugins import built
 from dumbbell.experiment.plugins.built import Built
@@ -59,7 +59,7 @@ def read(folder: Path | None, version: str | None) -> Sources:
     return Sources(folder, found[1], picotls.resolve() if picotls is not None else None)
 
 
-def build(version: str | None, path: Path | None, name: str | None, told: Told) -> tuple[Built, bool]:
+def build(version: str | None, path: Path | None, name: str | None, told: StepProgress) -> tuple[Built, bool]:
     """Build the stack of a tree; return it, and True: each build looks at the tree again. Raises InputError."""
     if name is not None:
         built.check_name(name)
@@ -132,7 +132,7 @@ def _write(project: Path) -> None:
 class _Counter:
     """Counts files that are compiled, and tells how far that is."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: StepProgress) -> None:
         self._told, self.count = told, 0
 
     def see(self, line: bytes) -> None:

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from dumbbell.engines.linux.work import Told, end_with_parent, lock, together
+from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import Failed, InUse, Unwritable, one_line
 from dumbbell.experiment.plugins import built
 from dumbbell.experiment.plugins.built import Built
+from dumbbell.processes import lock_file, start_group
 
 WORK = ".work"  # below home(): projects, what was compiled, logs; no stack's name begins with a dot
 DESCRIBE_S = 20.0  # for a library to say what it declares
@@ -40,7 +41,7 @@ class Step:
 class Work:
     """The folder that stacks are built in, while one process works in it."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: StepProgress) -> None:
         self.told, self.place = told, built.home() / WORK
         self._log = self.place / "log"
 
@@ -52,7 +53,7 @@ class Work:
             raise Unwritable(str(self.place), "", (error.strerror or str(error)).lower()) from None
         try:
             waiting = f"another build is at work; waiting for its end (log: {self._log})"
-            lock(self._lock.fileno(), LOCK_WAIT_S, lambda: self.told.say(waiting))
+            lock_file(self._lock.fileno(), LOCK_WAIT_S, lambda: self.told.say(waiting))
         except TimeoutError:
             raise InUse("stack build", "", "another build", f"wait for its end (log: {self._log})") from None
         self._log.write_bytes(b"")
@@ -77,26 +78,10 @@ class Work:
     @contextlib.contextmanager
     def _output(self, step: Step) -> Iterator[Iterator[bytes]]:
         """Yield the lines of a program, which ends with us."""
-        child = subprocess.Popen(
-            together(step.command),
-            cwd=step.folder,
-            env=step.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=end_with_parent,
-            pass_fds=(self._lock.fileno(),),
-        )
-        try:
+        with start_group(step.command, self._lock.fileno(), step.folder, step.environment) as child:
             assert child.stdout is not None
-            with child.stdout:
-                yield iter(child.stdout.readline, b"")
+            yield iter(child.stdout.readline, b"")
             self._status = child.wait()
-        finally:
-            if child.poll() is None:
-                child.terminate()
-                child.wait()
 
 
 def keep(name: str, content: bytes, described: dict[str, object], logging: bytes | None = None) -> Built:

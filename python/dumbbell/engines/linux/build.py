@@ -18,8 +18,10 @@ from typing import Any
 
 from dumbbell.engines.linux import changes, configuration, kernels, needs, sources, trial
 from dumbbell.engines.linux.kernels import Kernel
-from dumbbell.engines.linux.work import Told, Work, lock
+from dumbbell.engines.linux.work import Work
+from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import Conflict, Failed, InputError, Needs, Unreadable, one_line
+from dumbbell.processes import count_cores, lock_file
 
 # Files that make compiles for Linux 6.12 with our configuration, and the seconds of a core that it takes, as measured;
 # for the bar and --dry-run only
@@ -136,15 +138,15 @@ def store() -> Path:
 
 
 @contextlib.contextmanager
-def sources_locked(told: Told) -> Iterator[None]:
+def sources_locked(told: StepProgress) -> Iterator[None]:
     """Hold the folder of source packages for us alone."""
     store().mkdir(parents=True, exist_ok=True)
     with store().with_name(".sources.lock").open("a+b") as held:
         try:
-            lock(held.fileno(), 0)
+            lock_file(held.fileno(), 0)
         except TimeoutError:
             told.say("  waiting for another build, which is fetching sources")
-            lock(held.fileno(), float("inf"))
+            lock_file(held.fileno(), float("inf"))
         yield
 
 
@@ -162,7 +164,7 @@ def ready(inputs: Inputs) -> Kernel | None:
     return kernel if inputs.known(kernel.described) else None
 
 
-def build(wanted: Wanted, told: Told) -> Kernel:
+def build(wanted: Wanted, told: StepProgress) -> Kernel:
     """Build the kernel that is wanted, or what is left to do of it, and return it.
 
     Raises InputError for bad input, a missing tool, and if a step fails.
@@ -182,7 +184,7 @@ def plan(wanted: Wanted) -> list[str]:
     inputs = Inputs(wanted)
     if kernel := ready(inputs):
         return [f"{inputs.name}: nothing to do: Linux {kernel.release} is built from {inputs.origin}: {kernel.binary}"]
-    jobs = wanted.jobs or needs.cores()
+    jobs = wanted.jobs or count_cores()
     lines = [f"{inputs.name}: from {inputs.origin}"]
     if packages := needs.missing_packages(needs.BUILD_TOOLS):
         lines.append(f"  needs first: {needs.install_command(packages)} (or: --install)")
@@ -349,7 +351,7 @@ class _Build:
     def _make(
         self, *goals: str, line: Callable[[str], None] | None = None, tick: Callable[[], None] | None = None
     ) -> None:
-        jobs = self.inputs.wanted.jobs or needs.cores()
+        jobs = self.inputs.wanted.jobs or count_cores()
         command = ["make", f"-j{jobs}", "-C", str(self.tree), f"O={self.objects}", *_MAKE, *goals]
         start = self.work.log.stat().st_size
         if self.work.run(command, line=line, tick=tick):

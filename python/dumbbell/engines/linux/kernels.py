@@ -3,13 +3,12 @@
 import json
 import os
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dumbbell.errors import InputError, UnknownName, Unreadable, Unwritable, WrongValue, nearest, one_line, shown
-from dumbbell.scratch import SHARED_MEMORY
+from dumbbell.scratch import kernels_folder
 
 DEFAULT = "default"
 
@@ -37,12 +36,8 @@ class Kernel:
 
 
 def home() -> Path:
-    """Return the folder of all kernels: $DUMBBELL_LINUX, else dumbbell/linux in the user's cache."""
-    if chosen := os.environ.get("DUMBBELL_LINUX"):
-        return Path(chosen).absolute()
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    # the XDG base directory specification ignores paths that are not absolute
-    return (Path(cache) if cache.startswith("/") else Path.home() / ".cache") / "dumbbell" / "linux"
+    """Return the folder of all kernels."""
+    return kernels_folder()
 
 
 def runs() -> Path:
@@ -53,11 +48,6 @@ def runs() -> Path:
     except OSError as error:
         raise Unwritable(str(place), "", error.strerror or str(error), "a folder to write to") from None
     return place
-
-
-def scratch_places() -> list[Path]:
-    """Return the folders in which a killed dumbbell may have left something."""
-    return [Path(tempfile.gettempdir()), SHARED_MEMORY, home() / "runs"]
 
 
 def check_name(name: str) -> str:

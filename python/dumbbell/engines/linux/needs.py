@@ -54,8 +54,3 @@ def install(packages: list[str]) -> None:
         if done.returncode and arguments[0] == "install":  # old lists may do
             errors = [line for line in (done.stderr + done.stdout).splitlines() if line.startswith("E:")]
             raise Failed("linux build", "--install", (errors or ["it failed"])[0], f"what works by hand: {command}")
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0))

@@ -253,7 +253,7 @@ def markdown() -> str:
     always = (f"| {name if name == 'no key' else f'`{name}`'} | {what} |" for name, what in ALWAYS.items())
     return f"""# Which keys reach the kernel
 
-Written by `dumbbell linux keys`, which sets every key, one at a time, and compares what the kernel is told.
+Printed by `dumbbell linux keys`, which sets every key, one at a time, and compares what the kernel is told.
 
 ## Told if the experiment sets them
 

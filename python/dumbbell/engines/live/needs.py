@@ -15,6 +15,7 @@ from dumbbell import _native, experiment
 from dumbbell.engines.live import engine
 from dumbbell.engines.needs import Check
 from dumbbell.errors import InputError, one_line
+from dumbbell.processes import count_cores
 
 PROBE_S = 20.0  # for the process that tries things, most of a second on an idle machine
 SLOW_CLOCK_S = 1e-6  # to read the clock: a system call or a device instead of a register
@@ -173,7 +174,7 @@ def _idle_cores() -> Check:
 
 
 def _machine() -> Iterator[Check]:
-    count = len(os.sched_getaffinity(0))
+    count = count_cores()
     more = "" if count > 1 else "2: one core is for the bottleneck alone"
     yield Check("cores", str(count), more, needed=False)
     load = os.getloadavg()[0]

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, nearest, one_line, shown
+from dumbbell.scratch import cache_folder
 
 STACKS = ("quinn", "noq", "quiche", "picoquic")
 LIBRARY, DESCRIPTION = "stack.so", "stack.json"
@@ -66,9 +66,7 @@ def _damaged(file: Path, how: str) -> InputError:
 
 def home() -> Path:
     """Return the folder of all stacks: dumbbell/stacks in the user's cache."""
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    # the XDG base directory specification ignores paths that are not absolute
-    return (Path(cache) if cache.startswith("/") else Path.home() / ".cache") / "dumbbell" / "stacks"
+    return cache_folder("stacks")
 
 
 def check_name(name: str) -> str:

@@ -6,6 +6,8 @@ was standard output; what plugins print goes to standard error.
 - `describe PATH`: what the plugin declares, as JSON.
 - `try PATH`, with JSON on standard input: it is tried out. It says `doing TEXT` and `progress N` from time to time.
 - `run`, with JSON on standard input: a run, and where its plugins lie. It says `progress NS` from time to time.
+- `packets` and `qlog`, the same: the run is written as files. The answer is JSON, how many records there are and the
+  hash of the results.
 
 The last answer is `done LENGTH` and so many bytes, or `failed TEXT`. When standard input is closed it ends at once.
 """
@@ -18,6 +20,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 REPORT_S = 0.2  # between two reports of progress
@@ -77,11 +80,34 @@ def _answer(native: Any, what: str, path: str, say: Any) -> bytes:
 
         with _reports(tell):
             return json.dumps(native.try_plugin(_plugin(path), *asked, trial)).encode()
+    if what in ("packets", "qlog"):
+        asked["plugins"] = {name: _plugin(at) for name, at in asked["plugins"].items()}
+        count, digest = (_write_packets if what == "packets" else _write_qlog)(native, **asked)
+        return json.dumps({"count": count, "hash": digest}).encode()
     progress = native.Progress()
     with _reports(lambda: say(f"progress {progress.simulated}")):
         loaded = {name: _plugin(at) for name, at in asked["plugins"].items()}
         result: bytes = native.run(asked["config"], native.Cancel(), progress, loaded).to_bytes()
     return result
+
+
+def _write_packets(native: Any, config: str, output: str, wanted: dict[str, Any], **options: Any) -> tuple[int, str]:
+    is_table = output.endswith(".parquet")
+    file = None if is_table else Path(output)
+    result, count, rows = native.run_packets(config, native.Cancel(), file, **options, **wanted)
+    if is_table:
+        import polars as pl
+
+        pl.DataFrame(rows).write_parquet(output)
+    return count, result.hash
+
+
+def _write_qlog(
+    native: Any, config: str, senders: dict[str, Any], network: list[str] | None, **options: Any
+) -> tuple[int, str]:
+    of_flows = {int(number): tuple(one) for number, one in senders.items()}
+    result, count = native.run_qlog(config, native.Cancel(), of_flows, network and tuple(network), **options)
+    return count, result.hash
 
 
 @contextlib.contextmanager

@@ -3,7 +3,6 @@
 import contextlib
 import hashlib
 import json
-import os
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from typing import Any
 from dumbbell.errors import Unreadable, Unsupported, one_line, shown
 from dumbbell.experiment.plugins import process, trust
 from dumbbell.experiment.registry import Algorithm, algorithm
-from dumbbell.scratch import appear
+from dumbbell.scratch import appear, cache_folder
 
 ALLOWED = "the file of a plugin: a shared library, or a program in Python"
 MAX_BYTES = 64 * 2**20
@@ -35,11 +34,6 @@ class Known:
     algorithm: Algorithm
 
 
-def _store() -> Path:
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "dumbbell" / "plugins"
-
-
 def _content(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
@@ -56,7 +50,7 @@ def _content(path: Path) -> bytes:
 def keep(content: bytes, ending: str) -> str:
     """Keep a copy of a plugin's content and return its name; nothing else ever has this name. Raises InputError."""
     digest = hashlib.blake2b(content, digest_size=16).hexdigest() + ending
-    path = _store() / digest
+    path = cache_folder("plugins") / digest
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if not path.exists() or path.read_bytes() != content:
@@ -77,7 +71,7 @@ def is_digest(name: str) -> bool:
 
 def path_of(digest: str) -> Path:
     """Return the copy of a plugin."""
-    return _store() / digest
+    return cache_folder("plugins") / digest
 
 
 def read(name: Any, folder: Path) -> Known:

@@ -1,6 +1,7 @@
 """Starts the processes that plugins are loaded in, and says in a line how one came to its end."""
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -32,7 +33,9 @@ def hang_s(otherwise: float = HANG_S) -> float:
 class Child:
     """A process that does one thing with plugins."""
 
-    def __init__(self, what: str, path: Path | str = "", *, site: bool = False) -> None:
+    def __init__(
+        self, what: str, path: Path | str = "", *, site: bool = False, environment: Mapping[str, str] = os.environ
+    ) -> None:
         """Start it, with the packages that are installed if it needs `site`; RuntimeError if that is impossible."""
         script = Path(__file__).with_name("child.py")
         flags = ["-I"] if site or str(path).endswith(".py") else ["-I", "-S"]
@@ -46,7 +49,7 @@ class Child:
                 stdout=subprocess.PIPE,
                 stderr=self._printed,
                 start_new_session=True,
-                env=os.environ | {"RUST_BACKTRACE": "0"},
+                env={**environment, "RUST_BACKTRACE": "0"},
             )
         except OSError as error:
             raise RuntimeError(f"no process for a plugin can be started: {error}") from None
@@ -152,6 +155,20 @@ class Child:
                 how = f"signal {-code}"
             return f"the plugin crashed ({how}){said}"
         return f"the plugin ended its process (status {code}){said}"
+
+
+def carry_out(
+    what: str, asked: Mapping[str, Any], *, site: bool = False, environment: Mapping[str, str] = os.environ
+) -> dict[str, Any]:
+    """Carry out a run with plugins in a process of its own, for as long as it takes, and return what that answers.
+
+    `asked["plugins"]` are the paths of plugins. Raises RuntimeError, one line.
+    """
+    site = site or any(path.endswith(".py") for path in asked["plugins"].values())
+    answer: dict[str, Any] = json.loads(
+        Child(what, site=site, environment=environment).answer(asked, within_s=math.inf)
+    )
+    return answer
 
 
 def asked(what: str, path: Path, *words: Any, within_s: float = DESCRIBE_S) -> bytes:

@@ -12,8 +12,8 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.engines.sim import cores
 from dumbbell.errors import Unwritable, WrongValue, shown
+from dumbbell.processes import count_cores
 from dumbbell.published import pictures as beside
 from dumbbell.published.compare import Cell, Comparison, Figure, Pair, compare
 from dumbbell.published.drafts.model import Table
@@ -155,7 +155,7 @@ def heat_maps(filled: Sequence[Filled], folder: str | Path) -> list[Path]:
     except OSError as error:
         raise Unwritable(str(folder), "", error.strerror or str(error), "a folder that can be written to") from None
     largest_first = sorted(drawn.items(), key=lambda one: -len(one[1]))
-    if (processes := min(cores(), len(drawn))) < _PROCESSES:
+    if (processes := min(count_cores(), len(drawn))) < _PROCESSES:
         for path, pairs in largest_first:
             _draw(path, pairs)
     else:  # matplotlib holds Python's lock; processes are not forked from one with threads

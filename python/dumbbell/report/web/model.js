@@ -183,7 +183,7 @@ const report = (() => {
     const given = [""];
     let depth = 0;
     for (const letter of text.slice(open + 1, -1)) {
-      depth += (letter === "(") - (letter === ")");
+      depth += Number(letter === "(") - Number(letter === ")");
       if (letter === "," && !depth) given.push("");
       else given[given.length - 1] += letter;
     }

@@ -93,7 +93,7 @@
   // a view of runs in a place of the page
 
   class View {
-    constructor(host, runs, told = () => {}) {
+    constructor(host, runs, told = (_) => {}) {
       this.host = host;
       this.told = told; // hears which runs are drawn
       this.runs = runs;
@@ -349,6 +349,7 @@
     const y = { field: "y", type: "quantitative", title: null, scale: { zero: true } };
     const encoding = { x, y, detail: [{ field: "s" }, { field: "r" }], color: report.COLOUR };
     const tooltip = [{ field: "x", title: "time, s", format: ".4~g" }, { field: "s", title: "of" }, { field: "y", title: "value", format: ".4~g" }, ...(names.length > 1 ? [{ field: "r", title: "run" }] : [])];
+    /** @type {object[]} */
     const layer = [{ mark: { type: "line", clip: true, strokeWidth: 1.3, tooltip: null }, encoding: { ...encoding, ...dashed(names) } }];
     if (points) layer.push({ mark: { type: "point", clip: true, opacity: 0, size: 60, tooltip: true }, encoding: { ...encoding, tooltip } });
     return { width: "container", height: 110, params: [{ name: "from", value: time[0] }, { name: "to", value: time[1] }], data: { values: data }, layer };

@@ -110,7 +110,7 @@
   report.csv = csv;
 
   // a finding leads to a figure of its measure
-  for (const button of document.querySelectorAll("button[data-show]")) {
+  for (const button of /** @type {NodeListOf<HTMLButtonElement>} */ (document.querySelectorAll("button[data-show]"))) {
     if (!report.measure(button.dataset.show)) {
       button.replaceWith(button.textContent);
       continue;

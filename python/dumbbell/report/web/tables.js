@@ -6,8 +6,13 @@
 
   // columns: { label, number, value(row), text(row) }; rows: anything; open(row) shows what is behind one
   class Sorted {
-    constructor(host, { caption, columns, rows, open, name, sort }) {
-      Object.assign(this, { host, caption, columns, rows, open, name });
+    constructor(host, { caption, columns, rows, open, name, sort = undefined }) {
+      this.host = host;
+      this.caption = caption;
+      this.columns = columns;
+      this.rows = rows;
+      this.open = open;
+      this.name = name;
       this.by = sort ?? null;
       this.up = sort === undefined;
       this.most = PAGE;
@@ -15,7 +20,8 @@
     }
 
     draw() {
-      const focus = this.host.contains(document.activeElement) ? document.activeElement.dataset.column : null;
+      const active = /** @type {HTMLElement} */ (document.activeElement);
+      const focus = this.host.contains(active) ? active.dataset.column : null;
       const rows = [...this.rows];
       if (this.by !== null) {
         const { value } = this.columns[this.by];

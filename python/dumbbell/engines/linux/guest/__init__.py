@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from dumbbell.engines.linux import kernels
-from dumbbell.engines.linux.work import end_with_parent, together
 from dumbbell.errors import Failed, Needs, Unwritable, one_line
+from dumbbell.processes import end_with_parent, group_command
 from dumbbell.scratch import Scratch
 
 SOURCE = Path(__file__).with_name("guest.c")
@@ -52,7 +52,7 @@ def program(source: Path = SOURCE) -> Path:
         with Scratch(kernels.runs()) as scratch:
             draft = scratch / binary.name
             subprocess.run(
-                together([*_COMPILER, "-o", str(draft), str(source), "-lm"]),
+                group_command([*_COMPILER, "-o", str(draft), str(source), "-lm"]),
                 check=True,
                 capture_output=True,
                 text=True,
