@@ -216,7 +216,7 @@ def doctor(
 ) -> None:
     """The status is 0 if the simulator works, or the engine that is named; else 1."""
     if engine and engine not in ENGINES:
-        raise UnknownName("doctor", "", engine, list(ENGINES), what="engine")
+        raise UnknownName(engine, among=list(ENGINES), command="doctor", what="engine")
     checks = {name: list(look()) for name, look in ENGINES.items() if engine in ("", name)}
     print(table(checks))
     if any(check.state == "missing" for check in checks[engine or "sim"]):

@@ -35,6 +35,6 @@ def by_name(text: str) -> "Engine":
         others = _others()
         if not whole or name not in others:
             known = ("sim", "linux", "linux:NAME", "live", *others)
-            raise UnknownName("--engine", "", one_line(text) or "nothing", known, what="engine")
+            raise UnknownName(one_line(text) or "nothing", among=known, option="--engine", what="engine")
         make = others[name].load()
     return cast("Callable[[str | None], Engine]", make)(which or None)

@@ -25,12 +25,12 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
 
     try:
         if path.is_dir():
-            raise Unreadable(str(path), "", "this is a directory", ALLOWED)
+            raise Unreadable("this is a directory", ALLOWED, file=path)
         raw = flent_file.content(path)
     except Unreadable as error:
-        raise Unreadable(str(path), "", error.found, ALLOWED) from None
+        raise Unreadable(error.found, ALLOWED, file=path) from None
     if not raw.strip():
-        raise Unreadable(str(path), "", "the file is empty", ALLOWED)
+        raise Unreadable("the file is empty", ALLOWED, file=path)
     if file_kinds.is_capture(raw):
         return pcap.read(path, raw, interval_s)
     try:
@@ -49,7 +49,7 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
 def _unknown(path: Path, raw: bytes, head: str) -> Unreadable:
     """Return the error of a file for which there is no reader here."""
     kind = file_kinds.of_bytes(raw)
-    return Unreadable(str(path), "", f"this is {kind}" if kind else f"it begins with {head}", ALLOWED)
+    return Unreadable(f"this is {kind}" if kind else f"it begins with {head}", ALLOWED, file=path)
 
 
 def _of_json(path: Path, text: str) -> Measured:
@@ -57,7 +57,7 @@ def _of_json(path: Path, text: str) -> Measured:
         value = json.loads(text)
     except (ValueError, RecursionError):
         if (value := iperf3.of_lines(text)) is None:
-            raise Unreadable(str(path), "", "this is JSON that is cut off or damaged", ALLOWED) from None
+            raise Unreadable("this is JSON that is cut off or damaged", ALLOWED, file=path) from None
     if isinstance(value, dict) and value.keys() == {"event", "data"}:
         value = iperf3.of_lines(text)
     if flent_file.is_flent(value):
@@ -65,5 +65,5 @@ def _of_json(path: Path, text: str) -> Measured:
     if iperf3.is_iperf3(value):
         return iperf3.of_document(path, value)
     if isinstance(value, dict) and set(value) == {"error"}:
-        raise Nothing(str(path), "", f"iperf3 says {shown(value['error'])}", "the JSON of a test that ran")
-    raise Unreadable(str(path), "", f"this is JSON of something else: {shown(value, 40)}", ALLOWED)
+        raise Nothing(f"iperf3 says {shown(value['error'])}", "the JSON of a test that ran", file=path)
+    raise Unreadable(f"this is JSON of something else: {shown(value, 40)}", ALLOWED, file=path)

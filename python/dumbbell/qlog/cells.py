@@ -28,9 +28,9 @@ def chosen(experiment: Experiment, number: int | None, where: Sequence[str], com
     file = experiment.file
     if number is not None:
         if where:
-            raise Conflict(command, "", "--cell and --where", "one of them")
+            raise Conflict("--cell and --where", "one of them", file=command)
         if not 1 <= number <= len(experiment):
-            raise OutOfRange(file, "--cell", str(number), f"from 1 to {len(experiment)}")
+            raise OutOfRange(str(number), f"from 1 to {len(experiment)}", file=file, option="--cell")
         return experiment.cell(number - 1)
     conditions = [selecting.parse(one) for one in where]
     seed = 0
@@ -47,7 +47,7 @@ def chosen(experiment: Experiment, number: int | None, where: Sequence[str], com
             raise _nothing_left(experiment, cells, conditions[: place + 1], error, command) from None
         found = [index for index in found if index in met]
     if len(found) > 1:
-        raise TooMany(file, "", f"{len(found)} runs", f"one: {_named(cells, found)}; or --where KEY=VALUE")
+        raise TooMany(f"{len(found)} runs", f"one: {_named(cells, found)}; or --where KEY=VALUE", file=file)
     return cells[found[0]]
 
 
@@ -61,7 +61,9 @@ def _met(experiment: Experiment, cells: dict[int, Cell], condition: Condition, c
             return found
     if key in _OF_PARTS:
         flow = "; --flow N keeps one flow" if command in _WRITING else ""
-        raise Unfit("--where", "", f"{key} keeps parts of a run, and this is about a whole run", f"keys of runs{flow}")
+        raise Unfit(
+            f"{key} keeps parts of a run, and this is about a whole run", f"keys of runs{flow}", option="--where"
+        )
     if key in _OF_SENDERS:
         senders = {
             f"{index} {number}": {"flows": [{"direction": "down"} | sender]}
@@ -75,7 +77,9 @@ def _met(experiment: Experiment, cells: dict[int, Cell], condition: Condition, c
         known = [*keys, "seed", *_OF_SENDERS]
         close = nearest(key, [*known, *(one.rpartition(".")[2] for one in keys)])
         also = "any other key of the experiment"
-        raise UnknownName(experiment.file, "--where", key, known, close, what="key", also=also)
+        raise UnknownName(
+            key, among=known, file=experiment.file, option="--where", nearest=close, what="key", also=also
+        )
     return _fitting(key, path, configs, text)
 
 
@@ -97,7 +101,7 @@ def _nothing_left(
     except InputError:
         return error
     said = " and ".join(map(str, conditions))
-    return Nothing("--where", "", f"no run has {said}", f"another value of {conditions[-1].key}: {error.allowed}")
+    return Nothing(f"no run has {said}", f"another value of {conditions[-1].key}: {error.allowed}", option="--where")
 
 
 def _named(cells: dict[int, Cell], found: Sequence[int]) -> str:

@@ -20,8 +20,8 @@ def given(frame: pl.DataFrame, to: str) -> Any:
     if to == "arrow":
         return frame.to_arrow()
     if to != "pandas":
-        raise UnknownName("", "to", to, list(KINDS), what="library")
+        raise UnknownName(to, among=list(KINDS), key="to", what="library")
     try:
         return frame.to_pandas()
     except ModuleNotFoundError as error:
-        raise Needs("", 'to="pandas"', f"the package {error.name}", f"pip install {error.name}") from None
+        raise Needs(f"the package {error.name}", f"pip install {error.name}", key='to="pandas"') from None

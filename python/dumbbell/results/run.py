@@ -61,7 +61,7 @@ def over_time(name: str) -> tuple[str, str]:
     """Return table and column of what `name`, short or the column's own, is over time; else raise InputError."""
     found = next((place for short, place in OVER_TIME.items() if name in (short, place[1])), None)
     if found is None:
-        raise UnknownName("--value", "", name, list(OVER_TIME), what="series")
+        raise UnknownName(name, among=list(OVER_TIME), option="--value", what="series")
     return found
 
 
@@ -75,9 +75,7 @@ class Run:
     def __init__(self, results: Results) -> None:
         if len(results) != 1:
             keys = [one.name for one in results.dimensions] + ["seed"] * (len(results.seeds) > 1)
-            raise Unfit(
-                str(results.path), "", f"{len(results)} runs", f"conditions that one run meets: {', '.join(keys)}"
-            )
+            raise Unfit(f"{len(results)} runs", f"conditions that one run meets: {', '.join(keys)}", file=results.path)
         row = results.runs.row(0, named=True)
         self.results = results
         self.key: str = row["key"]
@@ -107,7 +105,7 @@ class Run:
         frames = [one for one in frames if _has_values(one)]
         if not frames:
             found = f"the run has no {', '.join(measures)} over time" if measures else "the run has no time series"
-            raise Nothing(str(self.results.path), "", found, "runs with record.series = true")
+            raise Nothing(found, "runs with record.series = true", file=self.results.path)
         whole = frames[0]
         for one in frames[1:]:
             whole = whole.join(one, on="time_s", how="full", coalesce=True)

@@ -105,14 +105,14 @@ class Runs:
         """The rows of `_all` that are meant."""
         rows = self._all
         if rows.is_empty():
-            raise Nothing(str(self.path), "", "no finished run", "results of at least one run")
+            raise Nothing("no finished run", "results of at least one run", file=self.path)
         # the one that made the last run comes last
         versions = rows["engine_version"].reverse().unique(maintain_order=True).to_list()[::-1]
         if self._engine != "all":
             wanted = [chosen(versions, "sim") or versions[-1]]
             if self._engine and not (wanted := meant(versions, self._engine, self._kernels)):
                 known = [*texts(versions, self._kernels).values(), "all"]
-                raise UnknownName(str(self.path), "", self._engine, known, what="engine")
+                raise UnknownName(self._engine, among=known, file=self.path, what="engine")
             rows = rows.filter(pl.col("engine_version").is_in(wanted))
         if rows["engine_version"].n_unique() > 1:
             rows = rows.with_columns(cell=pl.col("cell") + " " + pl.col("engine_version"))
@@ -339,7 +339,13 @@ class Runs:
         known = list(dict.fromkeys(own))
         words = [*known, *(key.rpartition(".")[2] for key in known)]
         return UnknownName(
-            str(self.path), option, name, known, nearest(name, words), what="key", also="any other key of a run"
+            name,
+            among=known,
+            file=self.path,
+            option=option,
+            nearest=nearest(name, words),
+            what="key",
+            also="any other key of a run",
         )
 
     def is_of_runs(self, name: str) -> bool:
@@ -385,7 +391,7 @@ class Runs:
             return error
         said = " and ".join(map(str, [*self._conditions, condition]))
         return Nothing(
-            option, "", f"no run has {said}", f"another value: {condition.key} of the others is {error.allowed}"
+            f"no run has {said}", f"another value: {condition.key} of the others is {error.allowed}", option=option
         )
 
     def _met(self, condition: Condition, option: str) -> Self:
@@ -507,7 +513,7 @@ class Runs:
             if condition.key == "from_bytes":
                 if table != "slowdowns":
                     found = f"table {table} has no ranges of sizes, which {condition} is about"
-                    raise Unfit("--where", "", found, "table slowdowns")
+                    raise Unfit(found, "table slowdowns", option="--where")
                 texts = rows["from_bytes"].cast(pl.String)
                 there = texts.unique(maintain_order=True).to_list()
                 meant = selecting.texts_of(condition.text, there, lambda _: [], key="from_bytes")
@@ -518,7 +524,7 @@ class Runs:
             cut = self._all_parts.join(kept.select("cell", "class").unique(), on=["cell", "class"], how="semi")
             if cut.height > kept.height:
                 found = f"{' and '.join(self.of_parts)} keeps some of the flows of a class, while {table} is of classes"
-                raise Unfit("--where", "", found, "all flows of a class, or a measure of flows")
+                raise Unfit(found, "all flows of a class, or a measure of flows", option="--where")
         keys = self._index.select("key", pl.col("cell").alias("cell of key"))
         wanted = keys.join(kept.select(pl.col("cell").alias("cell of key"), part).unique(), on="cell of key")
         return rows.join(wanted.select("key", part), on=["key", part], how="semi", maintain_order="left")
@@ -534,4 +540,4 @@ class Runs:
         """Raise InputError if conditions keep only some parts of the runs, of which `what` cannot be told."""
         if self._of_parts:
             found = f"{' and '.join(self.of_parts)} keeps parts of runs, while {what}"
-            raise Unfit("--where", "", found, allowed)
+            raise Unfit(found, allowed, option="--where")
