@@ -66,5 +66,5 @@ def test_another_database_is_refused_without_the_network(tmp_path: Path) -> None
 
 
 def test_a_notebook_shows_the_line_alone() -> None:
-    error = UnknownName("a.toml", "bottleneck.aqm", '"codle"', ["codel"], what="aqm")
+    error = UnknownName('"codle"', among=["codel"], file="a.toml", key="bottleneck.aqm", what="aqm")
     assert error._render_traceback_() == [str(error)] and "\n" not in str(error)

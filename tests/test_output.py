@@ -104,7 +104,7 @@ def test_a_sweep_says_in_how_many_cells_the_seed_made_no_difference(
     report = sweep.run([plan], tmp_path / "r.duckdb")
     assert report.alike == Alike(same=2, cells=4, seeds=3)
     assert sweep.run([parsed(bottleneck={"aqm": "pfifo"})], tmp_path / "one.duckdb").alike == Alike(0, 0, 0)
-    monkeypatch.setattr("dumbbell.cli.run.load", lambda *_: plan)
+    monkeypatch.setattr("dumbbell.experiment.file.load", lambda *_: plan)
     monkeypatch.setattr("sys.argv", ["dumbbell", "run", "any.toml", "-o", str(tmp_path / "r.duckdb")])
     with pytest.raises(SystemExit) as leave:
         cli.main()

@@ -150,7 +150,7 @@ def no_means(use: Callable[[Results], Any]) -> Callable[..., Used]:
 
     def used(results: Results, **options: Any) -> Used:
         if options:
-            raise Conflict("", "", "--mean-over", "nothing: the command has no such option")
+            raise Conflict("--mean-over", "nothing: the command has no such option")
         return rows_of(use(results))
 
     return used

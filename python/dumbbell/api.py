@@ -47,7 +47,7 @@ def run(
         case Experiment():
             if overrides:
                 raise Conflict(
-                    "run", "", "overrides and a checked experiment", "overrides where it is read, in load or parse"
+                    "overrides and a checked experiment", "overrides where it is read, in load or parse", command="run"
                 )
             checked = experiment
         case Mapping():
@@ -55,9 +55,11 @@ def run(
         case _:
             checked = load(_path(experiment), overrides)
     if jobs is not None and (isinstance(jobs, bool) or not isinstance(jobs, int) or jobs < 1):
-        raise OutOfRange("run", "jobs", shown(jobs), "a number of runs at a time, 1 or more")
+        raise OutOfRange(shown(jobs), "a number of runs at a time, 1 or more", command="run", key="jobs")
     if cluster is not None and not isinstance(cluster, str):
-        raise WrongValue("run", "cluster", shown(cluster), "the address of a Dask scheduler, tcp://HOST:PORT")
+        raise WrongValue(
+            shown(cluster), "the address of a Dask scheduler, tcp://HOST:PORT", command="run", key="cluster"
+        )
     folder = None
     if output is None:
         folder = Scratch()
@@ -81,5 +83,5 @@ def _path(path: str | bytes | PathLike[str] | PathLike[bytes]) -> str:
     try:
         name = fspath(path)
     except TypeError:
-        raise WrongValue("", "file", shown(path), "a file name or a path") from None
+        raise WrongValue(shown(path), "a file name or a path", key="file") from None
     return name.decode(errors="surrogateescape") if isinstance(name, bytes) else name

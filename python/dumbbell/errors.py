@@ -11,7 +11,8 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Self, TypedDict, Unpack
 
 MOST_NAMED = 12  # names that a sentence lists
 
@@ -97,10 +98,20 @@ def nearest(word: Any, words: Iterable[str], cutoff: float = 0.5) -> str | None:
     return by_folded[close[0]] if close else None
 
 
+class Place(TypedDict, total=False):
+    """Where an error is: in a file or in a command, at a key or at an option. `nearest` is what may have been meant."""
+
+    file: str | Path
+    command: str
+    option: str
+    key: str
+    nearest: str | None
+
+
 class InputError(ValueError):
     """Bad input; its text is `FILE:LINE:COLUMN: SENTENCE`, a line for each of its `errors`.
 
-    Raise one of the kinds below.
+    Raise one of the kinds below: with what was found, with what is allowed, and by keyword with where it is.
 
     `allowed` is what would be right, in words or as a list of names; the nearest of these is found if none is given.
     """
@@ -117,17 +128,19 @@ class InputError(ValueError):
 
     def __init__(
         self,
-        file: str,
-        key: str,
         found: str = "",
         allowed: str | Iterable[str] = "",
-        nearest: str | None = None,
         *,
-        what: str = "name",
-        also: str = "",
+        file: str | Path | None = None,
+        command: str | None = None,
+        option: str = "",
+        key: str = "",
+        nearest: str | None = None,
     ) -> None:
         super().__init__()
-        self.file, self.key, self.found, self.what, self.also = file, key, found, what, also
+        place = command if file is None else file
+        self.file, self.key = (option, key) if place is None else (str(place), option or key)
+        self.found = found
         self.known = () if isinstance(allowed, str) else tuple(allowed)
         self.allowed = allowed if isinstance(allowed, str) else ", ".join(self.known)
         self.nearest = nearest or self._nearest()
@@ -236,6 +249,9 @@ class UnknownKey(InputError):
 
     in_sentence = True
 
+    def __init__(self, found: str, *, among: str | Iterable[str] = (), **place: Unpack[Place]) -> None:
+        super().__init__(found, among, **place)
+
     def sentence(self, key: str) -> str:
         """`unknown key bottleneck.targte; did you mean bottleneck.aqm.target?`."""
         if self.nearest:
@@ -249,7 +265,19 @@ class UnknownKey(InputError):
 
 
 class UnknownName(InputError):
-    """A name of something (`what`) that there is not."""
+    """A name of something (`what`) that there is not; `also` is what else is allowed."""
+
+    def __init__(
+        self,
+        found: str,
+        *,
+        among: str | Iterable[str] = (),
+        what: str = "name",
+        also: str = "",
+        **place: Unpack[Place],
+    ) -> None:
+        super().__init__(found, among, **place)
+        self.what, self.also = what, also
 
     def sentence(self, key: str) -> str:
         """`unknown aqm "fq_codle"; did you mean "fq_codel"? Known are pfifo, …`."""
@@ -287,8 +315,8 @@ class Missing(InputError):
 
     in_sentence = True
 
-    def __init__(self, file: str, key: str, allowed: str | Iterable[str] = "", *, found: str = "nothing") -> None:
-        super().__init__(file, key, found, allowed)
+    def __init__(self, allowed: str | Iterable[str] = "", *, found: str = "nothing", **place: Unpack[Place]) -> None:
+        super().__init__(found, allowed, **place)
 
     def sentence(self, key: str) -> str:
         """`flows[0].base_rtt is missing; it must be a time`."""
@@ -317,8 +345,8 @@ class Unfit(InputError):
 class Unsupported(InputError):
     """What an engine (`where`) does not have."""
 
-    def __init__(self, file: str, key: str, found: str, allowed: str | Iterable[str], *, where: str) -> None:
-        super().__init__(file, key, found, allowed)
+    def __init__(self, found: str, allowed: str | Iterable[str], *, where: str, **place: Unpack[Place]) -> None:
+        super().__init__(found, allowed, **place)
         self.where = where
 
     def sentence(self, key: str) -> str:
@@ -399,7 +427,7 @@ class Several(InputError):
     def __init__(self, errors: Iterable[InputError]) -> None:
         self._errors = tuple(errors)
         first = self._errors[0]
-        super().__init__(first.file, first.key, first.found, first.allowed, first.nearest)
+        super().__init__(first.found, first.allowed, file=first.file, key=first.key, nearest=first.nearest)
 
     @property
     def errors(self) -> tuple[InputError, ...]:
@@ -425,7 +453,7 @@ def of_machine(file: str, text: str) -> InputError:
     """Return what an engine says of a machine on which it cannot work, `PLACE: found X, allowed: Y`."""
     key, _, rest = text.rpartition("found ")
     found, _, allowed = rest.partition(", allowed: ")
-    return Failed(file, key.removesuffix(": "), found, allowed)
+    return Failed(found, allowed, file=file, key=key.removesuffix(": "))
 
 
 def of_engine(file: str, said: ValueError | str) -> InputError:
@@ -440,5 +468,5 @@ def of_engine(file: str, said: ValueError | str) -> InputError:
         found, _, allowed = rest.partition(", allowed: ")
         key = key.removesuffix(": ")
     if found == "this key":
-        return UnknownKey(file, key, key, allowed.split(", "))
-    return WrongValue(file, key, found, allowed)
+        return UnknownKey(key, among=allowed.split(", "), file=file, key=key)
+    return WrongValue(found, allowed, file=file, key=key)

@@ -106,17 +106,17 @@ def unpack(path: Path, allowed: str) -> bytes:
     """Return the bytes of a file, uncompressed. Raises InputError, which says what is `allowed`."""
     try:
         if path.is_dir():
-            raise Unreadable(str(path), "", "this is a directory", allowed)
+            raise Unreadable("this is a directory", allowed, file=path)
         raw = path.read_bytes()
     except OSError as error:
-        raise Unreadable(str(path), "", (error.strerror or str(error)).lower(), allowed) from None
+        raise Unreadable((error.strerror or str(error)).lower(), allowed, file=path) from None
     try:
         packed = next((one for one in PACKED.values() if raw.startswith(one.magic)), None)
         raw = packed.unpack(raw) if packed else raw
     except _DAMAGED:
-        raise Unreadable(str(path), "", "this is a damaged compressed file", allowed) from None
+        raise Unreadable("this is a damaged compressed file", allowed, file=path) from None
     if len(raw) > MOST_BYTES:
-        raise Unreadable(str(path), "", f"it has more than {MOST_BYTES >> 20} MiB", allowed)
+        raise Unreadable(f"it has more than {MOST_BYTES >> 20} MiB", allowed, file=path)
     return raw
 
 

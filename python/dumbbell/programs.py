@@ -22,7 +22,7 @@ def load(path: Path) -> ModuleType:
     Raises Unreadable if it is not a Python file, or if what it does when it is loaded fails.
     """
     if path.suffix != ".py" or not path.is_file():
-        raise Unreadable(str(path), "", "there is no such file", "a program, NAME.py")
+        raise Unreadable("there is no such file", "a program, NAME.py", file=path)
     folder, name = path.resolve().parent, _package(path.parent)
     loaded = sys.modules.get(name)
     if loaded is None or list(loaded.__path__) != [str(folder)]:  # another folder of this name
@@ -52,4 +52,4 @@ def faults_of(path: Path, told: type[Exception] = InputError) -> Iterator[None]:
         folder = str(path.resolve().parent)
         own = [one for one in traceback.extract_tb(error.__traceback__) if str(Path(one.filename).parent) == folder]
         where = f"{path.with_name(Path(own[-1].filename).name)}:{own[-1].lineno}" if own else str(path)
-        raise Unreadable(where, "", f"this program fails: {said}", "a program that ends well") from error
+        raise Unreadable(f"this program fails: {said}", "a program that ends well", file=where) from error

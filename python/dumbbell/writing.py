@@ -20,8 +20,8 @@ def writing_to(path: str | Path, allowed: str = "", *, command: str = "", option
         yield
     except OSError as error:
         if command:
-            raise Unwritable(command, option, f"{path}: {reason_of(error)}", allowed) from None
-        raise Unwritable(str(path), "", reason_of(error), allowed) from None
+            raise Unwritable(f"{path}: {reason_of(error)}", allowed, file=command, option=option) from None
+        raise Unwritable(reason_of(error), allowed, file=path) from None
 
 
 @contextmanager
@@ -31,8 +31,8 @@ def reading_from(path: str | Path, allowed: str, *, command: str = "", option: s
         yield
     except OSError as error:
         if command:
-            raise Unreadable(command, option, f"{path}: {reason_of(error)}", allowed) from None
-        raise Unreadable(str(path), "", reason_of(error), allowed) from None
+            raise Unreadable(f"{path}: {reason_of(error)}", allowed, file=command, option=option) from None
+        raise Unreadable(reason_of(error), allowed, file=path) from None
 
 
 def write_text(path: Path, text: str, allowed: str, *, command: str = "", option: str = "") -> None:

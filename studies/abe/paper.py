@@ -92,7 +92,7 @@ class Results:
         found = results.Results.opened(source)
         rows = [row for row in found.runs.iter_rows(named=True) if _has_abe(json.loads(row["config"]))]
         if not rows:
-            raise Nothing(str(found.path), "", "no run with ABE", "results of abe/*, of dumbbell list")
+            raise Nothing("no run with ABE", "results of abe/*, of dumbbell list", file=found.path)
         self.notes = found.notes
         self.runs = pl.DataFrame([_describe(row) for row in rows], infer_schema_length=None)
         self.notes = [*left_out(found, self.runs["key"]), *self.notes]

@@ -78,7 +78,7 @@ class Found:
     def of(self, name: str) -> pl.DataFrame:
         """Return the runs of one experiment; raises InputError if there are none."""
         if self.runs.is_empty() or (runs := self.runs.filter(pl.col("experiment") == name)).is_empty():
-            raise Nothing(str(self.results.path), "", f"no runs of {name}", f"results of bbr/{name}")
+            raise Nothing(f"no runs of {name}", f"results of bbr/{name}", file=self.results.path)
         return runs
 
     def members(self, runs: pl.DataFrame) -> pl.DataFrame:

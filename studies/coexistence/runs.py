@@ -172,7 +172,7 @@ def questions(results: Results) -> dict[str, pl.DataFrame]:
     runs = pl.DataFrame(places, infer_schema_length=None)
     missing = [name for name in QUESTIONS if runs.is_empty() or name not in set(runs["experiment"])]
     if missing:
-        raise Nothing(str(results.path), "", f"no runs of {', '.join(missing)}", "results of every question")
+        raise Nothing(f"no runs of {', '.join(missing)}", "results of every question", file=results.path)
     measured = ("goodput_mbit", "rtt_mean_ms", "ce_marks", "packets")
     flows = chosen.frame("flows").select("key", "flow", "cc", "base_rtt_ms", *measured)
     each = runs.join(flows, on="key")

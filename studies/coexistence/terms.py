@@ -114,7 +114,7 @@ def _described(results: Results) -> pl.DataFrame:
         if place := describe(json.loads(row["config"])):
             rows.append({name: row[name] for name in ("key", "seed", "hash", "experiment")} | place)
     if not rows:
-        raise Nothing(str(results.path), "", "no run of DCTCP or BBRv2 over STEP, PI2, CSAQM or tail drop", _ALLOWED)
+        raise Nothing("no run of DCTCP or BBRv2 over STEP, PI2, CSAQM or tail drop", _ALLOWED, file=results.path)
     return pl.DataFrame(rows, infer_schema_length=None)
 
 

@@ -33,7 +33,7 @@ def runs_of(results: Results) -> pl.DataFrame:
     """Return the runs of this page's experiments with what tells them apart; raises InputError if there are none."""
     rows = [_place(row) for row in results.runs.iter_rows(named=True) if row["experiment"] in EXPERIMENTS]
     if not rows:
-        raise Nothing(str(results.path), "", "no run of this study", "results of dualpi2/*")
+        raise Nothing("no run of this study", "results of dualpi2/*", file=results.path)
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
@@ -92,7 +92,7 @@ def evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
     def select_experiments(*names: str) -> pl.DataFrame:
         for name in names:
             if runs.filter(pl.col("experiment") == name).is_empty():
-                raise Nothing(str(results.path), "", f"no runs of {name}", f"results of dualpi2/{name}")
+                raise Nothing(f"no runs of {name}", f"results of dualpi2/{name}", file=results.path)
         return runs.filter(pl.col("experiment").is_in(names))
 
     def rtt() -> pl.DataFrame:

@@ -117,7 +117,7 @@ class Results:
         rows = {row["key"]: row for row in found.runs.iter_rows(named=True)}
         described = [one for row in rows.values() if (one := describe(row))]
         if not described:
-            raise Nothing(str(found.path), "", "no run of these reports", "results of experiments of dualpi2-versions")
+            raise Nothing("no run of these reports", "results of experiments of dualpi2-versions", file=found.path)
         self.notes = found.notes
         self.runs = pl.DataFrame(described, infer_schema_length=None)
         self.notes = [*left_out(found, self.runs["key"]), *self.notes]
@@ -202,10 +202,9 @@ def _reference(path: str | Path) -> pl.DataFrame:
     """Return published statistics of DualPI2 by their places; raises InputError if the file has none."""
     if not by_class.describes(path):
         raise Unreadable(
-            "--reference",
-            "",
             f"{path} has other columns",
             f"a CSV file with the columns {', '.join(sorted(by_class.COLUMNS))}",
+            option="--reference",
         )
     rows: dict[tuple[Any, ...], float] = {}
     for figure in by_class.read(path):
@@ -241,7 +240,9 @@ def _reference(path: str | Path) -> pl.DataFrame:
                 rows[(*one, WINDOW_RATIO)] = value / other * windows[0] / windows[1]
     if not rows:
         raise Nothing(
-            "--reference", "", f"{path} has nothing of TCP Prague over DualPI2", "statistics of the evaluation of 2021"
+            f"{path} has nothing of TCP Prague over DualPI2",
+            "statistics of the evaluation of 2021",
+            option="--reference",
         )
     return pl.DataFrame([(*key, value) for key, value in rows.items()], [*_KNOWN, "what", "published"], orient="row")
 

@@ -59,7 +59,7 @@ def read(found: Results) -> pl.DataFrame:
             workload = WORKLOADS[2 if place["udp_in"] else paper.LOADS.index(place["load"])]
             rows.append({**place, "version": version, "workload": workload})
     if not rows:
-        raise Nothing(str(found.path), "", "no run of DualPI2's versions", "results of versions-diff*.toml")
+        raise Nothing("no run of DualPI2's versions", "results of versions-diff*.toml", file=found.path)
     runs = pl.DataFrame(rows, infer_schema_length=None)
     finished = pl.col("finished")
     short = (

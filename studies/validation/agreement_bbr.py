@@ -159,9 +159,9 @@ def read(path: str | Path) -> dict[Cell, list[Figures]]:
         with Path(path).open(newline="", encoding="utf-8") as stream:
             rows = list(csv.DictReader(stream))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise Unreadable(name, "", f"it cannot be read ({error})", "a CSV file of measured flows") from None
+        raise Unreadable(f"it cannot be read ({error})", "a CSV file of measured flows", file=name) from None
     if not rows or not rows[0].keys() >= COLUMNS:
-        raise Unreadable(name, "", "it has other columns", "a CSV file with the columns " + ", ".join(sorted(COLUMNS)))
+        raise Unreadable("it has other columns", "a CSV file with the columns " + ", ".join(sorted(COLUMNS)), file=name)
     runs: list[list[dict[str, str]]] = []
     for row in rows:
         if row["flow"] == "1":
@@ -172,7 +172,7 @@ def read(path: str | Path) -> dict[Cell, list[Figures]]:
         first = run[0]
         if len(run) != 1 + first["ccs"].count("+"):
             raise Unreadable(
-                name, "flow", f"there are {len(run)} rows of {first['ccs']}", "a row for each flow of a run"
+                f"there are {len(run)} rows of {first['ccs']}", "a row for each flow of a run", file=name, key="flow"
             )
         counts = {count: float(first[count]) for count in ("drops", "marks") if first.get(count)}
         cells[_measured(first)].append(

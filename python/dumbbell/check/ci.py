@@ -221,25 +221,25 @@ def expected(path: Path, of: Suite = BBR, controls: Sequence[str] | None = None)
         place = f"line {number}"
         worse = [one for one in of.rank if of.is_bad(one)]
         if equals and result not in worse:
-            raise UnknownName(str(path), place, shown(result), worse, what="result")
+            raise UnknownName(shown(result), among=worse, file=path, key=place, what="result")
         keys = [key for key, (short, _) in of.cases.items() if words[0].rstrip(".") in (key, short)]
         if not keys:
             raise UnknownName(
-                str(path),
-                place,
                 shown(words[0]),
-                [short for short, _ in of.cases.values()],
-                nearest(words[0], of.cases),
+                among=[short for short, _ in of.cases.values()],
+                file=path,
+                key=place,
+                nearest=nearest(words[0], of.cases),
                 what="case",
             )
         control, point = of.place(words[1:])
         if not control:
-            raise WrongValue(str(path), place, shown(text), of.line)
+            raise WrongValue(shown(text), of.line, file=path, key=place)
         if controls is not None and control not in controls:
-            raise UnknownName(str(path), place, shown(control), controls, what="control")
+            raise UnknownName(shown(control), among=controls, file=path, key=place, what="control")
         if point is not None and of.places is not None and point not in of.places(keys[0]):
             where = [str(one) for one in of.places(keys[0])]
-            raise UnknownName(str(path), place, shown(str(point)), where, what=f"place of {keys[0]}")
+            raise UnknownName(shown(str(point)), among=where, file=path, key=place, what=f"place of {keys[0]}")
         found.append(Expected(f"{path.name} {place}: {text}", keys[0], control, point, result or of.expects))
     return found
 
@@ -255,9 +255,9 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig")
     except OSError as error:
-        raise Unreadable(str(path), "", reason_of(error), "a file that can be read") from None
+        raise Unreadable(reason_of(error), "a file that can be read", file=path) from None
     except UnicodeDecodeError:
-        raise Unreadable(str(path), "", "this is not text", "a text file") from None
+        raise Unreadable("this is not text", "a text file", file=path) from None
 
 
 # --baseline
@@ -335,10 +335,10 @@ def before(path: Path, of: Suite = BBR) -> Before:
         }
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         wanted = f"what dumbbell check {of.name} --json writes"
-        raise Unreadable(str(path), "", "this is not a report", wanted) from None
+        raise Unreadable("this is not a report", wanted, file=path) from None
     for result in found.values():
         if result not in of.rank:
-            raise WrongValue(str(path), "result", shown(result), of.rank)
+            raise WrongValue(shown(result), of.rank, file=path, key="result")
     return Before(path.name, found, broken)
 
 

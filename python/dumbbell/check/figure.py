@@ -71,7 +71,7 @@ def draw_file(run: Run, name: str) -> figures.Picture:
         if len(values):
             panels.append(figures.Series(values, "value", "what", title, steps=True, levels=[level]))
     if not panels:
-        raise Nothing(name, "--figures", "no bandwidth, window or RTT", "a trace with one of them")
+        raise Nothing("no bandwidth, window or RTT", "a trace with one of them", file=name, option="--figures")
     marks = [(time, what) for what, time in run.setup.times.items() if time <= end]
     states = {name: _states(run, 0.0, end)}
     return figures.stacked_series(panels, marks=marks, states=states, title=f"{name}: {point}")

@@ -59,7 +59,7 @@ def file(path: Path, told: Told) -> Judged:
         missing = _missing(case, setup)
         if told.cases is not None:
             if missing:
-                raise Missing(str(path), " and ".join(missing), f"given to judge case {case.key}")
+                raise Missing(f"given to judge case {case.key}", file=path, key=" and ".join(missing))
         elif key != of_header or log.cut:
             judged, reason = _shown(case, run, missing)
             if reason:
@@ -112,22 +112,22 @@ def _setup(path: Path, header: dict[str, Any], told: Told) -> Setup:
 def _number(path: Path, header: dict[str, Any], key: str, limits: tuple[float, float], option: str) -> float:
     least, most = limits
     if key not in header:
-        raise Missing(str(path), key, f"in its header, or {option} with it")
+        raise Missing(f"in its header, or {option} with it", file=path, key=key)
     value = header[key]
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise OutOfRange(str(path), key, shown(value), f"a number from {least:g} to {most:g}")
+        raise OutOfRange(shown(value), f"a number from {least:g} to {most:g}", file=path, key=key)
     return float(value)
 
 
 def _named(path: Path, header: dict[str, Any], key: str, allowed: Mapping[str, str]) -> dict[str, float]:
     table = header.get(key, {})
     if not isinstance(table, dict):
-        raise WrongValue(str(path), key, shown(table), "numbers by name")
+        raise WrongValue(shown(table), "numbers by name", file=path, key=key)
     for name, value in table.items():
         if name not in allowed:
-            raise UnknownName(str(path), key, shown(name), list(allowed))
+            raise UnknownName(shown(name), among=list(allowed), file=path, key=key)
         if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < math.inf:
-            raise WrongValue(str(path), f"{key}: {name}", shown(value), "a number")
+            raise WrongValue(shown(value), "a number", file=path, key=f"{key}: {name}")
     return {name: float(value) for name, value in table.items()}
 
 

@@ -37,7 +37,7 @@ def check(path: Path, trace: Trace, point: Point, falls: int) -> None:
     """Raise InputError, one line, if a trace cannot be one of this path. `falls`: times that lie before the last."""
     if point.rtt <= 0:
         raise Implausible(
-            str(path), "rtt", "the base RTT is 0 ms", "the RTT of the path without queues, such as --rtt 40ms"
+            "the base RTT is 0 ms", "the RTT of the path without queues, such as --rtt 40ms", file=path, key="rtt"
         )
     if trace.lacks("state"):
         return  # no case is judged by it
@@ -51,20 +51,20 @@ def check(path: Path, trace: Trace, point: Point, falls: int) -> None:
         if not 1 / _FACTOR <= ratio <= _FACTOR:
             length, rtt = _ms(float(np.median(lengths))), _ms(float(np.median(rtts)))
             found = f"a round trip takes {length} by the clock of the trace, at an RTT of {rtt}"
-            raise Implausible(str(path), "time", found, _hint(ratio, "times"))
+            raise Implausible(found, _hint(ratio, "times"), file=path, key="time")
     elif (slower := _by_rate(trace)) is not None and not 1 / _OF_RATE <= slower <= _OF_RATE:
         found = f"what was delivered comes {slower:.3g} times as slowly by the clock of the trace as bbr_max_bw says"
-        raise Implausible(str(path), "time", found, _hint(slower, "times"))
+        raise Implausible(found, _hint(slower, "times"), file=path, key="time")
     _check_rate(path, trace, point)
     if least is None:
         return
     base, most = 1e3 * point.rtt, 1e3 * _FACTOR * point.round
     if least < _BELOW * base - _LEAST_MS:
         found = f"min_rtt is {_ms(least)}, below the base RTT of {_ms(base)}"
-        raise Implausible(str(path), "min_rtt", found, _hint(least / base, "RTTs"))
+        raise Implausible(found, _hint(least / base, "RTTs"), file=path, key="min_rtt")
     if least > most:
         found = f"min_rtt is {_ms(least)}, more than {_FACTOR:g} times what the path of {point} has without a queue"
-        raise Implausible(str(path), "min_rtt", found, _hint(least / base, "RTTs"))
+        raise Implausible(found, _hint(least / base, "RTTs"), file=path, key="min_rtt")
 
 
 def _check_rate(path: Path, trace: Trace, point: Point) -> None:
@@ -72,7 +72,7 @@ def _check_rate(path: Path, trace: Trace, point: Point) -> None:
     rate, carried = _fastest_mbit(trace), point.goodput
     if rate is not None and rate > _ABOVE * carried:
         found = f"{rate:.3g} Mbit/s of payload are delivered, and the link carries {carried:.3g} Mbit/s"
-        raise Implausible(str(path), "rate", found, _UNRELATED)
+        raise Implausible(found, _UNRELATED, file=path, key="rate")
 
 
 def _least_rtt(trace: Trace) -> float | None:
@@ -90,7 +90,7 @@ def _check_order(path: Path, trace: Trace, falls: int) -> None:
         if falls > 1 and back > 1:
             found = f"{fields.name(name)} falls {back} times, and {falls} times lie before the one in front of them"
             hint = "times that are differences need time_format delta in common_fields"
-            raise Implausible(str(path), "time", found, hint)
+            raise Implausible(found, hint, file=path, key="time")
 
 
 def _rounds(trace: Trace, rtt: float) -> tuple[_Array, _Array]:

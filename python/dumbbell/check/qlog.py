@@ -111,15 +111,14 @@ def read(path: Path, own_states: Mapping[str, str] | None = None) -> Log:
     for event in file.events:
         rows.take(event)
     if not rows.times:
-        raise Nothing(str(path), "", "no event of congestion control", f"events {_STATE} and {_METRIC}")
+        raise Nothing("no event of congestion control", f"events {_STATE} and {_METRIC}", file=path)
     if rows.has_unknown():
         found = ", ".join(shown(name) for name in list(rows.unknown)[:_MOST_NAMED])
         example = shown(next(iter(rows.unknown)))
         raise UnknownName(
-            str(path),
-            "",
             found,
-            f"known are {states.ALLOWED}; or --state {example}=STATE, --state {example}=- to pass it over",
+            among=f"known are {states.ALLOWED}; or --state {example}=STATE, --state {example}=- to pass it over",
+            file=path,
             what="state",
         )
     return Log(Trace(rows.columns()), file.header, file.notes, file.falls)
@@ -149,7 +148,7 @@ class _Rows:
                 number = self._number(key, value)
                 if number < 0 and not one.bound:
                     at = f"{key} at {event.time:.6g} s"
-                    raise WrongValue(str(self._path), at, shown(value, 40), "a number that is not negative")
+                    raise WrongValue(shown(value, 40), "a number that is not negative", file=self._path, key=at)
                 self._known[one.column] = one.ours(number * scale / by)
         # congestion_metric_update has both; recovery_metrics_updated has no states
         if event.name not in (_METRIC, "metrics_updated", "metric_update"):
@@ -196,7 +195,7 @@ class _Rows:
                 return float(value)
             except OverflowError:
                 return math.inf
-        raise WrongValue(str(self._path), key, shown(value, 40), "a number")
+        raise WrongValue(shown(value, 40), "a number", file=self._path, key=key)
 
     def columns(self) -> dict[str, Any]:
         """Return what a trace is made of."""

@@ -89,7 +89,7 @@ def _text(path: Path, notes: list[str]) -> str:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         if len(raw) - error.start > 3:
-            raise Unreadable(str(path), "", "this is not text", _ALLOWED) from None
+            raise Unreadable("this is not text", _ALLOWED, file=path) from None
         return raw[: error.start].decode("utf-8")  # cut off within a letter
 
 
@@ -103,7 +103,7 @@ def _gunzip(path: Path, raw: bytes, notes: list[str]) -> bytes:
                 notes.append("the compressed file is cut off: read up to there")
             raw = one.unused_data
     except zlib.error:
-        raise Unreadable(str(path), "", "this is a damaged gzip file", _ALLOWED) from None
+        raise Unreadable("this is a damaged gzip file", _ALLOWED, file=path) from None
     return found
 
 
@@ -118,7 +118,7 @@ def _parts(path: Path, text: str, notes: list[str]) -> Iterator[_Part]:
     """Return the traces of a file."""
     text = text.strip(_SEPARATORS)
     if not text:
-        raise Unreadable(str(path), "", "the file is empty", _ALLOWED)
+        raise Unreadable("the file is empty", _ALLOWED, file=path)
     first, _, _ = text.partition("\n")
     try:
         value = _json(first.strip(_SEPARATORS))
@@ -129,7 +129,7 @@ def _parts(path: Path, text: str, notes: list[str]) -> Iterator[_Part]:
             if first == text and text.startswith("{"):
                 notes.append("cut off in line 1: nothing before it")
                 return
-            raise Unreadable(str(path), "line 1", f"this is {shown(first[:40])}", _ALLOWED) from None
+            raise Unreadable(f"this is {shown(first[:40])}", _ALLOWED, file=path, key="line 1") from None
     if lines:
         yield _of_lines(path, text, notes)
         return
@@ -159,9 +159,9 @@ def _of_lines(path: Path, text: str, notes: list[str]) -> _Part:
             if number == lines[-1][0] and len(lines) > 1:
                 notes.append(f"cut off in line {number}, its last: read up to there")
                 break
-            raise Unreadable(str(path), f"line {number}", f"this is {shown(line[:40])}", _ALLOWED) from None
+            raise Unreadable(f"this is {shown(line[:40])}", _ALLOWED, file=path, key=f"line {number}") from None
         if not isinstance(value, dict):
-            raise Unreadable(str(path), f"line {number}", f"this is {shown(line[:40])}", "a JSON object")
+            raise Unreadable(f"this is {shown(line[:40])}", "a JSON object", file=path, key=f"line {number}")
         if "name" in value or ("event" in value and "data" in value):
             part.records.append((f"line {number}", value))
         elif isinstance(value.get("trace"), dict):
@@ -186,7 +186,7 @@ def _salvaged(path: Path, text: str, notes: list[str]) -> _Part:
     decoder = json.JSONDecoder()
     start = re.search(r'"events"\s*:\s*\[', text)
     if start is None:
-        raise Unreadable(str(path), "", f"it begins with {shown(text[:40])}", _ALLOWED)
+        raise Unreadable(f"it begins with {shown(text[:40])}", _ALLOWED, file=path)
     head: dict[str, Any] = {}
     for key in ("configuration", "common_fields", "event_fields"):
         found = re.search(rf'"{key}"\s*:\s*', text[: start.start()])
@@ -220,7 +220,7 @@ def _of_part(path: Path, part: _Part, wanted: frozenset[str]) -> tuple[list[list
     for place, record in part.records:
         event = dict(zip(columns, record, strict=False)) if isinstance(record, list) else record
         if not isinstance(event, dict):
-            raise Unreadable(str(path), place, f"this is {shown(event, 40)}", "an event")
+            raise Unreadable(f"this is {shown(event, 40)}", "an event", file=path, key=place)
         name = str(event.get("name") or event.get("event") or event.get("event_type") or event.get("type"))
         name = name.rpartition(":")[2].lower()
         time = _time(event.get("time", event.get("relative_time")))
@@ -231,7 +231,7 @@ def _of_part(path: Path, part: _Part, wanted: frozenset[str]) -> tuple[list[list
             continue
         data = event.get("data")
         if not isinstance(data, dict) or time is None:
-            raise Unreadable(str(path), place, f"this is {shown(record, 40)}", "an event with time and data")
+            raise Unreadable(f"this is {shown(record, 40)}", "an event with time and data", file=path, key=place)
         since = now - first if first is not None and first > _EPOCH else now
         group = str(event.get("group_id", event.get("ODCID", event.get("odcid", ""))))
         found.setdefault(group, []).append(Event(since / 1e3, name, data, unit))

@@ -73,7 +73,7 @@ class Trace:
     def __init__(self, columns: Mapping[str, Any]) -> None:
         for name in NEEDED:
             if name not in columns:
-                raise Missing("trace", f"column {name}", f"there with {', '.join(NEEDED)}")
+                raise Missing(f"there with {', '.join(NEEDED)}", command="trace", key=f"column {name}")
         self.time = np.asarray(columns["time_s"], dtype=float)
         self._columns = {name: np.asarray(columns[name], dtype=float) for name in NUMBERS if name in columns}
         self.words = {name: np.asarray(columns[name]) for name in WORDS if name in columns}

@@ -88,15 +88,15 @@ def tables_of(claims: Claims, results: Results, *, run_program: bool = False) ->
     allowed = "a program next to the claims, NAME.py, with " + ", ".join(f"{name}()" for name in claims.tables)
     program = Path(claims.file).parent / claims.frames
     if program.suffix != ".py" or program.parent != Path(claims.file).parent:
-        raise WrongValue(claims.file, "frames", shown(claims.frames), allowed)
+        raise WrongValue(shown(claims.frames), allowed, file=claims.file, key="frames")
     if not program.is_file():
-        raise Unreadable(str(program), "", "there is no such file", allowed)
+        raise Unreadable("there is no such file", allowed, file=program)
     if not (run_program or program.resolve().is_relative_to(shipped.place().resolve())):
-        raise Unfit(claims.file, "frames", f"{program} is a program", "option --run-program, if you trust it")
+        raise Unfit(f"{program} is a program", "option --run-program, if you trust it", file=claims.file, key="frames")
     found = vars(programs.load(program))
     missing = [name for name in claims.tables if name not in found]
     if missing:
-        raise UnknownName(claims.file, "tables", missing[0], f"there must be {allowed}", what="function")
+        raise UnknownName(missing[0], among=f"there must be {allowed}", file=claims.file, key="tables", what="function")
     makers: dict[str, Callable[[Results], pl.DataFrame]] = {name: found[name] for name in claims.tables}
     return {name: make(results) for name, make in makers.items()}
 
@@ -117,14 +117,14 @@ def _index(claims: Claims, name: str, frame: pl.DataFrame) -> Index:
     for column in (*keys, "seed", *table.measures):
         if column not in frame.columns:
             where = f"tables.{name}.{'measures' if column in table.measures else 'keys'}"
-            raise UnknownName(claims.file, where, column, frame.columns, what="column")
+            raise UnknownName(column, among=frame.columns, file=claims.file, key=where, what="column")
     index = Index(keys)
     for row in frame.iter_rows(named=True):
         cell = tuple((column, normal(row[column])) for column in keys)
         measures = {one: None if row[one] is None else float(row[one]) for one in table.measures}
         if index.rows.setdefault(cell, {}).setdefault(row["seed"], measures) != measures:
             place = f"{name}: {_text(cell, keys)}, seed {row['seed']}"
-            raise Conflict(claims.file, place, "two runs that differ", "one run of each cell and seed")
+            raise Conflict("two runs that differ", "one run of each cell and seed", file=claims.file, key=place)
     return index
 
 

@@ -193,7 +193,7 @@ class Claims:
         known = [*(one.id for one in self.claims), *self.sections]
         for name in names:
             if name not in known:
-                raise UnknownName("--only", "", shown(name), list(known), what="claim or section")
+                raise UnknownName(shown(name), among=list(known), option="--only", what="claim or section")
         kept = tuple(one for one in self.claims if not names or one.id in names or one.section in names)
         return replace(self, claims=kept)
 
@@ -230,7 +230,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _wrong(key: str, found: Any, allowed: str, names: Sequence[str] | None = None) -> InputError:
-    return WrongValue("", key, shown(found), allowed or names or (), nearest(found, names) if names else None)
+    return WrongValue(shown(found), allowed or names or (), key=key, nearest=nearest(found, names) if names else None)
 
 
 def _one_of(key: str, value: Any, names: Sequence[str]) -> str:
@@ -251,10 +251,10 @@ def _known(key: str, table: Any, names: Sequence[str], required: Sequence[str] =
     dot = f"{key}." if key else ""
     for name in found:
         if name not in names:
-            raise UnknownKey("", f"{dot}{name}", name, names)
+            raise UnknownKey(name, among=names, key=f"{dot}{name}")
     for name in required:
         if name not in found:
-            raise Missing("", f"{dot}{name}", "given")
+            raise Missing("given", key=f"{dot}{name}")
     return found
 
 
@@ -286,7 +286,7 @@ class _Reader:
                 raise _wrong(f"claims[{number}].id", name, "a short name")
             try:
                 if name in claims:
-                    raise Conflict("", "id", "two claims with this name", "a name for each claim")
+                    raise Conflict("two claims with this name", "a name for each claim", key="id")
                 claims[name] = self._claim(one, sections)
             except InputError as error:
                 raise error.within("", f"claim {name}: ") from None
@@ -320,7 +320,7 @@ class _Reader:
         name = key.removeprefix("shares.")
         if name in QUANTIFIERS:
             raise Conflict(
-                "", key, f"this name and that of {', '.join(QUANTIFIERS)}, which every file has,", "another name"
+                f"this name and that of {', '.join(QUANTIFIERS)}, which every file has,", "another name", key=key
             )
         strict = isinstance(one, dict) and "more_than" in one
         share = self._number_of(key, one, "more_than" if strict else "at_least")
@@ -393,7 +393,7 @@ class _Reader:
 
     def _column(self, key: str, column: str) -> list[Value]:
         if column not in self.columns:
-            raise UnknownName("", key, column, self.columns, what="column")
+            raise UnknownName(column, among=self.columns, key=key, what="column")
         return self.columns[column]
 
     def _selection(self, key: str, table: Any) -> dict[str, frozenset[Value]]:
@@ -465,7 +465,7 @@ class _Reader:
             if measure in table.measures and fits:
                 return str(name)
         columns = ", ".join(sorted(named & self.own)) or "the columns of this claim"
-        raise WrongValue("", key, shown(measure), f"a measure that goes with {columns}")
+        raise WrongValue(shown(measure), f"a measure that goes with {columns}", key=key)
 
     def _claim(self, one: dict[str, Any], sections: Mapping[str, Section]) -> Claim:
         _known("", one, _CLAIM_KEYS, ("section", "says", "measure", "is", "cells"))
@@ -488,7 +488,7 @@ class _Reader:
         stored = self._stored(keys, implied, Selection(wanted), Selection(left_out) if left_out else None)
         keys = [column for column in keys if column not in implied]
         if not stored:
-            raise Nothing("", "where", "no cell of the matrix is left", "a selection with cells")
+            raise Nothing("no cell of the matrix is left", "a selection with cells", key="where")
         given = [
             self._given(number, each, set(keys))
             for number, each in enumerate(_as("given", one.get("given", []), list, "a list of tables"))
@@ -546,5 +546,5 @@ class _Reader:
                 cell = tuple(pair for pair in full if pair[0] not in implied)
                 if found.setdefault(cell, full) != full:
                     texts = " and ".join(", ".join(label(dict(one)[c]) for c in implied) for one in (found[cell], full))
-                    raise Unfit("", "where", f"the cells differ in {', '.join(implied)} alone ({texts})", "one of them")
+                    raise Unfit(f"the cells differ in {', '.join(implied)} alone ({texts})", "one of them", key="where")
         return dict(sorted(found.items(), key=lambda item: [place[column][value] for column, value in item[0]]))

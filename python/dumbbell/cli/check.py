@@ -42,7 +42,9 @@ class _Suites(Group):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and not args[0].startswith("-") and args[0] not in self.commands:
             known = [*self.commands]
-            raise UnknownName("check", "", shown(args[0]), known, nearest(args[0], known), what="check")
+            raise UnknownName(
+                shown(args[0]), among=known, command="check", nearest=nearest(args[0], known), what="check"
+            )
         return super().resolve_command(ctx, args)
 
 
@@ -133,7 +135,7 @@ def bbr(
         }  # fmt: skip
         for option, given in others_of_list.items():
             if given:
-                raise Conflict("check", "", f"--list and {option}", "--list with --case alone")
+                raise Conflict(f"--list and {option}", "--list with --case alone", command="check")
         print(
             "\n".join(f"{CASES[key].number:3} {key:20} {CASES[key].heading}\n    {CASES[key].expects}" for key in cases)
         )
@@ -145,11 +147,13 @@ def bbr(
     if trace is None:
         for option, words in (("--at", at), ("--value", value), ("--state", state)):
             if words:
-                raise Missing("check", "--trace", f"a FILE: {option} is of one trace")
+                raise Missing(f"a FILE: {option} is of one trace", command="check", option="--trace")
         points, left_out = suite.grid(rates or suite.RATES, rtts or suite.RTTS)
         if not points:
             largest = next(iter(left_out.items()))
-            raise OutOfRange("check", "--rate, --rtt", f"{largest[0]}: {largest[1]}", "a point of fewer segments")
+            raise OutOfRange(
+                f"{largest[0]}: {largest[1]}", "a point of fewer segments", command="check", option="--rate, --rtt"
+            )
         folders = [_folder(option, name) for option, name in (("--qlog", qlog), ("--figures", figures))]
         wanted = suite.Wanted(traces=qlog is not None, failing=figures is not None)
         found = suite.check(controls, cases, points, jobs=jobs, wanted=wanted, progress=Progress())
@@ -159,10 +163,10 @@ def bbr(
     else:
         for option, given in (("--cc", cc), ("--jobs", jobs), ("--qlog", qlog)):
             if given:
-                raise Conflict("check", "", f"{option} and --trace", "one of them: a trace is judged as it is")
+                raise Conflict(f"{option} and --trace", "one of them: a trace is judged as it is", command="check")
         for option, several in (("--rate", rates), ("--rtt", rtts)):
             if len(several) > 1:
-                raise TooMany("check", option, f"{len(several)} values", "one: that of the trace")
+                raise TooMany(f"{len(several)} values", "one: that of the trace", command="check", option=option)
         said = judge.Told(
             next(iter(rates), None),
             next(iter(rtts), None),
@@ -203,11 +207,11 @@ def _cases(names: list[str]) -> list[str]:
         keys = [key for key, one in CASES.items() if name in (key, one.number, one.number.rstrip("ab"))]
         if not keys:
             raise UnknownName(
-                "check",
-                "--case",
                 shown(name),
-                [f"{one.number} {key}" for key, one in CASES.items()],
-                nearest(name, CASES),
+                among=[f"{one.number} {key}" for key, one in CASES.items()],
+                command="check",
+                option="--case",
+                nearest=nearest(name, CASES),
                 what="case",
             )
         wanted += keys
@@ -223,7 +227,7 @@ def _quantity(kind: str, option: str, text: str) -> int:
         raise error.within("check", option) from None
     if option in _LIMITS and not _LIMITS[option][0] <= value <= _LIMITS[option][1]:
         least, most = (units.show(kind, limit) for limit in _LIMITS[option])
-        raise OutOfRange("check", option, shown(text), f"from {least} to {most}")
+        raise OutOfRange(shown(text), f"from {least} to {most}", command="check", option=option)
     return value
 
 
@@ -236,7 +240,7 @@ def _control(text: str) -> dict[str, Any]:
         table = tomllib.loads(f"cc = {text}")["cc"] if text.lstrip().startswith("{") else {"name": text}
     except tomllib.TOMLDecodeError:
         raise WrongValue(
-            "check", "--cc", shown(text), 'a name, or a table such as { name = "bbr-draft", beta = 0.5 }'
+            shown(text), 'a name, or a table such as { name = "bbr-draft", beta = 0.5 }', command="check", option="--cc"
         ) from None
     if isinstance(table, dict) and isinstance(table.get("plugin"), str):
         path = Path(table["plugin"]).expanduser().absolute()
@@ -307,9 +311,9 @@ def _states(words: list[str]) -> dict[str, str]:
     for text in words:
         theirs, equals, ours = text.rpartition("=")
         if not equals or not states.normal(theirs):
-            raise WrongValue("check", "--state", shown(text), "THEIRS=OURS, such as Up=probe_up")
+            raise WrongValue(shown(text), "THEIRS=OURS, such as Up=probe_up", command="check", option="--state")
         if ours not in (*STATES, states.IGNORED):
-            raise UnknownName("check", "--state", shown(ours), (*STATES, "-"), what="state")
+            raise UnknownName(shown(ours), among=(*STATES, "-"), command="check", option="--state", what="state")
         found[theirs] = ours
     return found
 
@@ -317,9 +321,9 @@ def _states(words: list[str]) -> dict[str, str]:
 def _named(option: str, form: str, text: str, allowed: Iterable[str]) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not equals:
-        raise WrongValue("check", option, shown(text), form)
+        raise WrongValue(shown(text), form, command="check", option=option)
     if name not in allowed:
-        raise UnknownName("check", option, shown(name), list(allowed))
+        raise UnknownName(shown(name), among=list(allowed), command="check", option=option)
     return name, value
 
 
@@ -329,5 +333,5 @@ def _real(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise WrongValue("check", "--value", shown(text), "NAME=NUMBER")
+        raise WrongValue(shown(text), "NAME=NUMBER", command="check", option="--value")
     return value

@@ -35,7 +35,7 @@ def refuse_together(*pairs: tuple[tuple[str, object], tuple[str, object]]) -> No
     """Raise Conflict if both options of a pair, each with its value, are given."""
     for one, other in pairs:
         if one[1] and other[1]:
-            raise Conflict("check", "", f"{one[0]} and {other[0]}", "one of them")
+            raise Conflict(f"{one[0]} and {other[0]}", "one of them", command="check")
 
 
 def check_report_options(
@@ -48,7 +48,9 @@ def check_report_options(
         (("--github", github), ("--json", as_json)),
     )
     if junit is not None and not Path(junit).parent.is_dir():
-        raise Unwritable("check", "--junit", f"no folder {Path(junit).parent}", "a file in a folder that exists")
+        raise Unwritable(
+            f"no folder {Path(junit).parent}", "a file in a folder that exists", command="check", option="--junit"
+        )
 
 
 def write_junit(name: str, text: str) -> None:

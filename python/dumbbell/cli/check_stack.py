@@ -106,9 +106,9 @@ def stack(
         print(report.cases_table(keys) if as_markdown else report.listed(keys))
         return
     if not name:
-        raise Missing("check stack", "NAME", "a stack of dumbbell stack list, or the file of one")
+        raise Missing("a stack of dumbbell stack list, or the file of one", command="check stack", key="NAME")
     if against_cc is not None and against is None:
-        raise Missing("check stack", "--against", "OTHER, of which --against-cc is the control")
+        raise Missing("OTHER, of which --against-cc is the control", command="check stack", option="--against")
     before = ci.before(Path(baseline), suite.STACK) if baseline else None
     subjects = [_subject(name, one, window, set_ or []) for one in cc or _DEFAULT]
     kept = Path(keep) if keep is not None else None
@@ -120,7 +120,7 @@ def stack(
     if against is not None:
         other = _subject(against, against_cc or subjects[0].control or None, window, set_ or [], "--against-cc")
         if other.name == subjects[0].name:
-            raise WrongValue("check", "--against", shown(against), f"another stack than {name}")
+            raise WrongValue(shown(against), f"another stack than {name}", command="check", option="--against")
     found = suite.check(
         [*subjects, *([other] if other else [])],
         chosen,
@@ -186,7 +186,9 @@ def _select_places(cases: Sequence[Case], places: list[str]) -> list[Case]:
     known = list(dict.fromkeys(scene.place for one in cases for scene in one.scenes))
     for name in places:
         if name not in known:
-            raise UnknownName("check", "--place", shown(name), known, nearest(name, known), what="place")
+            raise UnknownName(
+                shown(name), among=known, command="check", option="--place", nearest=nearest(name, known), what="place"
+            )
     if not places:
         return list(cases)
     found = [replace(one, scenes=tuple(scene for scene in one.scenes if scene.place in places)) for one in cases]
@@ -215,7 +217,14 @@ def _cases(names: list[str]) -> list[str]:
         keys = [key for key, one in CASES.items() if name in (key, one.group)]
         if not keys:
             allowed = [*GROUPS, *CASES]
-            raise UnknownName("check", "--case", shown(name), allowed, nearest(name, allowed), what="case")
+            raise UnknownName(
+                shown(name),
+                among=allowed,
+                command="check",
+                option="--case",
+                nearest=nearest(name, allowed),
+                what="case",
+            )
         wanted += keys
     return [key for key in CASES if key in wanted]
 
@@ -270,7 +279,7 @@ def _size(text: str) -> int:
 def _setting(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise WrongValue("check", "--set", shown(text), "KEY=VALUE, such as ack_frequency=true")
+        raise WrongValue(shown(text), "KEY=VALUE, such as ack_frequency=true", command="check", option="--set")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:

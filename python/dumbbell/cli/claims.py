@@ -35,7 +35,7 @@ def claims(
     from dumbbell.claims import report
 
     if as_json + as_csv + as_markdown > 1:
-        raise Conflict("claims", "", "--json, --csv and --markdown", "one of them")
+        raise Conflict("--json, --csv and --markdown", "one of them", command="claims")
     wanted = claiming.load(file).only([name for names in only or [] for name in names.split(",")])
     found = options.open_whole_runs(results, where, engine, "claims are of whole runs")
     verdicts = claiming.judge(wanted, claiming.tables_of(wanted, found, run_program=run_program))

@@ -40,10 +40,10 @@ def compare(
     from dumbbell.published.reference import compared as compare_with
 
     if scores_only and as_csv:
-        raise Conflict("compare", "", "--scores and --csv", "one of them")
+        raise Conflict("--scores and --csv", "one of them", command="compare")
     if engines:
         if where or as_csv or any_length:
-            raise Conflict("compare", "", "--engines and other options", "--engine and --scores with it alone")
+            raise Conflict("--engines and other options", "--engine and --scores with it alone", command="compare")
         pair = reference if "," in reference and not Path(reference).exists() else engine or ""
         other = None if pair == reference else reference
         first, comma, second = pair.partition(",")
@@ -52,12 +52,12 @@ def compare(
         print("\n\n".join(filter(None, [text, beside.sharing(both)])))
         return
     if not reference:
-        raise Missing("compare", "REFERENCE", "a CSV of published results, or --engines")
+        raise Missing("a CSV of published results, or --engines", command="compare", key="REFERENCE")
     reference = options.find_reference(reference)
     found = options.open_whole_runs(results, where, engine, "compare holds whole runs")
     compared, table = compare_with(found, reference, any_length=any_length)
     if not compared.pairs:
-        raise Nothing(results, "", "no run that answers a cell", f"runs of cells in {reference}")
+        raise Nothing("no run that answers a cell", f"runs of cells in {reference}", file=results)
     if as_csv:
         options.print_csv(comparing.tidy_rows(compared))
         return

@@ -31,7 +31,7 @@ class Command:
 
 def completion(shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish")]) -> None:
     if shell not in _WRITTEN:
-        raise UnknownName("completion", "", shell, tuple(_WRITTEN), what="shell")
+        raise UnknownName(shell, among=tuple(_WRITTEN), command="completion", what="shell")
     print(_WRITTEN[shell](known()), end="")
 
 

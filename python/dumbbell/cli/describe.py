@@ -16,9 +16,9 @@ def describe(
     from dumbbell.cli import reference
 
     if everything and name:
-        raise Conflict("describe", "", f"{name} and --all", "one of them")
+        raise Conflict(f"{name} and --all", "one of them", command="describe")
     if not everything and not name:
-        raise Missing("describe", "NAME", "a name, or --all")
+        raise Missing("a name, or --all", command="describe", key="NAME")
     if everything:
         print(reference.markdown(), end="")
     else:

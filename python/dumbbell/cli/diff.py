@@ -74,7 +74,7 @@ def diff(
     for name, given in (of_results if packets else of_packets).items():
         if given not in (None, False, []):
             allowed = "--packets without it" if packets else _OF_PACKETS
-            raise Conflict("diff", "", f"--packets and {name}" if packets else f"{name} and results", allowed)
+            raise Conflict(f"--packets and {name}" if packets else f"{name} and results", allowed, command="diff")
     if packets:
         asked = _Asked(results, other, by, engine or [], settings or [], cell, where or [], at, flow or [])
         if trust:
@@ -85,7 +85,7 @@ def diff(
         different = asked.part(None if within is None else _time(within), around)
     else:
         if engine and len(engine) > 1:
-            raise Conflict("diff", "", "several --engine and results", "--by engine_version, or --packets")
+            raise Conflict("several --engine and results", "--by engine_version, or --packets", command="diff")
         different = _compare(
             results,
             other,
@@ -116,10 +116,10 @@ def _compare(
 
     if (other is None) == (by is None):
         if by is None:
-            raise Missing("diff", "OTHER", "another results file, or --by KEY")
-        raise Conflict("diff", "", "OTHER and --by", "one of them")
+            raise Missing("another results file, or --by KEY", command="diff", key="OTHER")
+        raise Conflict("OTHER and --by", "one of them", command="diff")
     if cells and as_csv:
-        raise Conflict("diff", "", "--cells and --csv", "one of them")
+        raise Conflict("--cells and --csv", "one of them", command="diff")
     engine = engine or differing.engine_of(by)
     first = results_files.open_results(results, where, engine)
     second = None if other is None else results_files.open_results(other, where, engine)
@@ -156,11 +156,11 @@ class _Asked:
         pairs = {"OTHER": self.other is not None, "--by": self.by is not None, "two --engine": len(self.engines) == 2}
         given = [name for name, is_given in pairs.items() if is_given]
         if self.by is not None and len(given) > 1:
-            raise Conflict("diff", "", " and ".join(given), "one of them")
+            raise Conflict(" and ".join(given), "one of them", command="diff")
         if not given:
-            raise Missing("diff", "OTHER", "another file, --by KEY=A,B, or --engine A --engine B")
+            raise Missing("another file, --by KEY=A,B, or --engine A --engine B", command="diff", key="OTHER")
         if len(self.engines) > 2:
-            raise TooMany("diff", "--engine", f"{len(self.engines)} engines", "two")
+            raise TooMany(f"{len(self.engines)} engines", "two", command="diff", option="--engine")
         files = (self.first, self.other if self.other is not None else self.first)
         recorded = [file for file in files if sides.is_file_of_packets(file)]
         of_runs = {
@@ -174,7 +174,7 @@ class _Asked:
         for name, is_given in list(of_runs.items())[: 2 if len(recorded) == 1 else None]:
             if recorded and is_given:
                 raise Conflict(
-                    "diff", "", f"{name} and {recorded[0]}, which has packets of one run", "an experiment file"
+                    f"{name} and {recorded[0]}, which has packets of one run", "an experiment file", command="diff"
                 )
         return files
 
@@ -191,7 +191,7 @@ class _Asked:
             key, _, values = self.by.partition("=")
             parts = split_values(values)
             if len(parts) != 2 or not all(parts):
-                raise WrongValue("diff", "--by", shown(self.by), "a key with two values, KEY=A,B")
+                raise WrongValue(shown(self.by), "a key with two values, KEY=A,B", command="diff", option="--by")
             for own, text in zip(settings, parts, strict=True):
                 own.append(f"{key}={text}")
         engines = [*self.engines, *self.engines][:2] or ["sim", "sim"]

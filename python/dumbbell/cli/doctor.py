@@ -58,7 +58,7 @@ def doctor(
     """The status is 0 if the simulator works, or the engine that is named; else 1."""
     names = [one.name for one in versions.runners()]
     if engine and engine not in names:
-        raise UnknownName("doctor", "", engine, names, what="engine")
+        raise UnknownName(engine, among=names, command="doctor", what="engine")
     checks = {name: list(look(name)) for name in names if engine in ("", name)}
     print(table(checks))
     if any(check.state == "missing" for check in checks[engine or "sim"]):

@@ -33,7 +33,7 @@ def draft(
     from dumbbell.published.drafts import fill
 
     if name not in DRAFTS:
-        raise UnknownName("draft", "", name, list(DRAFTS), what="draft")
+        raise UnknownName(name, among=list(DRAFTS), command="draft", what="draft")
     tables = fill.chosen(DRAFTS[name].tables, only)
     published = comparing.read_reference(reference or shipped.references()[DRAFTS[name].reference])
     found = [options.open_whole_runs(file, where, engine, "draft holds whole runs") for file in results]
@@ -43,7 +43,7 @@ def draft(
     )
     filled = fill.fill(tables, runs, flows, published)
     if not any(pair.seeds for one in filled for cell in one.cells.values() for pair in cell):
-        raise Nothing(", ".join(results), "", "no run that answers a cell", f"runs of the experiments of {name}")
+        raise Nothing("no run that answers a cell", f"runs of the experiments of {name}", file=", ".join(results))
     if as_csv:
         options.print_csv(fill.tidy_rows(filled))
     else:

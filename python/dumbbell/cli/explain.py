@@ -34,14 +34,14 @@ def explain(
         if key or stored_only:
             given = "KEY" if key else "--stored"
             raise Conflict(
-                "explain", "", f"{given} and an experiment file", f"--where or --cell, or {given} with RESULTS"
+                f"{given} and an experiment file", f"--where or --cell, or {given} with RESULTS", command="explain"
             )
         run = observed.of_file(what, settings, cell, where or [], engine=engine, trust=trust, command="explain")
     else:
         of_files: dict[str, object] = {"--set": settings, "--cell": cell, "--trust": trust}
         for option, value in of_files.items():
             if value:
-                raise Conflict("explain", "", f"{option} and a results file", f"{option} with an experiment file")
+                raise Conflict(f"{option} and a results file", f"{option} with an experiment file", command="explain")
         run = observed.of_results(one_stored.choose_run(what, key, where or [], engine))
     if not stored_only:
         observed.repeat(run)

@@ -33,11 +33,11 @@ def export(
 
     formats = {"--csv": as_csv, "--parquet": as_parquet, "--flent": as_flent or flent.is_file(output)}
     if sum(formats.values()) > 1:
-        raise Conflict("export", "", " and ".join(name for name, given in formats.items() if given), "one of them")
+        raise Conflict(" and ".join(name for name, given in formats.items() if given), "one of them", command="export")
     folder = Path(output)
     if not formats["--flent"] and folder.suffix in _FILES and not folder.is_dir():
         allowed = "a folder for a file of each table, or NAME.flent.gz for one run"
-        raise WrongValue("export", "-o", shown(output), allowed)
+        raise WrongValue(shown(output), allowed, command="export", key="-o")
     found = None
     if formats["--flent"] or where or engine != "all":
         found = options.open_results(results, where, engine)

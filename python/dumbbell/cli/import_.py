@@ -61,7 +61,7 @@ def import_(
 
     if experiment is not None and (propose is not None or simulate or name is not None):
         given = "--propose" if propose is not None else "--run" if simulate else "--name"
-        raise Conflict("import", "", f"--as and {given}", "one of them")
+        raise Conflict(f"--as and {given}", "one of them", command="import")
     _check_output(output)
     own_name = name is None and propose is None and not simulate
     names = _names([Path(file) for file in dict.fromkeys(files)], output, propose)
@@ -70,7 +70,7 @@ def import_(
     for path in drafts:
         if path.exists() and not _is_ours(path):
             other = f"another --propose, or --as {path}, which imports {files[0]} as that experiment"
-            raise Unwritable(str(path), "", "this file exists and was changed, or is not of dumbbell import", other)
+            raise Unwritable("this file exists and was changed, or is not of dumbbell import", other, file=path)
     added = keep.keep(output, found)
     for path, text in drafts.items():
         write_text(path, text, "a place that can be written to")
@@ -107,7 +107,7 @@ def _seconds(interval: str | None) -> float | None:
     except InputError as error:
         raise error.moved("--interval", "") from None
     if not 0.001 <= length <= 3600:
-        raise WrongValue("", "--interval", f'"{interval}"', "a time from 1ms to 1h")
+        raise WrongValue(f'"{interval}"', "a time from 1ms to 1h", key="--interval")
     return length
 
 
@@ -120,7 +120,7 @@ def _check_output(output: str) -> None:
         with Store.open(path, write=True):
             pass
     elif not path.absolute().parent.is_dir():
-        raise Unwritable(output, "", f"no folder {path.parent}", "a file in a folder that exists")
+        raise Unwritable(f"no folder {path.parent}", "a file in a folder that exists", file=output)
 
 
 def _names(paths: list[Path], output: str, propose: str | None) -> dict[Path, str]:
@@ -164,7 +164,7 @@ def _all_read(
             settings_said = " ".join(f"--set {shlex.quote(axis.setting(0))}" for axis in axes)
             cells = f"it has {whole.matrix.size} cells, and a file measured one"
             allowed = f"{settings_said}, with the values of the file; a command for each cell"
-            raise Unfit(experiment, "matrix", cells, allowed)
+            raise Unfit(cells, allowed, file=experiment, key="matrix")
         chosen = whole.cell(0)
     found, wrong = [], []
     for path, own in files.items():
@@ -197,7 +197,7 @@ def _drafts(found: list[Imported], propose: str | None, *, simulate: bool) -> di
     single = where.suffix == ".toml"
     names = list(dict.fromkeys(one.name for one in found))
     if single and len(names) > 1:
-        raise Conflict("import", "", f"--propose {propose} and {len(names)} set-ups", "a folder, or --name")
+        raise Conflict(f"--propose {propose} and {len(names)} set-ups", "a folder, or --name", command="import")
     folder = where.parent if single else where
     make_folder(folder, "a folder, which is made, or a file ending in .toml")
     for one in found:

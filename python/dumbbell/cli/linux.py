@@ -54,7 +54,7 @@ def build(
         jobs=jobs,
     )
     if dry_run and install:
-        raise Conflict("linux build", "", "--dry-run and --install", "one of them")
+        raise Conflict("--dry-run and --install", "one of them", command="linux build")
     if dry_run:
         print("\n".join(building.plan(wanted)))
         return
@@ -108,12 +108,12 @@ def remove(
 ) -> None:
     """Remove kernels and what was built for them."""
     if not names and not source_packages:
-        raise Missing("linux remove", "NAME", "names of kernels, or --sources")
+        raise Missing("names of kernels, or --sources", command="linux remove", key="NAME")
     for name in names or []:
         place, folder = kernels.folder_of(name), building.place_of(name)
         if not place.exists() and not folder.exists():
             known = [kernel.name for kernel in kernels.installed()]
-            raise UnknownName("linux remove", "", name, known or "there are no kernels", what="kernel")
+            raise UnknownName(name, among=known or "there are no kernels", command="linux remove", what="kernel")
         with Work(folder, StepProgress()):
             shutil.rmtree(place, ignore_errors=True)
             shutil.rmtree(folder, ignore_errors=True)

@@ -14,7 +14,7 @@ KINDS = (*registry().kinds, "experiments")
 
 def list_(what: Annotated[str, typer.Argument(metavar=f"[{'|'.join(KINDS)}]")] = "") -> None:
     if what and what not in KINDS:
-        raise UnknownName("list", "", what, KINDS, what="kind")
+        raise UnknownName(what, among=KINDS, command="list", what="kind")
     for kind, algorithms in registry().kinds.items():
         if what in ("", kind):
             _print_names(kind, {one.name: one.title for one in algorithms.values()})

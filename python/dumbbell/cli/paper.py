@@ -33,17 +33,19 @@ def paper(
 
     known = shipped.papers()
     if name not in known:
-        raise UnknownName("paper", "", name, known, what="paper")
+        raise UnknownName(name, among=known, command="paper", what="paper")
     module = programs.load(known[name])
     if reference is not None and not getattr(module, "TAKES_REFERENCE", False):
-        raise Conflict("paper", "", f"--reference and {name}", "it with dualpi2-versions")
+        raise Conflict(f"--reference and {name}", "it with dualpi2-versions", command="paper")
     if formats is not None and output is None and only is None:
-        raise Missing("paper", "--output", "a folder for the figures that --format is of, or --only FIGURE")
+        raise Missing(
+            "a folder for the figures that --format is of, or --only FIGURE", command="paper", option="--output"
+        )
     endings = [f".{one.strip()}" for one in (formats or "png").split(",")]
     for ending in endings:
         if ending not in figures.SUFFIXES:
             formats_known = [one[1:] for one in figures.SUFFIXES]
-            raise UnknownName("paper", "--format", ending[1:], formats_known, what="format")
+            raise UnknownName(ending[1:], among=formats_known, command="paper", option="--format", what="format")
     chosen = options.open_whole_runs(results, where, engine, "a paper holds whole runs")
     found = module.Results(chosen) if reference is None else module.Results(chosen, reference)
     if only is None:

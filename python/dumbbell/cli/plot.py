@@ -61,7 +61,7 @@ def plot(
     from dumbbell import figures, plotting
 
     if no_title and title is not None:
-        raise Conflict("plot", "", "--title and --no-title", "one of them")
+        raise Conflict("--title and --no-title", "one of them", command="plot")
 
     options.require_part(of)
     found = options.open_results(results, where, engine)
@@ -117,6 +117,6 @@ def _inches(option: str, text: str | None) -> float | None:
     inches = float(match[1]) * _INCHES[match[2]] if match else 0.0
     if not 1 <= inches <= 40:
         raise WrongValue(
-            "", option, shown(text), "1in to 40in, such as 3.5in or 9cm" + ", or single, double" * (option == "--width")
+            shown(text), "1in to 40in, such as 3.5in or 9cm" + ", or single, double" * (option == "--width"), key=option
         )
     return inches

@@ -75,7 +75,7 @@ def test(
             doing=lambda stood: progress(stood, parts_of),
         )
     except RuntimeError as error:
-        raise Failed(file, "", one_line(str(error))) from None
+        raise Failed(one_line(str(error)), file=file) from None
     parts = [f"{count(done, 'sequence')} of operations"] * bool(done) + [count(made, "run")] * bool(made)
     print(f"{found.algorithm.name}: {' and '.join(parts) or 'nothing'} tried, nothing wrong")
 
@@ -89,5 +89,5 @@ def trust_(
         print("\n".join(map(str, trust.folders())) or "no folder is trusted")
         return
     if not Path(folder).is_dir():
-        raise Missing("plugin trust", "FOLDER", "a folder that there is", found=folder)
+        raise Missing("a folder that there is", command="plugin trust", key="FOLDER", found=folder)
     print(f"{Path(folder).resolve()} is trusted: {trust.for_good(Path(folder))}")

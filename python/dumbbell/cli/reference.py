@@ -225,10 +225,9 @@ def describe(name: str) -> str:
     if not found:
         every = names()
         raise UnknownName(
-            "describe",
-            "",
             shown(name),
-            every,
+            among=every,
+            command="describe",
             what="table, key, algorithm, profile or column",
             also="dumbbell describe --all prints them all",
         )

@@ -47,7 +47,7 @@ def report(
     from dumbbell.errors import Missing
 
     if run_program and not claims:
-        raise Missing("report", "--claims", "a file of claims, whose program --run-program runs")
+        raise Missing("a file of claims, whose program --run-program runs", command="report", option="--claims")
     print(
         reporting.write(
             results,

@@ -46,7 +46,7 @@ def open_results(path: str, where: list[str] | None = None, engine: str | None =
 
     results = Results(path, engine=engine)
     if not results.keys:
-        raise Nothing(path, "", "no finished run", "results of at least one run")
+        raise Nothing("no finished run", "results of at least one run", file=path)
     return results.where(*(where or []))
 
 
@@ -55,7 +55,7 @@ def open_whole_runs(path: str, where: list[str] | None, engine: str | None, why:
     found = open_results(path, where, engine)
     if found.selected_engine == "linux" and len(found.engines) > 1:
         names = found.engine_texts().values()
-        raise Unfit(str(found.path), "--engine", f"linux is {len(names)} kernels", names)
+        raise Unfit(f"linux is {len(names)} kernels", names, file=found.path, option="--engine")
     found.require_whole_runs(why, KEYS_OF_RUNS)
     return found
 
@@ -63,7 +63,7 @@ def open_whole_runs(path: str, where: list[str] | None, engine: str | None, why:
 def require_part(of: str | None) -> None:
     """Raise UnknownName if `--of` names no part of runs."""
     if of is not None and of not in WHOSE:
-        raise UnknownName("--of", "", of, WHOSE, what="part")
+        raise UnknownName(of, among=WHOSE, option="--of", what="part")
 
 
 def find_reference(name: str) -> str:
@@ -75,7 +75,7 @@ def find_reference(name: str) -> str:
     if own is None:
         return name
     if Path(name).name != name:
-        raise Unreadable(name, "", "no such file or directory", "a CSV file of published results", stem)
+        raise Unreadable("no such file or directory", "a CSV file of published results", file=name, nearest=stem)
     return str(own)
 
 

@@ -60,7 +60,7 @@ def run(
     from dumbbell.engines.sim import Simulator
 
     if jobs is not None and cluster is not None:
-        raise Conflict("run", "", "--jobs and --cluster", "one of them")
+        raise Conflict("--jobs and --cluster", "one of them", command="run")
     if show_commands:
         _show_commands(
             files, settings, engine, {"--dry-run": dry_run, "--jobs": jobs, "--cluster": cluster}, trust=trust
@@ -68,7 +68,7 @@ def run(
         return
     other = engines.by_name(engine)
     if cluster is not None and not isinstance(other, Simulator):
-        raise Conflict("run", "", f"--cluster and --engine {engine}", "one of them")
+        raise Conflict(f"--cluster and --engine {engine}", "one of them", command="run")
     experiments = _load_experiments(files, settings, trust=trust)
     carry_out(experiments, output, jobs=jobs, cluster=cluster, engine=other, dry_run=dry_run)
 
@@ -93,10 +93,10 @@ def _show_commands(
 
     for name, given in others.items():
         if given:
-            raise Conflict("run", "", f"--show-commands and {name}", "one of them")
+            raise Conflict(f"--show-commands and {name}", "one of them", command="run")
     kind, _, which = engine.partition(":")
     if kind != "linux":
-        raise Conflict("run", "", f"--show-commands and --engine {engine}", "--engine linux")
+        raise Conflict(f"--show-commands and --engine {engine}", "--engine linux", command="run")
     if which or kernels.folder_of(kernels.DEFAULT).exists():
         kernel = kernels.load(which or None)
     else:

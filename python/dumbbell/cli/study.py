@@ -90,9 +90,9 @@ def page(
 
     found = studies.find(name, None if output is None else Path(output))
     if check and (results or output):
-        raise Conflict("study page", "", f"--check and {'RESULTS' if results else '--output'}", "one of them")
+        raise Conflict(f"--check and {'RESULTS' if results else '--output'}", "one of them", command="study page")
     if shipped.is_installed() and not check and found.place.resolve().is_relative_to(shipped.place()):
-        raise Unwritable(str(found.place), "", "this is the installed package", "another folder: --output DIR")
+        raise Unwritable("this is the installed package", "another folder: --output DIR", file=found.place)
     found.place.mkdir(parents=True, exist_ok=True)
     if results:
         found.gather(results)
@@ -147,7 +147,11 @@ def figure(
     for ending in endings:
         if ending not in studies.FORMATS:
             raise UnknownName(
-                "study figure", "--format", ending[1:], [one[1:] for one in studies.FORMATS], what="format"
+                ending[1:],
+                among=[one[1:] for one in studies.FORMATS],
+                command="study figure",
+                option="--format",
+                what="format",
             )
     folder = Path(output)
     folder.mkdir(parents=True, exist_ok=True)

@@ -38,9 +38,9 @@ def table(
     formats = {"--csv": as_csv or raw, "--latex": as_latex, "--markdown": as_markdown}
     if sum(formats.values()) > 1:
         wanted = {"--raw": raw} | formats | {"--csv": as_csv and not raw}
-        raise Conflict("table", "", " and ".join(name for name, given in wanted.items() if given), "one of them")
+        raise Conflict(" and ".join(name for name, given in wanted.items() if given), "one of them", command="table")
     if caption is not None and not as_latex:
-        raise Unfit("--caption", "", "it is of LaTeX tables", "--latex as well")
+        raise Unfit("it is of LaTeX tables", "--latex as well", option="--caption")
     options.require_part(of)
     found = options.open_results(results, where, engine)
     values = value or found.default_measures(of)
@@ -54,7 +54,7 @@ def table(
         ):
             if given:
                 allowed = "--raw without it, for every value of every run, or --csv, for the means"
-                raise Conflict("table", "", f"--raw and {name}", allowed)
+                raise Conflict(f"--raw and {name}", allowed, command="table")
         print(tables.tidy(found, values, of).write_csv(), end="")
         return
     shown = [

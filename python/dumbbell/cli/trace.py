@@ -51,16 +51,18 @@ def trace(
     path = Path(output)
     qlog = path.suffix in (".qlog", ".sqlog")
     if not qlog and path.suffix not in (writing.PCAPNG, writing.PARQUET):
-        raise WrongValue("trace", "--output", shown(output), "a name that ends in .pcapng, .parquet, .qlog or .sqlog")
+        raise WrongValue(
+            shown(output), "a name that ends in .pcapng, .parquet, .qlog or .sqlog", command="trace", option="--output"
+        )
     given = {"--at": at, "--time": time, "--snap": snap}
     if qlog and (others := [name for name, value in given.items() if value is not None]):
-        raise Conflict("trace", "", f"{others[0]} and {path.name}", f"{others[0]} with a .pcapng or .parquet file")
+        raise Conflict(f"{others[0]} and {path.name}", f"{others[0]} with a .pcapng or .parquet file", command="trace")
     if trust:
         trusting.trust(Path(file).absolute().parent)
     experiment = load(file, settings)
     if qlog and engine != "sim":
         some = "--engine sim, or linux or live with a .pcapng or .parquet file"
-        raise Conflict("trace", "", f"--engine {engine} and {path.name}", some)
+        raise Conflict(f"--engine {engine} and {path.name}", some, command="trace")
     captures, experiment = writing.of_named_engine(experiment, engine)
     chosen = choose_cell(experiment, cell, where or [], "trace")
     if qlog:

@@ -58,12 +58,12 @@ def watch(
         }
         for option, value in of_runs.items():
             if value:
-                raise Conflict("watch", "", f"{option} and a session", "an experiment file or a results file")
+                raise Conflict(f"{option} and a session", "an experiment file or a results file", command="watch")
         sessions.follow(what, interval, as_csv=as_csv)
         return
     interval_s = _interval(interval)
     if speed is not None and not 1 / 64 <= speed <= 4096:
-        raise OutOfRange("watch", "--speed", f"{speed:g}", "from 1/64 to 4096")
+        raise OutOfRange(f"{speed:g}", "from 1/64 to 4096", command="watch", option="--speed")
     from dumbbell.watch import lines, replay, screen, source
 
     is_screen = sys.stdout.isatty() and not as_csv and os.environ.get("TERM") != "dumb"
@@ -73,14 +73,14 @@ def watch(
         if key or stored_only:
             option = "KEY" if key else "--stored"
             said = f"{option} and an experiment file"
-            raise Conflict("watch", "", said, f"--where or --cell, or {option} with RESULTS")
+            raise Conflict(said, f"--where or --cell, or {option} with RESULTS", command="watch")
         chosen, by = observed.cell_of(what, settings, cell, where or [], engine=engine, trust=trust, command="watch")
         found = source.Carried(chosen, by, frames, interval_s)
     else:
         of_files: dict[str, object] = {"--set": settings, "--cell": cell, "--trust": trust}
         for option, value in of_files.items():
             if value:
-                raise Conflict("watch", "", f"{option} and a results file", f"{option} with an experiment file")
+                raise Conflict(f"{option} and a results file", f"{option} with an experiment file", command="watch")
         run = observed.of_results(one_stored.choose_run(what, key, where or [], engine))
         if not stored_only:
             observed.repeat(run)
@@ -99,7 +99,7 @@ def _interval(text: str) -> float | None:
         length = units.parse("time", text)
     except ValueError as error:
         allowed = error.allowed if isinstance(error, InputError) else "a time, such as 250ms"
-        raise WrongValue("watch", "--interval", shown(text), allowed) from None
+        raise WrongValue(shown(text), allowed, command="watch", option="--interval") from None
     if length < 1_000_000:
-        raise OutOfRange("watch", "--interval", shown(text), "1ms or more")
+        raise OutOfRange(shown(text), "1ms or more", command="watch", option="--interval")
     return length / 1e9

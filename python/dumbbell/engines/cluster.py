@@ -102,7 +102,7 @@ class Cluster:
         try:
             distributed = importlib.import_module("distributed")
         except ImportError:
-            raise Needs("", "--cluster", "the package distributed", "pip install distributed") from None
+            raise Needs("the package distributed", "pip install distributed", key="--cluster") from None
         self._levels = {name: logging.getLogger(name).level for name in _LOGS}
         try:
             parts = urlsplit(address if "://" in address else f"tcp://{address}")
@@ -110,7 +110,7 @@ class Cluster:
         except ValueError:
             good = False
         if not good:
-            raise WrongValue("", "--cluster", shown(address), "the address of a Dask scheduler, tcp://HOST:PORT")
+            raise WrongValue(shown(address), "the address of a Dask scheduler, tcp://HOST:PORT", key="--cluster")
         self._quiet(True)
         try:
             with ThreadPoolExecutor(1) as thread:  # the caller's may have an event loop of its own
@@ -129,7 +129,7 @@ class Cluster:
             raise
 
     def _unusable(self, found: str) -> InputError:
-        return Failed(self._address, "", found, "a Dask scheduler whose workers have this engine")
+        return Failed(found, "a Dask scheduler whose workers have this engine", file=self._address)
 
     def _quiet(self, quiet: bool) -> None:
         """Keep the client's own messages away, or let them be as they were: what matters becomes an InputError."""
@@ -152,7 +152,7 @@ class Cluster:
 
     def _other(self, version: str, worker: str = "") -> InputError:
         of = f"a worker{', ' + worker + ',' if worker else ''} has engine {version}"
-        return Unfit(self._address, "", of, f"workers with engine {_native.engine_version()}, as here")
+        return Unfit(of, f"workers with engine {_native.engine_version()}, as here", file=self._address)
 
     def __enter__(self) -> Self:
         return self

@@ -18,5 +18,5 @@ def by_name(text: str) -> "Engine":
         known = [
             word for one in versions.runners() for word in (one.name, f"{one.name}:{one.which}")[: 1 + bool(one.which)]
         ]
-        raise UnknownName("--engine", "", one_line(text) or "nothing", known, what="engine")
+        raise UnknownName(one_line(text) or "nothing", among=known, option="--engine", what="engine")
     return cast("Engine", importlib.import_module(found.module).engine(which or None))

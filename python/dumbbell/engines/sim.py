@@ -192,5 +192,5 @@ class Simulator:
 def engine(which: str | None = None) -> Simulator:
     """Return the engine; raises InputError if `which` names another."""
     if which is not None:
-        raise UnknownName("--engine", "", f"sim:{which}", ("sim",), what="engine")
+        raise UnknownName(f"sim:{which}", among=("sim",), option="--engine", what="engine")
     return Simulator()

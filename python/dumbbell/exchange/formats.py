@@ -51,7 +51,7 @@ class Content:
             value = json.loads(self.text)
         except (ValueError, RecursionError):
             if (value := iperf3.of_lines(self.text)) is None:
-                raise Unreadable(str(self.path), "", "this is JSON that is cut off or damaged", ALLOWED) from None
+                raise Unreadable("this is JSON that is cut off or damaged", ALLOWED, file=self.path) from None
         if isinstance(value, dict) and value.keys() == {"event", "data"}:
             value = iperf3.of_lines(self.text)
         return value
@@ -113,18 +113,18 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
     """Return what a file measured, in whatever format it is, with series of `interval_s`. Raises InputError."""
     content = Content(path, file_kinds.unpack(path, ALLOWED))
     if not content.raw.strip():
-        raise Unreadable(str(path), "", "the file is empty", ALLOWED)
+        raise Unreadable("the file is empty", ALLOWED, file=path)
     for reader in READERS:
         if reader.sniff(content):
             return reader.read(content, interval_s)
     value = content.json
     if isinstance(value, dict) and set(value) == {"error"}:
-        raise Nothing(str(path), "", f"iperf3 says {shown(value['error'])}", "the JSON of a test that ran")
+        raise Nothing(f"iperf3 says {shown(value['error'])}", "the JSON of a test that ran", file=path)
     if content.is_json:
-        raise Unreadable(str(path), "", f"this is JSON of something else: {shown(value, 40)}", ALLOWED)
+        raise Unreadable(f"this is JSON of something else: {shown(value, 40)}", ALLOWED, file=path)
     kind = file_kinds.of_bytes(content.raw)
     begins = shown(content.text.strip()[:40]) if content.text else f"the bytes {content.raw[:8].hex(' ')}"
-    raise Unreadable(str(path), "", f"this is {kind}" if kind else f"it begins with {begins}", ALLOWED)
+    raise Unreadable(f"this is {kind}" if kind else f"it begins with {begins}", ALLOWED, file=path)
 
 
 def strip_endings(name: str) -> str:

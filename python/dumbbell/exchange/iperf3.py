@@ -60,7 +60,7 @@ def of_document(path: Path, value: dict[str, Any]) -> Measured:
     if not flows:
         said = value.get("error")
         found = f"the test failed: {str(said)[:80]}" if said else "no interval of any stream"
-        raise Nothing(str(path), "", " ".join(found.split()), "the JSON of a test that ran")
+        raise Nothing(" ".join(found.split()), "the JSON of a test that ran", file=path)
     return file.measured(flows)
 
 
@@ -88,13 +88,13 @@ class _File:
     def _table(self, of: Any, key: str) -> dict[str, Any]:
         found = of.get(key, {}) if isinstance(of, dict) else {}
         if not isinstance(found, dict):
-            raise Unreadable(str(self.path), key, f"this is {shown(found, 40)}", ALLOWED)
+            raise Unreadable(f"this is {shown(found, 40)}", ALLOWED, file=self.path, key=key)
         return found
 
     def _list(self, of: dict[str, Any], key: str) -> list[dict[str, Any]]:
         found = of.get(key, [])
         if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
-            raise Unreadable(str(self.path), key, f"this is {shown(found, 40)}", ALLOWED)
+            raise Unreadable(f"this is {shown(found, 40)}", ALLOWED, file=self.path, key=key)
         return found
 
     def flows(self) -> list[Flow]:

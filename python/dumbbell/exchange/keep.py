@@ -77,7 +77,7 @@ def described(path: Path, found: Measured, cell: Cell) -> Imported:
         if there[kind] != counted[kind]:
             what, of = {"flows": ("flow", "TCP or QUIC"), "udp": ("source", "UDP, pings included")}[kind]
             says = f"the file has {count(there[kind], what)} of {of}, and {cell.experiment} {counted[kind]}"
-            raise Unfit(str(path), "", says, "an experiment of these flows")
+            raise Unfit(says, "an experiment of these flows", file=path)
     return Imported(path, cell.experiment, found, cell, known=setup.paths(cell.given))
 
 

@@ -179,7 +179,7 @@ class Measured:
 def check_length(path: Path, duration_s: float) -> None:
     """Raise InputError for a measurement that lasts longer than any run: some of its times are of another clock."""
     if duration_s > LONGEST_S:
-        raise Unfit(str(path), "", f"its times span {duration_s:.6g} s", f"a measurement of {LONGEST_S:.0f} s or less")
+        raise Unfit(f"its times span {duration_s:.6g} s", f"a measurement of {LONGEST_S:.0f} s or less", file=path)
 
 
 def spaced(duration_s: float, step_s: float) -> float:

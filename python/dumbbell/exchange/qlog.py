@@ -50,7 +50,7 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
     flows = [flow for one in kept if (flow := one.flow(points, step)) is not None]
     if not flows:
         events = f"{', '.join(_METRICS[:2])}, {_SENT} and {_RECEIVED}"
-        raise Nothing(str(path), "", "no connection with packets or metrics", f"events {events}")
+        raise Nothing("no connection with packets or metrics", f"events {events}", file=path)
     notes = [note for one in kept for note in one.notes]
     if len(found) > len(kept):
         notes.append(f"{len(found) - len(kept)} connections that carried least are left out")

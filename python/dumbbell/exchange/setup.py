@@ -232,7 +232,7 @@ class _Writer:
         self._rest()
         if left := self._settings.keys() - self._used:
             key = min(left)
-            raise WrongValue("", "--set", key, "a key of the proposed file, such as bottleneck.rate or flows[0].cc")
+            raise WrongValue(key, "a key of the proposed file, such as bottleneck.rate or flows[0].cc", key="--set")
         return signed("\n".join([*self.lines, ""]))
 
     def _comment(self, text: str) -> None:

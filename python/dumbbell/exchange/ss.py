@@ -96,7 +96,7 @@ def read(path: Path, text: str, interval_s: float | None = None) -> Measured:
     flows = [flow for ends, one in found.items() if (flow := _flow(ends, one)) is not None]
     flows = _worth(flows)
     if not flows:
-        raise Nothing(str(path), "", "no TCP connection with a window", ALLOWED)
+        raise Nothing("no TCP connection with a window", ALLOWED, file=path)
     first = min(found[flow.ends].times[0] for flow in flows if flow.ends)
     for flow in flows:
         _move(flow, first)
@@ -182,7 +182,10 @@ def _parsed(path: Path, text: str, interval_s: float | None) -> dict[tuple[str, 
             if interval_s is None:
                 what = "the time of each round"
                 raise Missing(
-                    f"{path}:{number}", what, "a line of date +%s.%N before each, or --interval", found="no time"
+                    "a line of date +%s.%N before each, or --interval",
+                    file=f"{path}:{number}",
+                    key=what,
+                    found="no time",
                 )
             now = rounds * interval_s
         assert now is not None
@@ -190,7 +193,7 @@ def _parsed(path: Path, text: str, interval_s: float | None) -> dict[tuple[str, 
         if one.times and now <= one.times[-1]:
             if now < one.times[-1]:
                 raise Unreadable(
-                    f"{path}:{number}", "", f"the time {shown(now)} is before the last one", "a log in order of time"
+                    f"the time {shown(now)} is before the last one", "a log in order of time", file=f"{path}:{number}"
                 )
             continue
         one.times.append(now)

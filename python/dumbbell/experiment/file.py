@@ -222,7 +222,7 @@ class Experiment:
                         axis.values[n][0] if len(axis.keys) == 1 else list(axis.values[n]) for n in (alike, digit)
                     ]
                     same = f"{shown(values[0])} and {shown(values[1])} make the same run"
-                    found.append(Unfit(self.file, place, same, "values that differ"))
+                    found.append(Unfit(same, "values that differ", file=self.file, key=place))
         if found:
             yield from found
             return
@@ -250,7 +250,7 @@ class Experiment:
             unmet = {n for n in unmet if not all((n, m) in met for m in range(len(self.overrides[n][0])))}
         if unmet and overrides:
             nothing, allowed = "no run meets this condition", "keys and values of some runs of the matrix"
-            yield Nothing(self.file, f"override[{min(unmet)}].when", nothing, allowed)
+            yield Nothing(nothing, allowed, file=self.file, key=f"override[{min(unmet)}].when")
 
     def _along_axes(self) -> list[Cell]:
         """Return a run of every value of every axis, the other axes at their first."""
@@ -295,11 +295,11 @@ class Experiment:
         for key, time in without_effect.times(cell.groups):
             if time >= cell.duration:
                 found = f'"{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
-                raise OutOfRange(self.file, key, found, "a time before the end of the run")
+                raise OutOfRange(found, "a time before the end of the run", file=self.file, key=key)
         for key, time in without_effect.latest_starts(cell.groups):
             if time > cell.duration:
                 found = f'up to "{units.show("time", time)}" in a run of {units.show("time", cell.duration)}'
-                raise OutOfRange(self.file, key, found, "a time before the end of the run, whatever is drawn")
+                raise OutOfRange(found, "a time before the end of the run, whatever is drawn", file=self.file, key=key)
 
     def _check_cell(self, cell: Cell) -> None:
         self._check_times(cell)
@@ -363,23 +363,23 @@ def has_value(path: keys.Path) -> bool:
 def _condition(key: str, wanted: Any, where: str, files: Files) -> _Condition:
     try:
         if isinstance(wanted, dict) and "." not in key:
-            raise Unfit("", "", f"the key {_dotted(key, wanted)} is without quotes", _IN_QUOTES)
+            raise Unfit(f"the key {_dotted(key, wanted)} is without quotes", _IN_QUOTES)
         path = keys.parse_path(key)
         param = param_of(path)
         values = wanted if isinstance(wanted, list) else [wanted]
         if not values:
-            raise Nothing("", "", "the list is empty", "at least one value")
+            raise Nothing("the list is empty", "at least one value")
         if not has_value(path):
             near = schema.nearest_key(path, {})
             raise UnknownKey(
-                "", "", key, "it must be a key of a run, such as bottleneck.rate or flows[*].base_rtt", near
+                key, among="it must be a key of a run, such as bottleneck.rate or flows[*].base_rtt", nearest=near
             )
         if path[-1] == "start":
             values = [schema.canonical_start(value)["min"] for value in values]
         elif param is not None:
             values = [spelling.canonical(param, value, files) for value in values]
         elif any(not isinstance(value, str | int) for value in values):
-            raise WrongValue("", "", shown(wanted), "a name, or a list of names")
+            raise WrongValue(shown(wanted), "a name, or a list of names")
     except InputError as error:
         raise error.moved("", f'{where}."{key}"') from None
     return _Condition(path, tuple(values))
@@ -396,12 +396,12 @@ def _dotted(key: str, value: Any) -> str:
 def _override(table: schema.Override, where: str, files: Files) -> _Override:
     for name, part in (("when", table.when), ("set", table.set)):
         if not part:
-            raise Nothing("", f"{where}.{name}", "it has no key", "one or more")
+            raise Nothing("it has no key", "one or more", key=f"{where}.{name}")
     sets = []
     for key, value in table.set.items():
         if isinstance(value, dict) and key in TABLES:
             found = f"the key {_dotted(key, value)} is without quotes"
-            raise Unfit("", f"{where}.set", found, f"{_IN_QUOTES}; a table is never set as a whole")
+            raise Unfit(found, f"{_IN_QUOTES}; a table is never set as a whole", key=f"{where}.set")
         try:
             sets.append((keys.parse_path(key), value))
         except InputError as error:
@@ -417,22 +417,22 @@ def parse(table: dict[str, Any], file: str = "experiment", settings: Settings = 
     except InputError as error:
         raise error if error.file else error.within(file) from None
     except RecursionError:
-        raise Unreadable(file, "", "it has tables inside tables without end", "a file with a few levels") from None
+        raise Unreadable("it has tables inside tables without end", "a file with a few levels", file=file) from None
 
 
 def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) -> Experiment:
     if not table and not settings:
         allowed = "an experiment, such as dumbbell list experiments names"
-        raise Unreadable("", "", "there is nothing in it", allowed)
+        raise Unreadable("there is nothing in it", allowed)
     found: list[InputError] = []
     known = [*schema.Plan.model_fields, *schema.run_model().model_fields]
     for key in [key for key in table if key not in known]:
-        found.append(UnknownKey("", key, shown(key), known, schema.nearest_key((key,), table)))
+        found.append(UnknownKey(shown(key), among=known, key=key, nearest=schema.nearest_key((key,), table)))
         del table[key]
     plan_keys = schema.Plan.model_fields
     for number, (key, value) in enumerate(settings):
         if key in (other for other, _ in settings[:number]):
-            raise Conflict("--set", "", f"two values of {shown(key)}", "each key once")
+            raise Conflict(f"two values of {shown(key)}", "each key once", option="--set")
         if key in plan_keys:
             table[key] = value
     plan, wrong = _plan(table)
@@ -448,7 +448,7 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
             except InputError as error:
                 raise error.moved("--set", "") from None
     if "matrix" in plan.model_fields_set and not axes:
-        found.append(Nothing("", "matrix", "it has no key", "one or more, each with its values"))
+        found.append(Nothing("it has no key", "one or more, each with its values", key="matrix"))
     files = Files(Path(file).parent)
     overrides = [
         one
@@ -465,12 +465,12 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
         if axis := product.changed_by(path):
             like = next((n for n, one in enumerate(axis.values) if len(axis.keys) > 1 and value in one), 0)
             allowed = f"another key, or the whole axis, such as {shlex.quote(axis.setting(like))}"
-            raise Conflict("--set", "", f"{keys.path_text(path)} and the matrix", allowed)
+            raise Conflict(f"{keys.path_text(path)} and the matrix", allowed, option="--set")
     for number, (_, sets) in enumerate(overrides):
         for path, _ in sets:
             if axis := product.changed_by(path):
                 both = f'{keys.path_text(path)} and the matrix\'s "{axis.text}"'
-                found.append(Conflict("", f"override[{number}].set", both, "another key"))
+                found.append(Conflict(both, "another key", key=f"override[{number}].set"))
     experiment = Experiment(file, plan.title, tuple(plan.seeds), table, product, tuple(overrides), tuple(last), files)
     # of a file that is not whole only what is there can be wrong, and settings may leave nothing to which one applies
     rest = experiment.faults(overrides=not (settings or found))
@@ -489,7 +489,7 @@ def _plan(table: dict[str, Any]) -> tuple[schema.Plan, list[InputError]]:
         if isinstance(value, dict):
             dotted = _dotted(key, value)
             found.append(
-                Unfit("", "matrix", f"the key {dotted} is without quotes", f'keys in quotes: "{dotted}" = [...]')
+                Unfit(f"the key {dotted} is without quotes", f'keys in quotes: "{dotted}" = [...]', key="matrix")
             )
     if not found:
         try:

@@ -30,12 +30,12 @@ def settle(run: dict[str, Any], given: dict[str, Any]) -> None:
     full = f"a full frame of hosts.mss = {run['hosts']['mss']} B"
     for number, one in enumerate(run["udp"]):
         if one["size"] > most:
-            raise WrongValue("", f"udp[{number}].size", f"{one['size']} B", f"at most {most} B, {full}")
+            raise WrongValue(f"{one['size']} B", f"at most {most} B, {full}", key=f"udp[{number}].size")
     for number, (one, own) in enumerate(zip(run["flows"], given["flows"], strict=True)):
         payload = own["cc"].get("mtu", 0) if "plugin" in one["cc"] else 0  # of a QUIC stack
         if payload > most - UDP_HEADERS:
             allowed = f"at most {most - UDP_HEADERS} B, what {full} has room for"
-            raise WrongValue("", f"flows[{number}].stack.mtu", f"{payload} B", allowed)
+            raise WrongValue(f"{payload} B", allowed, key=f"flows[{number}].stack.mtu")
 
 
 def _fill_all(run: dict[str, Any], given: dict[str, Any], most: int) -> None:

@@ -21,7 +21,7 @@ ALLOWED = "the name of a file in mahimahi's format: a time in whole milliseconds
 def parse(value: Any, files: Files | None) -> dict[str, str]:
     """Return the trace in the file that `value` names, in canonical form; InputError without file and key."""
     if not isinstance(value, str) or files is None:
-        raise WrongValue("", "", shown(value), ALLOWED)
+        raise WrongValue(shown(value), ALLOWED)
     trace: dict[str, str] = files.read(value, _read)
     return trace
 
@@ -31,15 +31,15 @@ def _read(path: Path) -> dict[str, str]:
         with path.open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise Unreadable("", "", f"{reason_of(error)} ({path})", ALLOWED) from None
+        raise Unreadable(f"{reason_of(error)} ({path})", ALLOWED) from None
     if len(content) > MAX_FILE_BYTES:
         most = f"at most {MAX_FILE_BYTES >> 20} MiB"
-        raise Unreadable("", "", f"it has more than {MAX_FILE_BYTES >> 20} MiB ({path})", f"{ALLOWED}, {most}")
+        raise Unreadable(f"it has more than {MAX_FILE_BYTES >> 20} MiB ({path})", f"{ALLOWED}, {most}")
     try:
         schedule = _native.link_schedule(content)
     except ValueError as error:
         found, allowed = error.args
-        raise Unreadable("", "", f"there is {found} ({path})", allowed) from None
+        raise Unreadable(f"there is {found} ({path})", allowed) from None
     return {"file": one_line(path.stem), "schedule": schedule}
 
 
@@ -66,9 +66,9 @@ def _apply_link(place: str, given: set[str], hop: dict[str, Any]) -> None:
     for key in WITHOUT_LINK:
         if key in given and hop[key] is not None:
             allowed = "one of the two: each says how packets leave the queue"
-            raise Conflict("", f"{place}.{key}", f"{key} and link", allowed)
+            raise Conflict(f"{key} and link", allowed, key=f"{place}.{key}")
     if link["name"] == "trace" and link["file"] is None:
-        raise Missing("", f"{place}.link.file", ALLOWED)
+        raise Missing(ALLOWED, key=f"{place}.link.file")
 
 
 WITHOUT_TRACE = ("rate", "shaper", "burst", "rate_changes")  # of a bottleneck
@@ -83,7 +83,7 @@ def _apply_trace(place: str, given: set[str], hop: dict[str, Any]) -> None:
     for key in WITHOUT_TRACE:
         if key in given and hop[key] != []:
             allowed = "one of the two: the trace says when the link sends, and its mean rate is the rate"
-            raise Conflict("", f"{place}.{key}", f"{key} and trace", allowed)
+            raise Conflict(f"{key} and trace", allowed, key=f"{place}.{key}")
     hop["rate"] = mean_rate(trace["schedule"])
 
 

@@ -27,7 +27,7 @@ def parse_path(text: str) -> Path:
             steps.append(match[1] if match[1] is not None else EVERY if match[2] == "*" else int(match[2]))
             position = match.end()
         if position != len(part) or not part or part.startswith("["):
-            raise WrongValue("", "", shown(text), 'a key such as "bottleneck.rate" or "flows[*].base_rtt"')
+            raise WrongValue(shown(text), 'a key such as "bottleneck.rate" or "flows[*].base_rtt"')
     return tuple(steps)
 
 
@@ -52,17 +52,19 @@ def _items(holder: Any, step: str | int, before: Path, rest: Path) -> range | li
         if not isinstance(holder, dict):
             if isinstance(holder, list):
                 every = path_text((*before, EVERY, step, *rest))
-                raise UnknownKey("", path_text((*before, step, *rest)), str(step), nearest=every)
-            raise UnknownKey("", path_text((*before, step)), str(step), f"{_here(before)} is {shown(holder)}")
+                raise UnknownKey(str(step), key=path_text((*before, step, *rest)), nearest=every)
+            raise UnknownKey(str(step), among=f"{_here(before)} is {shown(holder)}", key=path_text((*before, step)))
         return [step]
     if not isinstance(holder, list) or not holder:
         found = "no list" if not isinstance(holder, list) else "an empty list"
-        raise UnknownKey("", path_text((*before, step)), str(step), f"{_here(before)} is {found}")
+        raise UnknownKey(str(step), among=f"{_here(before)} is {found}", key=path_text((*before, step)))
     if step == EVERY:
         return range(len(holder))
     if step >= len(holder):
         here = _here(before)
-        raise UnknownKey("", path_text((*before, step)), str(step), f"the last of {here} is {here}[{len(holder) - 1}]")
+        raise UnknownKey(
+            str(step), among=f"the last of {here} is {here}[{len(holder) - 1}]", key=path_text((*before, step))
+        )
     return range(step, step + 1)
 
 
@@ -139,12 +141,12 @@ def parse_axis(text: str, values: list[Any]) -> Axis:
     except InputError as error:
         raise error.moved("", where) from None
     if not values:
-        raise Nothing("", where, "the list is empty", "at least one value")
+        raise Nothing("the list is empty", "at least one value", key=where)
     if len(keys) == 1:
         return Axis(text, keys, paths, tuple((value,) for value in values))
     for i, value in enumerate(values):
         if not isinstance(value, list) or len(value) != len(keys):
-            raise WrongValue("", f"{where}[{i}]", shown(value), f"a list of {len(keys)} values, one for each key")
+            raise WrongValue(shown(value), f"a list of {len(keys)} values, one for each key", key=f"{where}[{i}]")
     return Axis(text, keys, paths, tuple(tuple(value) for value in values))
 
 

@@ -94,16 +94,16 @@ def _algorithm_type(what: str, algorithms: dict[str, Algorithm]) -> Any:
     def by_name(value: Any) -> Any:
         table = {"name": value} if isinstance(value, str) else value
         if not isinstance(table, dict):
-            raise _complaint(WrongValue("", "", shown(value), f"a name, or a table with a name: {listed(names)}"))
+            raise _complaint(WrongValue(shown(value), f"a name, or a table with a name: {listed(names)}"))
         name = table.get("name")
         if name not in names:
             key = "" if isinstance(value, str) else ".name"
             if name is None:
-                raise _complaint(Missing("", key, names))
+                raise _complaint(Missing(names, key=key))
             if what == "aqm" and (instead := other_names.explain_tc_word(str(name))):
-                raise _complaint(UnknownName("", key, shown(name), instead, what=what))
+                raise _complaint(UnknownName(shown(name), among=instead, key=key, what=what))
             ours, also = other_names.algorithm(str(name), names)
-            raise _complaint(UnknownName("", key, shown(name), names, ours, what=what, also=also))
+            raise _complaint(UnknownName(shown(name), among=names, key=key, nearest=ours, what=what, also=also))
         return table
 
     union: Any = Union[tuple(models)]  # noqa: UP007  built at run time
@@ -134,19 +134,19 @@ def _plugged(what: str, table: dict[str, Any], files: Files | None) -> Section:
     known = plugins.read(table["plugin"], files.folder if files is not None else FilePath())
     if known.kind not in (what, "stack" if what == "cc" else what):
         found = f"{shown(table['plugin'])} is a {_OF_PLUGINS[known.kind]}"
-        raise Unfit("", ".plugin", found, f"a plugin that is a {KINDS[what]}")
+        raise Unfit(found, f"a plugin that is a {KINDS[what]}", key=".plugin")
     params, name = known.algorithm.params, known.algorithm.name
     if known.kind == "stack":
         # in tables it is called by its control as well
         name = f"{name}-{canonical(params['control'], table.get('control', params['control'].default), files)}"
     if table.get("name", name) != name:
-        raise Unfit("", ".name", f"the plugin is called {name}", f"name = {shown(name)}, or no name")
+        raise Unfit(f"the plugin is called {name}", f"name = {shown(name)}, or no name", key=".name")
     given: dict[str, Any] = {"name": name, "plugin": known.digest}
     for key, value in table.items():
         if key not in ("name", "plugin"):
             if key not in params:
                 names = [one for one in params if one != "control"] if known.kind == "stack" else params
-                raise UnknownKey("", f".{key}", key, ["plugin", *names])
+                raise UnknownKey(key, among=["plugin", *names], key=f".{key}")
             try:
                 given[key] = canonical(params[key], value, files)
             except InputError as error:
@@ -222,10 +222,10 @@ def canonical_start(value: Any) -> dict[str, int]:
         allowed = 'a time, or { uniform = ["0s", "1s"] }'
         ends = value.get("uniform")
         if set(value) != {"uniform"} or not isinstance(ends, list) or len(ends) != 2:
-            raise WrongValue("", "", shown(value), allowed)
+            raise WrongValue(shown(value), allowed)
         first, last = (canonical(_TIME, end) for end in ends)
         if first > last:
-            raise WrongValue("", "", shown(value), "an earliest time that is not after the latest")
+            raise WrongValue(shown(value), "an earliest time that is not after the latest")
         return {"min": first, "max": last}
     start = canonical(_TIME, value)
     return {"min": start, "max": start}
@@ -293,13 +293,13 @@ def run_model() -> type[Section]:
 def _seeds(value: Any, _: object = None) -> list[int]:
     good = isinstance(value, list) and value and all(type(seed) is int and 0 <= seed < 2**63 for seed in value)
     if not good or len(set(value)) != len(value):
-        raise WrongValue("", "", shown(value), "a list of different integers of 0 or more, such as [1, 2, 3]")
+        raise WrongValue(shown(value), "a list of different integers of 0 or more, such as [1, 2, 3]")
     return list(value)
 
 
 def _string(value: Any, _: object = None) -> str:
     if not isinstance(value, str):
-        raise WrongValue("", "", shown(value), "a string")
+        raise WrongValue(shown(value), "a string")
     return value
 
 
@@ -341,18 +341,20 @@ def _told(one: Any, table: dict[str, Any]) -> InputError:
             error: InputError = one["ctx"]["error"]
             return error.moved("", _as_written((key + error.key).removeprefix("."), table))
         case "missing":
-            return Missing("", key, _missing(str(steps[-1])))
+            return Missing(_missing(str(steps[-1])), key=key)
         case "extra_forbidden" if steps[0] in HOPS and (instead := other_names.explain_tc_word(str(steps[-1]))):
-            return UnknownKey("", key, shown(steps[-1]), instead)
+            return UnknownKey(shown(steps[-1]), among=instead, key=key)
         case "extra_forbidden":
-            return UnknownKey("", key, shown(steps[-1]), _names(steps[:-1], table), nearest_key(steps, table))
+            return UnknownKey(
+                shown(steps[-1]), among=_names(steps[:-1], table), key=key, nearest=nearest_key(steps, table)
+            )
         case "list_type" if key in (*LISTED, "override") and isinstance(one["input"], dict):
-            return Unfit("", key, f"[{key}] is one table", f"[[{key}]], with two brackets: there may be several")
+            return Unfit(f"[{key}] is one table", f"[[{key}]], with two brackets: there may be several", key=key)
         case "list_type":
-            return WrongValue("", key, shown(one["input"]), "a list")
+            return WrongValue(shown(one["input"]), "a list", key=key)
         case "dict_type" | "model_type" | "model_attributes_type":
-            return WrongValue("", key, shown(one["input"]), "a table")
-    return WrongValue("", key, shown(one["input"]), one["msg"])
+            return WrongValue(shown(one["input"]), "a table", key=key)
+    return WrongValue(shown(one["input"]), one["msg"], key=key)
 
 
 def _as_written(key: str, table: dict[str, Any]) -> str:
@@ -472,9 +474,9 @@ def resolve_and_given(
     run, given = _in_parts(table, files) or _at_once(table, files)
     count = sum(one["count"] for one in (*run["flows"], *run["udp"]))
     if count > MAX_FLOWS:
-        raise TooMany("", "flows", f"{count} flows and sources of UDP", f"at most {MAX_FLOWS}")
+        raise TooMany(f"{count} flows and sources of UDP", f"at most {MAX_FLOWS}", key="flows")
     if count == 0 and not run["web"]:
-        raise Nothing("", "flows", "nothing sends", "one [[flows]], [[web]] or [[udp]] or more")
+        raise Nothing("nothing sends", "one [[flows]], [[web]] or [[udp]] or more", key="flows")
     for (place, hop), (_, own) in zip(hops(run), hops(given), strict=True):
         link_trace.settle(place, set(own), hop)
     written = without_effect.written(given)

@@ -16,7 +16,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
     """Return key and value of `--set KEY=VALUE`; VALUE is TOML, or a string without quotes. Raises InputError."""
     key, equals, value = text.partition("=")
     if not equals or not key.strip():
-        raise WrongValue("--set", "", shown(text), "KEY=VALUE, such as bottleneck.rate=40Mbit")
+        raise WrongValue(shown(text), "KEY=VALUE, such as bottleneck.rate=40Mbit", option="--set")
     try:
         return key.strip(), tomllib.loads(f"value = {value}")["value"]
     except (ValueError, RecursionError, KeyError):
@@ -49,7 +49,7 @@ def own(value: Any, key: str = "") -> Any:
             try:
                 return value.decode()
             except UnicodeDecodeError:
-                raise WrongValue("", key, shown(value), "text, or bytes that are UTF-8") from None
+                raise WrongValue(shown(value), "text, or bytes that are UTF-8", key=key) from None
         case PurePath():
             return str(value)
     if type(value).__module__ == "numpy" and hasattr(value, "tolist"):
@@ -57,12 +57,12 @@ def own(value: Any, key: str = "") -> Any:
         if type(plain) is not type(value):
             return own(plain, key)
     found = f"{shown(value)} ({type(value).__name__})"
-    raise WrongValue("", key, found, "text, a number, true, false, a list or a table")
+    raise WrongValue(found, "text, a number, true, false, a list or a table", key=key)
 
 
 def _own_key(key: Any, table: str) -> str:
     if not isinstance(key, str):
-        raise WrongValue("", f"{table}: a key".removeprefix(": "), f"{shown(key)} ({type(key).__name__})", "text")
+        raise WrongValue(f"{shown(key)} ({type(key).__name__})", "text", key=f"{table}: a key".removeprefix(": "))
     return key
 
 
@@ -91,5 +91,5 @@ def pairs(settings: Settings) -> list[tuple[str, Any]]:
     if isinstance(settings, Mapping):
         return [(key, own(value)) for key, value in settings.items()]
     if isinstance(settings, str):
-        raise WrongValue("", "overrides", shown(settings), 'a table, or a list such as ["bottleneck.rate=40Mbit"]')
+        raise WrongValue(shown(settings), 'a table, or a list such as ["bottleneck.rate=40Mbit"]', key="overrides")
     return [parse_setting(text) for text in settings or []]

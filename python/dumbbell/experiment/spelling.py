@@ -130,7 +130,7 @@ def canonical(param: Param, value: Any, files: Files | None = None) -> Any:
         return None
 
     def wrong(kind: type[InputError] = WrongValue) -> InputError:
-        return kind("", "", shown(value), allowed_values(param))
+        return kind(shown(value), allowed_values(param))
 
     if param.kind == "arrivals":
         return traffic.parse_arrivals(value)

@@ -20,10 +20,10 @@ def plugin(flow: Mapping[str, Any], stack: Any) -> dict[str, Any]:
     Raises InputError without file, said of the keys of the flow.
     """
     if refused := [key for key in ONLY_TCP if key in flow]:
-        raise Unfit("", f".{refused[0]}", "stack is set", f"no {refused[0]}, which is for TCP, or no stack")
+        raise Unfit("stack is set", f"no {refused[0]}, which is for TCP, or no stack", key=f".{refused[0]}")
     control = flow.get("cc")
     if control is not None and not isinstance(control, str):
-        raise WrongValue("", ".cc", shown(control), "the name of one of the stack's congestion controls")
+        raise WrongValue(shown(control), "the name of one of the stack's congestion controls", key=".cc")
     keys: dict[Any, Any] = {"control": control} if control is not None else {}
     match stack:
         case str(name):
@@ -31,7 +31,7 @@ def plugin(flow: Mapping[str, Any], stack: Any) -> dict[str, Any]:
         case {"plugin": str(name), **rest} | {"name": str(name), **rest}:
             keys |= rest
         case _:
-            raise WrongValue("", ".stack", shown(stack), _ALLOWED)
+            raise WrongValue(shown(stack), _ALLOWED, key=".stack")
     if "/" in name or name.endswith((".so", ".dylib")):
         return keys | {"plugin": name}
     try:

@@ -22,24 +22,24 @@ def read_toml(file: str | Path, kind: str = "an experiment file (TOML)", known: 
         with Path(file).open("rb") as stream:
             content = stream.read(MAX_FILE_BYTES + 1)
     except IsADirectoryError:
-        raise Unreadable(name, "", "this is a directory", kind) from None
+        raise Unreadable("this is a directory", kind, file=name) from None
     except (OSError, ValueError) as error:
         names = list(known) if isinstance(error, FileNotFoundError) else []
         close = shipped.find_alike(name, names) or nearest(name, names)
-        raise Unreadable(name, "", reason_of(error), f"{kind} that can be read", close) from None
+        raise Unreadable(reason_of(error), f"{kind} that can be read", file=name, nearest=close) from None
     if len(content) > MAX_FILE_BYTES:
         raise Unreadable(
-            name, "", f"it has more than {MAX_FILE_BYTES >> 20} MiB", f"at most {MAX_FILE_BYTES >> 20} MiB"
+            f"it has more than {MAX_FILE_BYTES >> 20} MiB", f"at most {MAX_FILE_BYTES >> 20} MiB", file=name
         )
     what = file_kinds.of_bytes(content)
     if what is not None and what is not file_kinds.EXPERIMENT:
-        raise Unreadable(name, "", f"this is {what}", kind)
+        raise Unreadable(f"this is {what}", kind, file=name)
     try:
         return tomllib.loads(places.decoded(content))
     except UnicodeDecodeError as error:
         if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            raise Unreadable(name, "", "this is UTF-16", "TOML, which is UTF-8: save it as UTF-8") from None
-        raise Unreadable(name, f"byte {error.start}", "this is not UTF-8", "TOML, which is UTF-8") from None
+            raise Unreadable("this is UTF-16", "TOML, which is UTF-8: save it as UTF-8", file=name) from None
+        raise Unreadable("this is not UTF-8", "TOML, which is UTF-8", file=name, key=f"byte {error.start}") from None
     except (ValueError, RecursionError) as error:
         raise _no_toml(name, content, str(error)) from None
 
@@ -52,9 +52,9 @@ def _no_toml(name: str, content: bytes, said: str) -> InputError:
         what = match[1]
         line, column = (int(match[2]), int(match[3])) if match[2] else (text.count("\n") + 1, 1)
     if not line:
-        return Unreadable(name, "", f"this is not TOML: {what[:1].lower()}{what[1:]}")
+        return Unreadable(f"this is not TOML: {what[:1].lower()}{what[1:]}", file=name)
     found, allowed = _twice(what, text.split("\n")[line - 1]) or (f"{what[:1].lower()}{what[1:]}", "")
-    error = Unreadable(name, "", f"this is not TOML: {found}", allowed)
+    error = Unreadable(f"this is not TOML: {found}", allowed, file=name)
     begin = sum(len(one) + 1 for one in text.split("\n")[: line - 1])
     return places.at(error, text, places.Span(begin + column - 1, begin + column))
 

@@ -40,10 +40,10 @@ def parse_arrivals(value: Any) -> dict[str, float]:
         text = value if isinstance(value, str) else "" if isinstance(value, bool) else shown(value)
         number = _NUMBER.match(text)
         unit = "/s/Mbit" if "bit" in text.lower() else "/s"
-        raise WrongValue("", "", shown(value), ARRIVALS, f'"{number[1]}{unit}"' if number else None)
+        raise WrongValue(shown(value), ARRIVALS, nearest=f'"{number[1]}{unit}"' if number else None)
     flows = float(match[1])
     if flows > MAX_ARRIVALS:
-        raise OutOfRange("", "", shown(value), ARRIVALS)
+        raise OutOfRange(shown(value), ARRIVALS)
     return {"per_mbit" if match[2] else "per_second": flows}
 
 
@@ -73,11 +73,9 @@ def _read(path: Path) -> dict[str, Any]:
         # what is too long is cut, and told below
         rows = list(csv.reader(content.decode("utf-8-sig").splitlines())) if len(content) <= MAX_FILE_BYTES else []
     except (OSError, ValueError, csv.Error) as error:
-        raise Unreadable("", "", f"{reason_of(error)} ({path})", allowed) from None
+        raise Unreadable(f"{reason_of(error)} ({path})", allowed) from None
     if len(content) > MAX_FILE_BYTES:
-        raise Unreadable(
-            "", "", f"there are more than {MAX_FILE_BYTES >> 20} MiB in {path}", f"{allowed}, at most 16 MiB"
-        )
+        raise Unreadable(f"there are more than {MAX_FILE_BYTES >> 20} MiB in {path}", f"{allowed}, at most 16 MiB")
     weights: dict[int, float] = {}
     first = True
     for line, row in enumerate(rows, 1):
@@ -89,16 +87,11 @@ def _read(path: Path) -> dict[str, Any]:
                 weights[size] = weights.get(size, 0.0) + weight
         first = False
     if not weights:
-        raise Unreadable("", "", f"no size has a weight above 0 in {path}", allowed)
+        raise Unreadable(f"no size has a weight above 0 in {path}", allowed)
     if len(weights) > MAX_SIZES:
-        raise TooMany("", "", f"{len(weights)} different sizes in {path}", f"at most {MAX_SIZES}")
+        raise TooMany(f"{len(weights)} different sizes in {path}", f"at most {MAX_SIZES}")
     if (total := sum(weights.values())) >= MAX_WEIGHT:
-        raise OutOfRange(
-            "",
-            f": the sum of the weights in {path}",
-            f"{total:.3g}",
-            f"less than {MAX_WEIGHT:.0e}",
-        )
+        raise OutOfRange(f"{total:.3g}", f"less than {MAX_WEIGHT:.0e}", key=f": the sum of the weights in {path}")
     return {"empirical": [[size, weights[size]] for size in sorted(weights)]}
 
 
@@ -116,11 +109,11 @@ def _number(text: str) -> float | None:
 def _pair(row: list[str], path: Path, line: int) -> tuple[int, float]:
     size, weight = (_number(row[0]), _number(row[1])) if len(row) == 2 else (None, None)
     if size is None or weight is None:
-        raise Unreadable("", "", f"line {line} of {path} is {shown(','.join(row))}", _LINE)
+        raise Unreadable(f"line {line} of {path} is {shown(','.join(row))}", _LINE)
     if not 1 <= size <= MAX_SIZE or size != int(size):
-        raise OutOfRange("", f": size in line {line} of {path}", row[0].strip(), f"whole bytes from 1 to {MAX_SIZE}")
+        raise OutOfRange(row[0].strip(), f"whole bytes from 1 to {MAX_SIZE}", key=f": size in line {line} of {path}")
     if not 0 <= weight < MAX_WEIGHT:
-        raise OutOfRange("", f": weight in line {line} of {path}", row[1].strip(), f"from 0 to {MAX_WEIGHT:.0e}")
+        raise OutOfRange(row[1].strip(), f"from 0 to {MAX_WEIGHT:.0e}", key=f": weight in line {line} of {path}")
     return int(size), weight
 
 
@@ -131,7 +124,7 @@ def parse_sizes(value: Any, files: Files | None) -> dict[str, Any]:
         return {"fixed": size}
     if value.keys() == {"csv"}:
         if not isinstance(value["csv"], str) or files is None:
-            raise WrongValue("", ".csv", shown(value["csv"]), "the name of a CSV file")
+            raise WrongValue(shown(value["csv"]), "the name of a CSV file", key=".csv")
         try:
             sizes: dict[str, Any] = files.read(value["csv"], _read)
         except InputError as error:
@@ -140,12 +133,12 @@ def parse_sizes(value: Any, files: Files | None) -> dict[str, Any]:
     if value.keys() != {"pareto", "min", "max"}:
         known = ("pareto", "min", "max", "csv")
         wrong = next((key for key in value if key not in known), None)
-        raise WrongValue("", "", shown(value), SIZES, nearest(wrong, known))
+        raise WrongValue(shown(value), SIZES, nearest=nearest(wrong, known))
     shape, (low, high) = value["pareto"], (_size(value[key], f".{key}") for key in ("min", "max"))
     if isinstance(shape, bool) or not isinstance(shape, int | float) or not SHAPES[0] <= shape <= SHAPES[1]:
-        raise OutOfRange("", ".pareto", shown(shape), f"a number from {SHAPES[0]} to {SHAPES[1]:g}")
+        raise OutOfRange(shown(shape), f"a number from {SHAPES[0]} to {SHAPES[1]:g}", key=".pareto")
     if low >= high:
-        raise OutOfRange("", ".max", shown(value["max"]), f"a size above min, {units.show('size', low)}")
+        raise OutOfRange(shown(value["max"]), f"a size above min, {units.show('size', low)}", key=".max")
     return {"pareto": float(shape), "min": low, "max": high}
 
 
@@ -153,9 +146,9 @@ def _size(value: Any, key: str) -> int:
     try:
         size = units.parse("size", value)
     except InputError as error:
-        raise error.moved("", key) if key else WrongValue("", "", error.found, SIZES, error.nearest) from None
+        raise error.moved("", key) if key else WrongValue(error.found, SIZES, nearest=error.nearest) from None
     if not 1 <= size <= MAX_SIZE:
-        raise OutOfRange("", key, shown(value), f"a size from 1B to {MAX_SIZE}B")
+        raise OutOfRange(shown(value), f"a size from 1B to {MAX_SIZE}B", key=key)
     return size
 
 

@@ -41,7 +41,7 @@ def parse(kind: str, value: Any, usual: str | None = None) -> int:
     units = UNITS[kind]
     match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
     if match is None:
-        raise WrongValue("", "", shown(value), _EXAMPLES[kind], _with_unit(kind, value, usual or _USUAL[kind]))
+        raise WrongValue(shown(value), _EXAMPLES[kind], nearest=_with_unit(kind, value, usual or _USUAL[kind]))
     number, word, per_second = match.groups()
     unit = _unit(kind, word)
     if unit is None or (per_second and kind != "rate"):
@@ -50,9 +50,9 @@ def parse(kind: str, value: Any, usual: str | None = None) -> int:
         exact = Decimal(number) * units[unit]
         whole = int(exact)
     except InvalidOperation:
-        raise WrongValue("", "", shown(value), _EXAMPLES[kind]) from None
+        raise WrongValue(shown(value), _EXAMPLES[kind]) from None
     if exact != whole:
-        raise WrongValue("", "", shown(value), f"a multiple of 1{next(iter(units))}")
+        raise WrongValue(shown(value), f"a multiple of 1{next(iter(units))}")
     return whole
 
 
@@ -67,9 +67,9 @@ def span(times: Any, key: str) -> tuple[float, float]:
     try:
         start, end = (_seconds(one) for one in (times.split("..") if isinstance(times, str) else times))
     except (TypeError, ValueError):
-        raise WrongValue("", key, shown(times), f"{form}, such as {example}") from None
+        raise WrongValue(shown(times), f"{form}, such as {example}", key=key) from None
     if not 0 <= start < end < math.inf:
-        raise WrongValue("", key, shown(times), f"FROM before TO, such as {example}")
+        raise WrongValue(shown(times), f"FROM before TO, such as {example}", key=key)
     return start, end
 
 
@@ -101,9 +101,9 @@ def _no_unit(kind: str, value: str, number: str, word: str, per_second: str) -> 
     if kind == "rate" and (other == "size" or word in _BYTES_PER_SECOND):
         return _bytes_as_rate(value, number, word.removesuffix("ps"), is_rate=bool(per_second) or other is None)
     if other is not None and not per_second:
-        return WrongValue("", "", f"{shown(value)}, a {other}", _EXAMPLES[kind])
+        return WrongValue(f"{shown(value)}, a {other}", _EXAMPLES[kind])
     close = nearest(word, UNITS[kind])
-    return WrongValue("", "", shown(value), _EXAMPLES[kind], f'"{number}{close}"' if close else None)
+    return WrongValue(shown(value), _EXAMPLES[kind], nearest=f'"{number}{close}"' if close else None)
 
 
 def _bytes_as_rate(value: str, number: str, word: str, *, is_rate: bool) -> WrongValue:
@@ -112,10 +112,10 @@ def _bytes_as_rate(value: str, number: str, word: str, *, is_rate: bool) -> Wron
     bits = int(Decimal(number) * SIZE[unit] * 8) if _NUMBER.fullmatch(number) else 0
     in_bytes = f'"{show("rate", bits)}"' if bits else None
     if is_rate or in_bytes is None:
-        return WrongValue("", "", f"{shown(value)}, in bytes", _EXAMPLES["rate"], in_bytes)
+        return WrongValue(f"{shown(value)}, in bytes", _EXAMPLES["rate"], nearest=in_bytes)
     in_bits = f'"{number}{unit[0].lower() if unit[0] in "kK" else unit[0].replace("B", "")}bit"'
     meant = f"{in_bits}, or {in_bytes} for {number}{unit}/s"
-    return WrongValue("", "", f"{shown(value)}, a size", _EXAMPLES["rate"], meant)
+    return WrongValue(f"{shown(value)}, a size", _EXAMPLES["rate"], nearest=meant)
 
 
 def show(kind: str, value: int) -> str:

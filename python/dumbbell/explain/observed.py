@@ -263,7 +263,7 @@ def measured_of(cell: Cell, ended: Ended) -> Measured:
         raise ended
     if isinstance(ended, ValueError):
         raise said_by_engine(cell.experiment, ended) from None
-    raise Failed(cell.experiment, "", one_line(str(ended)) or type(ended).__name__, "a run that can be carried out")
+    raise Failed(one_line(str(ended)) or type(ended).__name__, "a run that can be carried out", file=cell.experiment)
 
 
 def frames(cell: Cell, measured: Measured) -> dict[str, pl.DataFrame]:

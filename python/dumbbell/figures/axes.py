@@ -26,7 +26,7 @@ def finite(*columns: Numbers) -> Numbers:
 def is_log(asked: bool | None, values: Numbers, option: str) -> bool:
     """Say whether an axis is logarithmic: as asked, else if all values are positive and far apart."""
     if asked and len(values) and values.min() <= 0:
-        raise Unfit("", option, f"there is a value of {values.min():g}", "values above 0 on a logarithmic axis")
+        raise Unfit(f"there is a value of {values.min():g}", "values above 0 on a logarithmic axis", key=option)
     if asked is not None:
         return asked
     return bool(len(values) and values.min() > 0 and values.max() > WIDE * values.min())

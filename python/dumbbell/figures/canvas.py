@@ -187,13 +187,12 @@ def save(fig: Picture, path: str | Path) -> Path:
     path = Path(path)
     if path.suffix.lower() not in SUFFIXES:
         raise Unfit(
-            str(path),
-            "",
             f"no figure is written as {path.suffix or 'a file without ending'}",
             f"a file name that ends in {', '.join(SUFFIXES)}",
+            file=path,
         )
     if not path.parent.is_dir():
-        raise Unwritable(str(path), "", f"no folder {path.parent}", "a folder that exists")
+        raise Unwritable(f"no folder {path.parent}", "a folder that exists", file=path)
     # no date: the same results give the same file
     dated = {"CreationDate": None} if path.suffix.lower() == ".pdf" else {"Date": None}
     metadata: dict[str, Any] = {} if path.suffix.lower() == ".png" else dated
@@ -201,7 +200,7 @@ def save(fig: Picture, path: str | Path) -> Path:
         with replace_whole(path) as draft:
             fig.savefig(draft, dpi=_SAVED_DPI, metadata=metadata)
     except (OSError, ValueError) as error:
-        raise Unwritable(str(path), "", reason_of(error), "a file that can be written") from None
+        raise Unwritable(reason_of(error), "a file that can be written", file=path) from None
     return path
 
 
@@ -213,7 +212,9 @@ def save_all(
 ) -> list[Path]:
     """Write figures, or one of them, to a folder as NAME.png and so on; raises InputError if that is not possible."""
     if only is not None and only not in made:
-        raise UnknownName("", "--only", only, list(made) or "there are runs for none of this paper", what="figure")
+        raise UnknownName(
+            only, among=list(made) or "there are runs for none of this paper", key="--only", what="figure"
+        )
     make_folder(folder)
     paths = []
     for name, make in made.items():
@@ -319,7 +320,7 @@ def spread(
         down_names, columns = (facets, [each]) if across_each else ([each], facets)
         if not across_each and (wanted := len(Groups.of(rows, facets).keys)) > MOST_ACROSS:
             found = f"{wanted} panels side by side"
-            raise TooMany("", "facet", found, f"at most {MOST_ACROSS} with several measures; filter the rows")
+            raise TooMany(found, f"at most {MOST_ACROSS} with several measures; filter the rows", key="facet")
     if columns is None and len(down_names) == 2:
         *down_names, columns = down_names
     if columns is None or isinstance(columns, int):
@@ -379,7 +380,7 @@ def _across(count: int, columns: int | None) -> int:
 
 def _check_panels(count: int, most: int) -> None:
     if count > most:
-        raise TooMany("", "facet", f"{count} panels", f"at most {most}; filter the rows, or use fewer facets")
+        raise TooMany(f"{count} panels", f"at most {most}; filter the rows, or use fewer facets", key="facet")
 
 
 class _Arrangement:

@@ -39,7 +39,7 @@ def taken(frame: Any) -> pl.DataFrame:
         return pl.DataFrame(frame)
     except Exception as error:  # polars raises many kinds, none of its own base
         raise WrongValue(
-            "", "frame", f"{type(frame).__name__} ({error})", "a frame of polars, Arrow or pandas"
+            f"{type(frame).__name__} ({error})", "a frame of polars, Arrow or pandas", key="frame"
         ) from None
 
 
@@ -53,12 +53,12 @@ def check(frame: pl.DataFrame, numeric: Sequence[str] = (), **options: Names) ->
     for option, names in options.items():
         for name in listed(names):
             if name not in frame.columns:
-                raise UnknownName("", option, name, frame.columns, what="column")
+                raise UnknownName(name, among=frame.columns, key=option, what="column")
             kind = frame.schema[name]
             if option in numeric and not (kind.is_numeric() or kind in (pl.Boolean, pl.Null)):
-                raise WrongValue("", f"{option}: column {name}", f"{kind}", "a column of numbers")
+                raise WrongValue(f"{kind}", "a column of numbers", key=f"{option}: column {name}")
     if frame.is_empty():
-        raise Nothing("", "frame", "there are no rows", "rows to draw")
+        raise Nothing("there are no rows", "rows to draw", key="frame")
 
 
 def check_unique(frame: pl.DataFrame, names: Sequence[str]) -> None:
@@ -68,10 +68,9 @@ def check_unique(frame: pl.DataFrame, names: Sequence[str]) -> None:
     row = frame.filter(frame.select(names).is_duplicated()).row(0, named=True)
     point = ", ".join(f"{name} {row[name]}" for name in names)
     raise Unfit(
-        "",
-        "frame",
         f"there are several rows of {point}",
         "one row per point; name the column that differs as by or facet",
+        key="frame",
     )
 
 

@@ -53,7 +53,7 @@ def heat(
     over = () if columns is None or isinstance(columns, int) else listed(columns)
     check(rows, ("value",), x=x, y=y, value=value, facet=facet, columns=over)
     if kind not in MAPS:
-        raise UnknownName("", "kind", str(kind), MAPS, what="map")
+        raise UnknownName(str(kind), among=MAPS, key="kind", what="map")
     check_unique(rows, list(dict.fromkeys([*listed(facet), *over, x, y])))
     across, down = ordered(rows[x]), ordered(rows[y])
     column = {name: i for i, name in enumerate(across)}

@@ -51,7 +51,7 @@ def nested(
     """
     rows, keys = taken(frame), tuple(x)
     if not 1 <= len(keys) <= len(_APART):
-        raise OutOfRange("", "x", f"{len(keys)} keys", f"1 to {len(_APART)}")
+        raise OutOfRange(f"{len(keys)} keys", f"1 to {len(_APART)}", key="x")
     check(rows, ("y", "low", "high"), x=keys, y=y, low=low, high=high, by=by, facet=facet)
     check_unique(rows, list(dict.fromkeys([*listed(by), *listed(facet), *keys])))
     names = [ordered(rows[key]) for key in reversed(keys)]  # the outermost first

@@ -88,7 +88,7 @@ def stacked_series(
     """
     given = [one if isinstance(one, Series) else Series(*one) for one in panels]
     if not given:
-        raise Missing("", "panels", "one or more")
+        raise Missing("one or more", key="panels")
     frames = []
     for one in given:
         rows = taken(one.frame)
@@ -104,7 +104,7 @@ def stacked_series(
     over = Groups.of(pl.concat([rows.select(columns) for rows in frames]) if columns else frames[0], columns)
     across, down = len(over.keys), len(given)
     if across * down > MOST_PANELS:
-        raise TooMany("", "panels", f"{across * down} panels", f"at most {MOST_PANELS}; filter the rows")
+        raise TooMany(f"{across * down} panels", f"at most {MOST_PANELS}; filter the rows", key="panels")
     picture = Picture(
         down, across, ((6.2, 3.2, 2.6, 2.0)[min(across, 4) - 1], 2.8 if down == 1 else 1.5 if down < 4 else 1.25)
     )
@@ -310,7 +310,7 @@ def shares(
     check_unique(rows, keys)
     heights = finite(numbers(rows[y]))
     if len(heights) and heights.min() < 0:
-        raise OutOfRange("", y, f"{heights.min():g}", "0 or more")
+        raise OutOfRange(f"{heights.min():g}", "0 or more", key=y)
     groups = Groups.of(rows, by)
     drawn = styles(len(groups.keys))
     names = ordered(rows[x])

@@ -44,7 +44,7 @@ def ribbons(picture: Picture, states: Mapping[str, Sequence[Band]], *, named: bo
     """
     names = list(dict.fromkeys(band.name for own in states.values() for band in own))
     if len(names) > len(SHADES):
-        raise TooMany("", "states", f"{len(names)} names", f"at most {len(SHADES)}")
+        raise TooMany(f"{len(names)} names", f"at most {len(SHADES)}", key="states")
     looks = {name: (SHADES[i], HATCHES[i]) for i, name in enumerate(names)}
     for axes in (axes for axes in picture.grid[0] if axes is not None):
         for number, (sender, own) in enumerate(reversed(list(states.items()))):

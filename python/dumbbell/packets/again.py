@@ -34,9 +34,9 @@ def packets(
     if len(results) != 1:
         some = "one run: where(…), of one seed"
         raise (
-            TooMany(file, "packets", f"{len(results)} runs", some)
+            TooMany(f"{len(results)} runs", some, file=file, key="packets")
             if len(results)
-            else Nothing(file, "", "no run", some)
+            else Nothing("no run", some, file=file)
         )
     rows = results.frame("runs").row(0, named=True)
     engine = kind(rows["engine_version"])
@@ -45,7 +45,7 @@ def packets(
         said, some = f"the run is of engine {rows['engine_version']}, which is not repeated here", trace
         if engine == "import":
             said, some = "the run was imported: another tool measured it", "a run of sim, or a capture of your own"
-        raise Unfit(file, "packets", said, some)
+        raise Unfit(said, some, file=file, key="packets")
     cell = Cell(rows["experiment"], rows["title"], json.loads(rows["matrix"]), rows["seed"], json.loads(rows["config"]))
     points = [at] if isinstance(at, str) else at
     numbers = [flows] if isinstance(flows, int) else flows

@@ -175,7 +175,7 @@ def find(a: Side, b: Side, point: str, *, within_ns: int | None = None, around: 
     """
     for side in (a, b):
         if side.rows.is_empty():
-            raise Nothing(side.name, "", f"no packet at {point}", "a run with packets there")
+            raise Nothing(f"no packet at {point}", "a run with packets there", file=side.name)
     joined = _join_sides(a, b)
     late = pl.col("apart_ns") > within_ns if within_ns is not None else pl.lit(value=False)
     absent = pl.any_horizontal(pl.col("row", "row_b").is_null())

@@ -44,7 +44,7 @@ def of_file(path: str, point: str | None, flows: Sequence[int]) -> Side:
             rows = rows.with_columns(fate=pl.lit(None, dtype=pl.String))
     rows = rows.filter(pl.col("flow").is_in(list(flows))) if flows else rows
     if rows.is_empty():
-        raise Nothing(path, "--flow", "no packet of these flows", "flows that the file has")
+        raise Nothing("no packet of these flows", "flows that the file has", file=path, option="--flow")
     return Side(path, rows, of_run)
 
 
@@ -75,14 +75,14 @@ def _of_parquet(file: Path, point: str | None) -> pl.DataFrame:
         if point is None and len(points) == 1:
             point = points[0]
         if (point or SENDER) not in points:
-            raise UnknownName(str(file), "--at", point or SENDER, points, what="point")
+            raise UnknownName(point or SENDER, among=points, file=file, option="--at", what="point")
         return _select_columns(rows.filter(pl.col("point") == (point or SENDER)))
     except InputError:
         raise
     except OSError:
         raise
     except Exception:  # of Polars and its reader, which are many
-        raise Unfit(str(file), "", "this table has no packets", "a file of dumbbell trace -o NAME.parquet") from None
+        raise Unfit("this table has no packets", "a file of dumbbell trace -o NAME.parquet", file=file) from None
 
 
 def _select_columns(rows: pl.DataFrame) -> pl.DataFrame:

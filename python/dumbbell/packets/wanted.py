@@ -53,15 +53,15 @@ def checked(
     known = points_of(cell.groups)
     for point in points:
         if point not in (*known, ALL):
-            raise UnknownName("trace", "--at", point, [*known, ALL], what="point")
+            raise UnknownName(point, among=[*known, ALL], command="trace", option="--at", what="point")
     if ALL in points:
         points = known
     for number in flows:
         if not 0 <= number < max(cell.flow_count, 1) and not cell.groups["web"]:
-            raise OutOfRange("trace", "--flow", str(number), f"from 0 to {max(cell.flow_count - 1, 0)}")
+            raise OutOfRange(str(number), f"from 0 to {max(cell.flow_count - 1, 0)}", command="trace", option="--flow")
     if span is not None and span[0] * 1e9 >= cell.duration:
         found = f"{span[0]:g} s in a run of {cell.duration / 1e9:g} s"
-        raise OutOfRange("trace", "--time", found, "a time that begins before the end of the run")
+        raise OutOfRange(found, "a time that begins before the end of the run", command="trace", option="--time")
     if snap is not None and not 0 <= snap <= MOST_SNAP:
-        raise WrongValue("trace", "--snap", shown(snap), f"bytes from 0 (whole frames) to {MOST_SNAP}")
+        raise WrongValue(shown(snap), f"bytes from 0 (whole frames) to {MOST_SNAP}", command="trace", option="--snap")
     return Wanted(tuple(dict.fromkeys(points)), tuple(dict.fromkeys(flows)), span, snap)

@@ -41,7 +41,7 @@ def of_named_engine(experiment: Experiment, name: str) -> tuple[Captures | None,
         return None, experiment
     engine = engines.by_name(name)
     if not isinstance(engine, Captures):
-        raise Conflict("trace", "", f"--engine {name} and packets", "--engine sim, linux or live")
+        raise Conflict(f"--engine {name} and packets", "--engine sim, linux or live", command="trace")
     return engine, of_engine([experiment], engine)[0]
 
 
@@ -54,7 +54,7 @@ def write(cell: Cell, output: Path, wanted: Wanted, engine: Captures | None = No
     with writing_to(output, "a file to write to", command="trace", option="--output"):
         if output.suffix == PARQUET:
             if wanted.snap is not None:
-                raise Conflict("trace", "", f"--snap and {output.name}", "--snap with a .pcapng file")
+                raise Conflict(f"--snap and {output.name}", "--snap with a .pcapng file", command="trace")
             rows, digest = frame(cell, wanted, engine)
             rows.write_parquet(output)
             return Written(output, rows.height, digest)
@@ -107,7 +107,7 @@ def _captured(
             count, rows = _native.write_captured(cell.config, files, output, comment=described(cell), **wanted.keywords)
             return result, count, rows
     except RuntimeError as error:
-        raise Failed("trace", "", one_line(str(error)), "a run that can be carried out") from None
+        raise Failed(one_line(str(error)), "a run that can be carried out", command="trace") from None
 
 
 def _run(cell: Cell, wanted: Wanted, output: Path, comment: str) -> tuple[int, str]:
@@ -132,7 +132,7 @@ def _simulated(
             cancel.cancel()
             raise
         except RuntimeError as error:
-            raise Failed("trace", "", one_line(str(error)), "a run that can be carried out") from None
+            raise Failed(one_line(str(error)), "a run that can be carried out", command="trace") from None
 
 
 def _run_apart(cell: Cell, wanted: Wanted, output: Path, comment: str, loaded: dict[str, str]) -> tuple[int, str]:
@@ -147,5 +147,5 @@ def _run_apart(cell: Cell, wanted: Wanted, output: Path, comment: str, loaded: d
     try:
         answer = process.carry_out("packets", asked, site=output.suffix == PARQUET)
     except RuntimeError as error:
-        raise Failed("trace", "", str(error), "plugins that work") from None
+        raise Failed(str(error), "plugins that work", command="trace") from None
     return answer["count"], answer["hash"]

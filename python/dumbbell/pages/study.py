@@ -115,11 +115,11 @@ class Study:
             results = [Path(results[0]) / name for name in self.results]
         if len(results) != len(self.results):
             wanted = f"{len(self.results)}: {', '.join(self.results) or 'none'}"
-            raise WrongValue(self.name, "RESULTS", count(len(results), "file"), wanted)
+            raise WrongValue(count(len(results), "file"), wanted, file=self.name, key="RESULTS")
         opened = [_open(Path(path)) for path in results]
         present = [one for one in opened if isinstance(one, Results)]
         if not present:
-            raise Unreadable(str(results[0]), "", "there is no such file", "results of dumbbell study run")
+            raise Unreadable("there is no such file", "results of dumbbell study run", file=results[0])
         for one in present:
             require_alike(one.runs.select("experiment", "matrix", "config", "engine_version"))
         with self._calling():
@@ -178,7 +178,7 @@ class Study:
     ) -> list[Path]:
         """Draw its figures, or one, into its folder of figures or another; return their files."""
         if only is not None and only not in self.figures:
-            raise UnknownName(self.name, "", only, list(self.figures) or "there are none", what="figure")
+            raise UnknownName(only, among=list(self.figures) or "there are none", file=self.name, what="figure")
         place, found, made = folder or self.place / PICTURES, evidence or self.evidence(), []
         if self.figures:
             place.mkdir(parents=True, exist_ok=True)
@@ -209,7 +209,7 @@ class _Absent:
         self._path = path
 
     def __getattr__(self, _: str) -> NoReturn:
-        raise Unreadable(str(self._path), "", "there is no such file", "results of dumbbell study run")
+        raise Unreadable("there is no such file", "results of dumbbell study run", file=self._path)
 
 
 def _open(path: Path) -> Results | _Absent:
@@ -247,7 +247,7 @@ def folder(name: str) -> Path:
         if (Path(name) / PROGRAM).is_file()
         else f"a folder with {PROGRAM}, such as ./mine"
     )
-    raise UnknownName("study", "", name, names(), what="study", also=also)
+    raise UnknownName(name, among=names(), command="study", what="study", also=also)
 
 
 def find(name: str, output: Path | None = None) -> Study:

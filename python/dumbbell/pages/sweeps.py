@@ -34,7 +34,7 @@ class Sweep:
                     break
             else:
                 known_names = [*own, *shipped.experiments()]
-                raise UnknownName(folder.name, "RUNS", wanted, known_names, what="experiment")
+                raise UnknownName(wanted, among=known_names, file=folder.name, key="RUNS", what="experiment")
         return list(found)
 
     def loaded(self, folder: Path, *, quick: bool = False) -> list[Experiment]:

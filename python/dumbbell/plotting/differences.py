@@ -67,7 +67,7 @@ def _drawn(found: Sequence[tuple[str, Diff]], first: str, values: Sequence[str],
     known = pl.any_horizontal(pl.col("a", "b") != 0).any().over("table", "measure", "part")
     rows = rows.filter(known).drop_nulls("change").sort("pair", maintain_order=True)
     if rows.is_empty():
-        raise Nothing(place, "", f"no measure of {first} can be compared", "other measures, or another baseline")
+        raise Nothing(f"no measure of {first} can be compared", "other measures, or another baseline", file=place)
     names = _names(rows)
     rows = rows.with_columns(name=pl.Series(names, dtype=pl.String))
     order = _in_order(rows, values)
@@ -134,16 +134,21 @@ def _sides(results: Results, asked: Asked) -> tuple[str, str, list[str]]:
     if asked.baseline is None:
         known = [one for one in results.dimensions if one.word in VERSIONS]
         if not known:
-            raise Missing("", "--baseline", "KEY=VALUE, the runs from which the others differ")
+            raise Missing("KEY=VALUE, the runs from which the others differ", key="--baseline")
         return known[0].name, known[0].ordered[0], known[0].ordered[1:]
     condition = selecting.parse(asked.baseline, "--baseline")
     dimension = results.key(condition.key, "--baseline")
     meant = selecting.of_dimension(dimension, condition.text, results.configurations, "--baseline")
     if len(meant) != 1:
-        raise Unfit("--baseline", condition.key, f"{len(meant)} values, {', '.join(meant)}", "one value")
+        raise Unfit(f"{len(meant)} values, {', '.join(meant)}", "one value", option="--baseline", key=condition.key)
     others = [text for text in dimension.ordered if text not in meant]
     if not others:
-        raise Unfit("--baseline", condition.key, f"all runs have {meant[0]}", f"a key that varies, or {flag('where')}")
+        raise Unfit(
+            f"all runs have {meant[0]}",
+            f"a key that varies, or {flag('where')}",
+            option="--baseline",
+            key=condition.key,
+        )
     return dimension.name, meant[0], others
 
 

@@ -35,10 +35,10 @@ def cdf(results: Results, asked: Asked, *, complementary: bool = False) -> Pictu
         found_values = (
             f"{', '.join(values)}, of which {', '.join(of_bins)} are counts of packets and the others values,"
         )
-        raise Conflict("--value", "", found_values, f"either of {', '.join(_BINS)}, or others")
+        raise Conflict(found_values, f"either of {', '.join(_BINS)}, or others", option="--value")
     if asked.of is not None and of_bins:
         kind = CCDF if complementary else CDF
-        raise Conflict("--of", "", f"{asked.of} and kind {kind.name}", f"{flag('value')}, which names what is drawn")
+        raise Conflict(f"{asked.of} and kind {kind.name}", f"{flag('value')}, which names what is drawn", option="--of")
     found = [_values(results, asked, value, asked.keys) for value in values]
     unnamed = len(of_bins) > 1 and not {"class", "which"} & set(asked.keys)
     if unnamed and any(axis.name == "class" for one, _ in found for axis in one.axes):

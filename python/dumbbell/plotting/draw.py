@@ -107,10 +107,9 @@ def _check_axes(picture: Picture, log_x: bool | None, log_y: bool | None) -> Non
         if wanted is not None and logs != {wanted}:
             found = "the axis has no numbers to scale" if wanted else "the axis is logarithmic for this kind"
             raise Unfit(
-                f"--{'log' if wanted else 'linear'}-{option}",
-                "",
                 found,
                 f"an axis of numbers, or another {flag('kind')}",
+                option=f"--{'log' if wanted else 'linear'}-{option}",
             )
 
 
@@ -143,19 +142,19 @@ def _check_options(asked: Asked, kind: Kind) -> None:
     """Refuse options that this kind of figure does not take, and name the kinds that do."""
     if kind.values == "one" and len(asked.value) > 1:
         several = _listed_kinds(lambda one: one.values == "several", "and")
-        raise TooMany("--value", "", ", ".join(asked.value), f"one for {kind.name}; several for {several}")
+        raise TooMany(", ".join(asked.value), f"one for {kind.name}; several for {several}", option="--value")
     if asked.time is not None and not kind.time:
         takers = _listed_kinds(lambda one: one.time, "or")
-        raise Unfit("--time", "", f"{kind.name} has no time", f"kind {takers}")
+        raise Unfit(f"{kind.name} has no time", f"kind {takers}", option="--time")
     if asked.baseline is not None and not kind.baseline:
         takers = _listed_kinds(lambda one: one.baseline, "or")
-        raise Unfit("--baseline", "", f"{kind.name} has no baseline", f"kind {takers}")
+        raise Unfit(f"{kind.name} has no baseline", f"kind {takers}", option="--baseline")
     shows = kind.shows(asked)
     if asked.of is not None and shows:
-        raise Conflict("--of", "", f"{asked.of} and kind {kind.name}", f"{flag('value')}, which names what is drawn")
+        raise Conflict(f"{asked.of} and kind {kind.name}", f"{flag('value')}, which names what is drawn", option="--of")
     if asked.mean_over and shows:
         found = f"{', '.join(asked.mean_over)} and kind {kind.name}, which shows {shows},"
-        raise Conflict("--mean-over", "", found, f"{flag('where')} for some of the runs")
+        raise Conflict(found, f"{flag('where')} for some of the runs", option="--mean-over")
 
 
 def _listed_kinds(takes: Callable[[Kind], bool], word: str) -> str:
@@ -165,12 +164,12 @@ def _listed_kinds(takes: Callable[[Kind], bool], word: str) -> str:
 def _of_two(results: Results, other: Results, kind: str | None, asked: Asked) -> Picture:
     """Draw the differences between two results files."""
     if kind not in (None, "differences"):
-        raise Conflict("--kind", "", f"{kind} and two results", "kind differences, or one of the two")
+        raise Conflict(f"{kind} and two results", "kind differences, or one of the two", option="--kind")
     given = {"--baseline": asked.baseline, "--of": asked.of, "--mean-over": asked.mean_over, "--time": asked.time}
     for option, value in {**given, **{option: name for name, option in asked.options.items()}}.items():
         if value:
             found = f"{flag(option)} and two results, whose cells are the panels,"
-            raise Conflict("", "", found, f"{flag('value')} and {flag('where')}")
+            raise Conflict(found, f"{flag('value')} and {flag('where')}")
     picture = differences_of_two(results, other, asked)
     if kind is None:
         picture.why = (
@@ -200,24 +199,21 @@ def _check_keys(results: Results, asked: Asked, kind: Kind) -> None:
     for name in asked.keys:
         if asked.keys.count(name) > 1:
             raise Conflict(
-                "--by",
-                "",
                 f"{name} twice among {flag('against')}, {flag('by')}, {flag('facet')} and {flag('slider')}",
                 "each key in one place",
+                option="--by",
             )
     if asked.against is not None and not kind.against:
         raise Conflict(
-            "--against",
-            "",
             f"{asked.against} and kind {kind.name}",
             f"{flag('by')} or {flag('facet')}, or kind lines or bars",
+            option="--against",
         )
     if asked.keys and not kind.keys:
         raise Conflict(
-            asked.options[asked.keys[0]],
-            "",
             f"{', '.join(asked.keys)} and kind {kind.name}",
             f"{flag('baseline')} KEY=VALUE",
+            option=asked.options[asked.keys[0]],
         )
     experiments = results.unlike_experiments
     if experiments and not (asked.keys or asked.mean_over) and not kind.experiments:
@@ -225,7 +221,7 @@ def _check_keys(results: Results, asked: Asked, kind: Kind) -> None:
         allowed = (
             f"{flag('where')} experiment=NAME for a figure of one, or {flag('against')}, {flag('by')}, {flag('facet')}"
         )
-        raise Unfit(str(results.path), "", f"the experiments vary different keys: {found}", allowed)
+        raise Unfit(f"the experiments vary different keys: {found}", allowed, file=results.path)
 
 
 def _listed(names: str | Sequence[str]) -> tuple[str, ...]:

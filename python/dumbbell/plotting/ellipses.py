@@ -21,7 +21,7 @@ _FILLED = 0.5  # of its link, up to which a queue says nothing
 def ellipses(results: Results, asked: Asked) -> Picture:
     """Draw throughput against delay, with one standard deviation around the mean."""
     if len(asked.value) not in (0, 2):
-        raise WrongValue("--value", "", ", ".join(asked.value), "two: a delay and a throughput")
+        raise WrongValue(", ".join(asked.value), "two: a delay and a throughput", option="--value")
     measures = _of_one_table(results, asked)
     delay, throughput = (
         aggregate.samples(
@@ -87,7 +87,7 @@ def _of_one_table(results: Results, asked: Asked) -> tuple[Measure, Measure]:
         if len(both) == 2 and both[0].table == both[1].table == table:
             return both[0], both[1]
     whose = " and ".join(f"{name} of {table}" for name, table in zip(names, tables, strict=False))
-    raise Conflict("--value", "", whose, f"two measures of one table: {flag('of')} flows, classes or runs")
+    raise Conflict(whose, f"two measures of one table: {flag('of')} flows, classes or runs", option="--value")
 
 
 def _measure(results: Results, name: str, table: str) -> Measure | None:

@@ -23,14 +23,19 @@ def felt(results: Results, asked: Asked) -> Picture:
     if own:
         asked_for = ", ".join(own)
         raise Conflict(
-            "--kind", "", f"{asked_for} and kind felt, which has measures of its own", f"kind bars, or {flag('where')}"
+            f"{asked_for} and kind felt, which has measures of its own",
+            f"kind bars, or {flag('where')}",
+            option="--kind",
         )
     results.require_whole_runs("kind felt is of whole runs", "keys of runs")
     found = feeling.comparisons(results)
     if not found:
         needed = "runs with sparse UDP, pings or [[web]] that differ in a queue discipline, or in one key"
         raise Nothing(
-            str(results.path), "--kind", "nothing waits for others in these runs, or they differ in nothing", needed
+            "nothing waits for others in these runs, or they differ in nothing",
+            needed,
+            file=results.path,
+            option="--kind",
         )
     columns = [column for column in found[0].columns if any(_has(one, column.label) for one in found)]
     rates = [column for column in columns if column.role == "rate"]
@@ -38,9 +43,7 @@ def felt(results: Results, asked: Asked) -> Picture:
     shown = [column for column in columns if column.role == "delay"] + losses
     shown += rates or [column for column in columns if column.role == "use"]
     if len(found) * len(shown) > max(FEW_PANELS, MOST_PANELS):
-        raise TooMany(
-            str(results.path), "", f"{len(found) * len(shown)} panels", f"at most {MOST_PANELS}: {flag('where')}"
-        )
+        raise TooMany(f"{len(found) * len(shown)} panels", f"at most {MOST_PANELS}: {flag('where')}", file=results.path)
     labels = [column.label for column in shown]
     frames = []
     for one in found:

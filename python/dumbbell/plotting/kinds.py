@@ -64,7 +64,7 @@ class Kind:
 def find_kind(name: str) -> Kind:
     """Return a kind by its name; raises UnknownName."""
     if name not in KINDS:
-        raise UnknownName("--kind", "", name, list(KINDS), what="kind")
+        raise UnknownName(name, among=list(KINDS), option="--kind", what="kind")
     found: Kind = getattr(importlib.import_module(f"dumbbell.plotting.{KINDS[name]}"), name.upper())
     return found
 

@@ -145,14 +145,14 @@ def _at_limits(results: Results, found: Samples, asked: Asked) -> Samples:
 def heat(results: Results, asked: Asked, *, ratio: bool = False) -> Picture:
     """Draw means over two keys as a map; with `ratio`, over those of the baseline."""
     if ratio and not asked.baseline:
-        raise Missing("", "--baseline", "KEY=VALUE, the runs by which kind ratio divides")
+        raise Missing("KEY=VALUE, the runs by which kind ratio divides", key="--baseline")
     _, found = measured(results, asked, asked.value[0] if asked.value else "utilisation", ratio=ratio, numeric=None)
     several = [axis for axis in found.several if axis.name not in asked.facet]
     chosen = [axis for axis in several if axis.name in (asked.against, *asked.by)]
     others = sorted((a for a in several if a not in chosen), key=lambda a: (a.numbers is None, -len(a.texts)))
     chosen = [*chosen, *others][:2]
     if len(chosen) < 2:
-        raise Unfit(str(results.path), "", "fewer than two keys differ", "another kind: a heat map has two keys")
+        raise Unfit("fewer than two keys differ", "another kind: a heat map has two keys", file=results.path)
     # delays across and rates up, as published maps have them
     x, y = chosen if asked.against or "rtt" in chosen[0].name else chosen[::-1]
     rest = [axis for axis in found.axes if axis not in (x, y)]

@@ -123,7 +123,7 @@ def require_values(results: Results, rows: pl.DataFrame, values: Sequence[str]) 
     """Refuse to draw what none of the runs has; raises InputError."""
     if rows.is_empty():
         found = f"the runs have no {' and '.join(values)}"
-        raise Nothing(str(results.path), "--value", found, "runs that have it, or another value")
+        raise Nothing(found, "runs that have it, or another value", file=results.path, option="--value")
 
 
 def _missing(found: Means) -> str:

@@ -58,7 +58,7 @@ def series(results: Results, asked: Asked) -> Picture:
         if asked.time:
             found.frame = found.frame.filter(pl.col("time_s").is_between(*asked.time))
             if found.frame.is_empty() and table == "queue_series":
-                raise Nothing("--time", "", "no point of the time series is in this time", "a time within the runs")
+                raise Nothing("no point of the time series is in this time", "a time within the runs", option="--time")
         if table == "series":
             found.frame = while_it_lasts(found.frame, columns)
             found, alike = of_alike(found, columns)
@@ -69,7 +69,7 @@ def series(results: Results, asked: Asked) -> Picture:
     if _RATES in wanted and (why := _no_sum(first, alike, alone=alone)):
         if asked.value:
             raise Unfit(
-                "--value", "", f"rates on top of each other, of {why}", f"goodput, or {flag('where')} for one run"
+                f"rates on top of each other, of {why}", f"goodput, or {flag('where')} for one run", option="--value"
             )
         wanted[wanted.index(_RATES)] = "goodput"
     if varies and not asked.value and not {"throughput", "rates"} & {*wanted}:
@@ -93,23 +93,22 @@ def series(results: Results, asked: Asked) -> Picture:
             if not asked.value:
                 continue
             what = f"no {name} in these runs"
-            raise Nothing(str(results.path), "--value", what, "runs of an engine that measures it")
+            raise Nothing(what, "runs of an engine that measures it", file=results.path, option="--value")
         several = [axis for axis in found.several if axis.name != beside]
         by = [axis.name for axis in several]
         lines = math.prod(len(axis.texts) for axis in several)
         if lines > MOST_LINES:
             keys_text = ", ".join(f"{axis.name} ({len(axis.texts)})" for axis in several)
             raise TooMany(
-                str(results.path),
-                "",
-                f"{lines} lines, of {keys_text},",
-                f"at most {MOST_LINES}: {flag('where')} chooses",
+                f"{lines} lines, of {keys_text},", f"at most {MOST_LINES}: {flag('where')} chooses", file=results.path
             )
         frame = in_order(found.axes, found.frame).drop_nulls(column)
         if frame.is_empty():
             if not asked.value:
                 continue
-            raise Nothing("--value", "", f"no flow has {name} in this time", f"another {flag('time')}, or other flows")
+            raise Nothing(
+                f"no flow has {name} in this time", f"another {flag('time')}, or other flows", option="--value"
+            )
         if column == "throughput_mbit" and varies:
             panels.append(_beside_capacity(frame, by, beside))
             continue
@@ -159,13 +158,13 @@ def _panel(name: str) -> tuple[str, str]:
     try:
         return over_time("goodput" if name == _RATES else name)
     except UnknownName:
-        raise UnknownName("--value", "", name, [*OVER_TIME, _RATES, "signals"], what="series") from None
+        raise UnknownName(name, among=[*OVER_TIME, _RATES, "signals"], option="--value", what="series") from None
 
 
 def no_series(results: Results) -> InputError:
     """Return the error of runs that recorded no time series."""
     return Nothing(
-        str(results.path), "", "the runs have no time series, which kind series draws", "runs with record.series = true"
+        "the runs have no time series, which kind series draws", "runs with record.series = true", file=results.path
     )
 
 
@@ -177,7 +176,7 @@ def _check_shown(results: Results, frames: dict[str, Samples], asked: Asked) -> 
             if name not in parts.KEYS:
                 results.key(name, asked.options[name])
             found = f"nothing that is drawn differs in {name}"
-            raise Unfit(asked.options[name], "", found, list(dict.fromkeys(several)) or "no key")
+            raise Unfit(found, list(dict.fromkeys(several)) or "no key", option=asked.options[name])
 
 
 def one_seed(results: Results) -> Results:
@@ -222,10 +221,9 @@ def _side_by_side(frames: dict[str, Samples], asked: Asked) -> str | None:
         full = next((one for one in names if name in (one, one.rpartition(".")[2])), None)
         if full is None:
             raise Unfit(
-                asked.options[name],
-                "",
                 f"{name} is not of runs, or has too many values",
                 f"a key of runs with at most {MOST_BESIDE} values: {', '.join(names)}",
+                option=asked.options[name],
             )
         return full
     of_flows = len(flows.several) > len(queue.several)

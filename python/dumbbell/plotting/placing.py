@@ -46,7 +46,7 @@ def joined(axes: Sequence[Axis], measures: Sequence[tuple[str, Samples]]) -> tup
         return in_order(axes, measures[0][1].frame), None
     names = [name for name, _ in measures]
     if len(set(names)) < len(names):
-        raise Conflict("--value", "", f"{names[0]} and {names[0]}", "each value once")
+        raise Conflict(f"{names[0]} and {names[0]}", "each value once", option="--value")
     whole = []
     for name, found in measures:
         lacking = [axis.name for axis in axes if axis.name not in found.frame.columns]
@@ -121,7 +121,7 @@ def placed(
         keys = ", ".join(f"{name} ({size[name]})" for name in (by if lines > MOST_LINES else facet))
         most = MOST_LINES if lines > MOST_LINES else MOST_PANELS
         allowed = f"at most {most}: {flag('where')} or {flag('mean-over')} for some keys"
-        raise TooMany(str(results.path), "", f"{what}, of {keys},", allowed)
+        raise TooMany(f"{what}, of {keys},", allowed, file=results.path)
     return by, facet
 
 
@@ -135,7 +135,7 @@ def first_key(results: Results, axes: Sequence[Axis], asked: Asked, *, numeric: 
     if not free:
         if axes:
             return axes[0]
-        raise Unfit(str(results.path), "", "the runs differ in nothing", "kind series, box or cdf")
+        raise Unfit("the runs differ in nothing", "kind series, box or cdf", file=results.path)
     return max(free, key=lambda axis: len(axis.texts))
 
 

@@ -14,9 +14,9 @@ from dumbbell.results.results import Results
 def beside_reference(results: Results, reference: str | Path, kind: str | None, asked: Asked) -> Picture:
     """Draw results against published ones: errors as heat maps, or both as lines over the base RTT."""
     if kind not in (None, "heat", "lines"):
-        raise Conflict("--kind", "", f"{kind} and {flag('reference')}", ("heat", "lines"))
+        raise Conflict(f"{kind} and {flag('reference')}", ("heat", "lines"), option="--kind")
     if len(asked.value) > 1:
-        raise TooMany("--value", "", ", ".join(asked.value), f"one with {flag('reference')}")
+        raise TooMany(", ".join(asked.value), f"one with {flag('reference')}", option="--value")
     given: dict[str, Any] = {
         "--against": asked.against,
         "--by": asked.by,
@@ -28,8 +28,6 @@ def beside_reference(results: Results, reference: str | Path, kind: str | None, 
     for option, value in given.items():
         if value:
             raise Conflict(
-                "",
-                "",
                 f"{flag(option)} and {flag('reference')}, which has its own axes and panels,",
                 f"{flag('value')}, {flag('kind')} and {flag('where')}",
             )

@@ -25,10 +25,9 @@ def shares(results: Results, asked: Asked) -> Picture:
             found.frame = found.frame.filter(pl.col("time_s").is_between(*asked.time))
         if found.frame.is_empty():
             raise Nothing(
-                str(results.path),
-                "",
                 "the runs have no time series, which kind shares draws",
                 f"{flag('against')} KEY, or such runs",
+                file=results.path,
             )
         found, _ = of_alike(found, ["goodput_mbit"], total=True)
         x, y, label = "time_s", "goodput_mbit", "time, s"
@@ -45,7 +44,7 @@ def shares(results: Results, asked: Asked) -> Picture:
     by = [axis.name for axis in axes if axis.name in divided and len(axis.texts) > 1]
     if not by:
         raise Unfit(
-            str(results.path), "", "the flows are all alike, which kind shares tells apart", "flows that differ, or few"
+            "the flows are all alike, which kind shares tells apart", "flows that differ, or few", file=results.path
         )
     rest = tuple(axis.name for axis in axes if axis.name not in divided and axis is not first)
     _, facet = placed(results, [a for a in axes if a.name in rest], with_facets(asked, rest), None)

@@ -71,10 +71,13 @@ def read(path: str | Path) -> list[Figure]:
                     figures += _figures(row)
                 except (KeyError, TypeError, ValueError) as error:
                     raise Unreadable(
-                        str(path), f"line {line}", f"this cannot be read ({error})", "a class, a statistic and numbers"
+                        f"this cannot be read ({error})",
+                        "a class, a statistic and numbers",
+                        file=path,
+                        key=f"line {line}",
                     ) from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise Unreadable(str(path), "", f"it cannot be read ({error})", "a CSV file of published results") from None
+        raise Unreadable(f"it cannot be read ({error})", "a CSV file of published results", file=path) from None
     return figures
 
 

@@ -75,15 +75,18 @@ def read(path: str | Path) -> list[Figure]:
                     runs[-1].append({c: _checked(c, v) for c, v in row.items() if c})
                 except (IndexError, KeyError, TypeError, ValueError) as error:
                     raise Unreadable(
-                        name, f"line {line}", f"this cannot be read ({error})", "a number in every numeric column"
+                        f"this cannot be read ({error})",
+                        "a number in every numeric column",
+                        file=name,
+                        key=f"line {line}",
                     ) from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise Unreadable(name, "", f"it cannot be read ({error})", "a CSV file of measured flows") from None
+        raise Unreadable(f"it cannot be read ({error})", "a CSV file of measured flows", file=name) from None
     repeats: dict[tuple[Cell, int, str], list[float]] = {}
     for rows in runs:
         if len(rows) != rows[0]["ccs"].count("+") + 1:
             found = f"{len(rows)} rows of {rows[0]['ccs']}, seed {rows[0]['seed']}"
-            raise Unreadable(name, "flow", f"there are {found}", "a row for each flow of a run")
+            raise Unreadable(f"there are {found}", "a row for each flow of a run", file=name, key="flow")
         flows = [_Flow(_sent_as(row), rtt) for row, rtt in zip(rows, _rtts(rows), strict=True)]
         cell = _cell(rows[0], flows)
         for (flow, measure), value in _measures(rows, flows).items():

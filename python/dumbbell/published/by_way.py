@@ -60,10 +60,13 @@ def read(path: str | Path) -> list[Figure]:
                     figures += [Figure(cell, row.get("time") or "", 0, m, float(row[m])) for m in MEASURES if row[m]]
                 except (TypeError, ValueError) as error:
                     raise Unreadable(
-                        str(path), f"line {line}", f"this cannot be read ({error})", "a number in every numeric column"
+                        f"this cannot be read ({error})",
+                        "a number in every numeric column",
+                        file=path,
+                        key=f"line {line}",
                     ) from None
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise Unreadable(str(path), "", f"it cannot be read ({error})", "a CSV file of published results") from None
+        raise Unreadable(f"it cannot be read ({error})", "a CSV file of published results", file=path) from None
     return figures
 
 

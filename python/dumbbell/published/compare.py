@@ -97,10 +97,9 @@ def read_reference(path: str | Path) -> list[Figure]:
             rows = list(csv.DictReader(stream))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise Unreadable(
-            name,
-            "",
             getattr(error, "strerror", None) or f"it cannot be read ({error})",
             "a CSV file of published results",
+            file=name,
         ) from None
     columns = list(rows[0]) if rows else []
     long = {"metric", "value"} <= set(columns)
@@ -108,10 +107,9 @@ def read_reference(path: str | Path) -> list[Figure]:
     if not {"cc1", "rate_mbit", "delay_ms"} <= set(columns) or not (long or measured):
         found = "it has columns " + shown(columns) if columns else "it has no rows"
         raise Unreadable(
-            name,
-            "",
             found,
             "a CSV file with columns cc1, rate_mbit, delay_ms and metric, value or some of " + ", ".join(METRICS),
+            file=name,
         )
     repeats: dict[tuple[Cell, str, int, str], list[float]] = {}
     for line, row in enumerate(rows, 2):
@@ -129,7 +127,7 @@ def read_reference(path: str | Path) -> list[Figure]:
                     repeats.setdefault(key, []).append(float(value))
         except (TypeError, ValueError) as error:
             raise Unreadable(
-                name, f"line {line}", f"this cannot be read ({error})", "a number in every numeric column"
+                f"this cannot be read ({error})", "a number in every numeric column", file=name, key=f"line {line}"
             ) from None
     return [Figure(*key, statistics.fmean(values)) for key, values in repeats.items()]
 
@@ -283,7 +281,7 @@ def alike(rows: list[dict[str, Any]], place: str) -> list[dict[str, Any]]:
         configs = [seedless(json.loads(row["config"])) for row in rows]
         keys = ", ".join(map(path_text, unlike((), configs)))
         found = f"runs that differ in {keys} answer one published cell, {place}"
-        raise Unfit("results", "", found, f"runs of one kind: {flag('where')} KEY=VALUE chooses")
+        raise Unfit(found, f"runs of one kind: {flag('where')} KEY=VALUE chooses", file="results")
     return rows
 
 

@@ -121,7 +121,7 @@ def _cells(path: str | Path) -> _Cells:
     with Store.open(path) as store:
         columns, names = store.columns("runs"), store.kernel_names()
         if "goodput_total_mbit" not in columns:
-            raise Nothing(str(path), "", "no finished run", "results of at least one run")
+            raise Nothing("no finished run", "results of at least one run", file=path)
         given = "" if "given" in columns else ", NULL AS given"
         if "valid" not in columns:
             return _Cells(store.read(_QUERY.format(counts="true", given=given)), {}, names)
@@ -136,7 +136,10 @@ def _other(path: str | Path, found: list[str]) -> str:
     kinds = [other for other in KINDS if other != "sim" and other in map(kind, found)]
     if len(kinds) > 1:
         raise Unfit(
-            str(path), "--engines", f"there are runs of {' and of '.join(kinds)}", f"{flag('engine')} with one of them"
+            f"there are runs of {' and of '.join(kinds)}",
+            f"{flag('engine')} with one of them",
+            file=path,
+            option="--engines",
         )
     return kinds[0] if kinds else "another engine"
 
@@ -158,10 +161,10 @@ def compare(
         if version is None:
             some = f"; {_were(sum(cells.late.values()), 'run')} too late to count" if cells.late else ""
             raise Nothing(
-                str(place),
-                "--engines",
                 f"no runs of {wanted}{some}",
                 f"runs of two engines; there are {', '.join(known.values())}",
+                file=place,
+                option="--engines",
             )
         versions.append(version)
         names.append(known[version])
@@ -186,7 +189,7 @@ def compare(
             shares = (_shares(row), _shares(second))
             pairs.append(Pair(label, ccs, rate_mbit, _values(row), _values(second), seeds, shares))
     if not pairs:
-        raise Nothing(str(path), "--engines", "no cell that both engines ran", "the same experiment on both")
+        raise Nothing("no cell that both engines ran", "the same experiment on both", file=path, option="--engines")
     alone = len(set(found[0]) ^ set(found[1]))
     return Compared((versions[0], versions[1]), pairs, alone, invalid, (names[0], names[1]))
 

@@ -23,7 +23,7 @@ def pairs(compared: Comparison, metric: str) -> tuple[pl.DataFrame, str]:
     if not found:
         known = sorted({p.figure.metric for p in compared.pairs})
         raise UnknownName(
-            "--value", "", metric, known or "the reference has no cell that a run answers", what="measure"
+            metric, among=known or "the reference has no cell that a run answers", option="--value", what="measure"
         )
     cells = [dict(p.figure.cell) for p in found]
     others = [c for c in dict.fromkeys(key for cell in cells for key in cell) if c not in _PLACE]

@@ -59,7 +59,7 @@ def require_alike(runs: pl.DataFrame) -> None:
         unlike = min((file.unlike(kinds.values()) for file in _files(str(name))), key=len, default=[])
         if unlike:
             said = f"runs that differ in {', '.join(unlike)} answer one published cell or figure, of {name}"
-            raise Unfit("results", "", said, f"runs of one kind: {flag('where')} KEY=VALUE chooses")
+            raise Unfit(said, f"runs of one kind: {flag('where')} KEY=VALUE chooses", file="results")
 
 
 class _File:

@@ -73,7 +73,7 @@ def read(path: Path) -> Curves:
         if not has_losses and isinstance(count, int | float):
             rows.setdefault(LOSSES, []).append((event.time, float(count)))
     if not rows:
-        raise Nothing(str(path), "", "no window, bytes in flight, RTT or loss", f"events {', '.join(_METRICS[:2])}")
+        raise Nothing("no window, bytes in flight, RTT or loss", f"events {', '.join(_METRICS[:2])}", file=path)
     end = file.events[-1].time
     frames = {}
     for what, points in rows.items():
@@ -100,7 +100,7 @@ def _connection(path: Path) -> qlog_file.File:
 def read_all(paths: Sequence[Path]) -> dict[Path, Curves]:
     """Return what files have. Raises InputError."""
     if len({path.absolute() for path in paths}) < len(paths):
-        raise Conflict("qlog", "", "a file that is given twice", "different files")
+        raise Conflict("a file that is given twice", "different files", command="qlog")
     return {path: read(path) for path in paths}
 
 
@@ -125,7 +125,7 @@ def draw(
         if len(rows):
             series.append(figures.Series(rows, "value", "what", label, steps="RTT" not in label))
     if not series:
-        raise Nothing("qlog", "--time", "nothing in this part of the time", "a part of the files' time")
+        raise Nothing("nothing in this part of the time", "a part of the files' time", command="qlog", option="--time")
     return figures.stacked_series(series, title=title or " and ".join(names))
 
 

@@ -52,19 +52,21 @@ def write(cell: Cell, output: Path, flows: Sequence[int] = (), *, old: bool = Fa
     """
     listed = _flows(cell)
     if not listed:
-        raise Nothing(cell.experiment, "flows", "no flow", "one or more in [[flows]]: they have senders")
+        raise Nothing("no flow", "one or more in [[flows]]: they have senders", file=cell.experiment, key="flows")
     for number in flows:
         if not 0 <= number < len(listed):
-            raise OutOfRange("qlog", "--flow", str(number), f"from 0 to {len(listed) - 1}")
+            raise OutOfRange(str(number), f"from 0 to {len(listed) - 1}", command="qlog", option="--flow")
     wanted = list(dict.fromkeys(flows)) or list(range(len(listed)))
     alone = output.suffix == ENDING
     if alone and len(wanted) > 1:
-        raise Conflict("qlog", "", f"{len(wanted)} flows and one file", "--flow, or a folder for --output")
+        raise Conflict(f"{len(wanted)} flows and one file", "--flow, or a folder for --output", command="qlog")
     if alone and stacks:
-        raise Conflict("qlog", "", "--stacks and one file", "a folder for --output")
+        raise Conflict("--stacks and one file", "a folder for --output", command="qlog")
     digests = [one["cc"]["plugin"] for one in cell.groups["flows"] if "plugin" in one["cc"]]
     if stacks and not any(plugins.of_digest(digest).kind == "stack" for digest in digests):
-        raise Unfit("qlog", "--stacks", "no flow of this run has a stack", "a run with one, or no --stacks")
+        raise Unfit(
+            "no flow of this run has a stack", "a run with one, or no --stacks", command="qlog", option="--stacks"
+        )
     folder = output.parent if alone else output
     with writing_to(output, "a folder or file to write to", command="qlog", option="--output"):
         folder.mkdir(parents=True, exist_ok=True)
@@ -132,7 +134,7 @@ def _run(
             cancel.cancel()
             raise
         except RuntimeError as error:
-            raise Failed("qlog", "", one_line(str(error)), "a run that can be carried out") from None
+            raise Failed(one_line(str(error)), "a run that can be carried out", command="qlog") from None
     return records, result.hash
 
 
@@ -163,7 +165,7 @@ def _run_apart(
     try:
         answer = process.carry_out("qlog", asked, environment=environment)
     except RuntimeError as error:
-        raise Failed("qlog", "", str(error), "plugins that work") from None
+        raise Failed(str(error), "plugins that work", command="qlog") from None
     return answer["count"], answer["hash"]
 
 

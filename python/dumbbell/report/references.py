@@ -41,7 +41,7 @@ def all_of(sides: Sequence[Side], wanted: Sequence[str]) -> list[Published]:
     for name, path, asked in files:
         held = [one for side in sides if (one := _held(name, path, side, asked=asked)) is not None]
         if asked and not held:
-            raise Nothing(str(path), "", "no run answers a cell of it", "published numbers of these runs")
+            raise Nothing("no run answers a cell of it", "published numbers of these runs", file=path)
         found += held
     return found
 

@@ -205,10 +205,10 @@ def samples(
     kept = [axis.name for axis in found.axes]
     if named.is_empty() and measure.table in ("slowdowns", "short_flows"):
         said = f"these runs have no {measure.of}, of which {measure.column} is"
-        raise Nothing(str(results.path), "", said, "runs with [[web]]")
+        raise Nothing(said, "runs with [[web]]", file=results.path)
     if named.is_empty() and measure.table == "hops":
         said = f"these runs have one hop each, and {measure.column} of hops is of several"
-        raise Nothing(str(results.path), "", said, f"runs with [[hop]] or [reverse], or {flag('of')} runs")
+        raise Nothing(said, f"runs with [[hop]] or [reverse], or {flag('of')} runs", file=results.path)
     value_of = pl.col(measure.column).cast(pl.Float64)
     each = named.group_by(*kept, SEED, "key", "hash", maintain_order=True).agg(
         value=value_of.sum() if total else value_of.mean(), runs=pl.lit(1)
@@ -235,7 +235,7 @@ def _with_axes(
     """Return the axes of a table's rows, the rows with a column of text for each, and what means are taken over."""
     for name in keys:
         if keys.count(name) > 1:
-            raise Conflict(options.get(name, "key"), "", f"{name} and {name}", "each key in one place")
+            raise Conflict(f"{name} and {name}", "each key in one place", file=options.get(name, "key"))
     if measure.table not in (*parts.OF_FLOWS, *parts.OF_CLASSES):
         results.require_whole_runs(
             f"{measure.column} is of the whole run", f"a measure of {', '.join(OF_TRAFFIC)}, or keys of runs"
@@ -243,7 +243,7 @@ def _with_axes(
     rows = results.parts(measure.table, columns)
     if rows.is_empty() and results.of_parts:
         found = f"table {measure.table} has no rows of {' and '.join(results.of_parts)}"
-        raise Nothing("--where", "", found, f"other flows or classes, or {flag('of')} classes")
+        raise Nothing(found, f"other flows or classes, or {flag('of')} classes", option="--where")
     cells = rows["cell"].unique(maintain_order=True).to_list()
     shown: list[Axis] = []
     given: list[Dimension] = []
@@ -252,7 +252,7 @@ def _with_axes(
         for other, before in zip(given, shown, strict=False):
             if dimension is not None and other.texts == dimension.only(cells).texts and other.path == dimension.path:
                 found = f"{name} and {before.name}, which are the same key,"
-                raise Conflict(options.get(name, "key"), "", found, "each key in one place")
+                raise Conflict(found, "each key in one place", file=options.get(name, "key"))
         shown.append(axis)
         if dimension is not None:
             given.append(dimension.only(cells))
@@ -323,7 +323,7 @@ def from_baseline(found: Samples, key: str, texts: Sequence[str], *, ratio: bool
     frame = others.with_columns(value=value).drop("base")
     if frame.filter(~pl.col(key).is_in(list(texts))).is_empty():
         allowed = "runs that differ in this key alone, with the same seeds"
-        raise Nothing("--baseline", key, f"no other run answers {', '.join(texts)}", allowed)
+        raise Nothing(f"no other run answers {', '.join(texts)}", allowed, option="--baseline", key=key)
     lost = (
         found.frame.filter(~pl.col(key).is_in(list(texts))).height
         - frame.filter(~pl.col(key).is_in(list(texts))).height
@@ -447,7 +447,9 @@ def _select_keys(
             near = nearest(name, allowed)
             allowed += ["flow"] * (measure.table in (*parts.OF_FLOWS, *parts.OF_CLASSES))
             also = "" if allowed else "the runs differ in no key but their seeds"
-            raise UnknownName(str(results.path), "--mean-over", name, allowed, near, what="key", also=also)
+            raise UnknownName(
+                name, among=allowed, file=results.path, option="--mean-over", nearest=near, what="key", also=also
+            )
         shown = [key for key in keys if key == name]
         if found is not None:
             paths = {one.path for one in found.parts}
@@ -459,13 +461,13 @@ def _select_keys(
             shown += [key for key in keys if key == found.name]
         if shown:
             allowed_key = "a key that is not shown"
-            raise Conflict("--mean-over", "", f"{name} here and as {shown[0]} in the table or figure", allowed_key)
+            raise Conflict(f"{name} here and as {shown[0]} in the table or figure", allowed_key, option="--mean-over")
         if found is not None:
             of_runs.append(found.only(cells))
             continue
         column = "part" if part in ("flow", None) else part
         if rows[column].n_unique() < 2:
-            raise Unfit("--mean-over", "", f"nothing differs in {name}", "a key by which runs or flows differ")
+            raise Unfit(f"nothing differs in {name}", "a key by which runs or flows differ", option="--mean-over")
         of_parts.append(name)
     of_runs = list({key.name: key for one in of_runs for key in one.parts}.values())
     needed = varying.axes(results.varying, results.matrix_keys, cells, given=given, over=of_runs).axes
@@ -474,7 +476,7 @@ def _select_keys(
         if not varying.undetermined([one], [*given, *others, *needed], cells):
             found_keys = f"the keys that are shown determine {one.name}"
             allowed_key = "a key by which the runs that are shown together differ"
-            raise Unfit("--mean-over", "", found_keys, allowed_key)
+            raise Unfit(found_keys, allowed_key, option="--mean-over")
     return of_runs, of_parts
 
 
@@ -493,15 +495,15 @@ def _axis(
         return axis, None, rows
     if name in ONLY_PARTS and not results.has_key(name):
         found = f"{name} distinguishes parts, while {measure.column} is of the whole {measure.of}"
-        raise Unfit(option, "", found, "a key of runs, or a measure of parts of runs, such as goodput")
+        raise Unfit(found, "a key of runs, or a measure of parts of runs, such as goodput", option=option)
     dimension = results.key(name, option).only(rows["cell"].unique(maintain_order=True).to_list())
     if part is None and name in ("cc", "base_rtt") and not results.is_of_runs(name):
         found = f"the flows of a run differ in {name}, while {measure.column} is of the whole run"
         own = [key for key in results.matrix_keys if key.endswith(f".{name}")]
-        raise Unfit(option, "", found, own or "a key of runs")
+        raise Unfit(found, own or "a key of runs", option=option)
     if dimension.ordered == [NOTHING]:
         why = selecting.switched_off(dimension, results.configurations) or "a key that some of the runs have"
-        raise Unfit(option, "", f"{name} has no value in these runs", why)
+        raise Unfit(f"{name} has no value in these runs", why, option=option)
     axis, rows = _axis_of_runs(dimension, rows, name)
     return axis, dimension, rows
 
@@ -562,5 +564,5 @@ def _part_axes(
             placed.append(_column(axis.name))
         if merged != [column] and rows.select(placed).n_unique() == rows.select(*placed, column).n_unique():
             found = f"not over {', '.join(over)} alone: {', '.join(other)} distinguish the same {whole}s"
-            raise Unfit("--mean-over", "", found, f"{whole}, for means over all that a run has")
+            raise Unfit(found, f"{whole}, for means over all that a run has", option="--mean-over")
     return axes, rows

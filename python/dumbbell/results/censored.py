@@ -57,7 +57,7 @@ def with_limits(
         lacking = without.frame["value"].null_count()
         if lacking:
             said = f"{lacking} of {without.frame.height} runs did not reach {found.measure.column}: they have no mean"
-            raise Unfit("--mean-over", "", said, f"{flag('where')}, or each cell by itself")
+            raise Unfit(said, f"{flag('where')}, or each cell by itself", option="--mean-over")
     limit = samples(
         results, f"runs.{LIMITS[found.measure.column]}", keys, mean_over=mean_over, options=options
     ).frame.select(*names, SEED, "hash", pl.col("value").alias("watched"))

@@ -33,7 +33,7 @@ def common(rows: pl.DataFrame, of_runs: Sequence[Dimension], over: Sequence[Dime
     names = ", ".join(one.name for one in over)
     if not common:
         found = f"the means of different rows would be over different values of {names}: none is in all rows"
-        raise Unfit("--mean-over", "", found, f"cells that differ in nothing else, which {flag('where')} can choose")
+        raise Unfit(found, f"cells that differ in nothing else, which {flag('where')} can choose", option="--mean-over")
     seeds = {place: set.intersection(*(own[one] for one in common)) for place, own in shown.items()}
     whole = {place: own or set[int]().union(*shown[place].values()) for place, own in seeds.items()}
     kept = [

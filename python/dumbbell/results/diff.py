@@ -193,9 +193,9 @@ def diff(first: Results, second: Results | None = None, *, by: str | None = None
     """
     if (second is None) == (by is None):
         raise (
-            Conflict("diff", "", "a second result and a key", "one of them")
+            Conflict("a second result and a key", "one of them", command="diff")
             if by
-            else Missing("diff", "OTHER", "a second result, or a key, by=")
+            else Missing("a second result, or a key, by=", command="diff", key="OTHER")
         )
     if second is not None:
         pairs, lines, names = pairing.of_two(first, second)
@@ -244,7 +244,7 @@ def held(a: pl.DataFrame, b: pl.DataFrame, names: tuple[str, str], lines: Sequen
     """
     compared = _compared(a, b)
     if compared.is_empty():
-        raise Nothing("diff", "", "both have no measure in common", "results with the same cells")
+        raise Nothing("both have no measure in common", "results with the same cells", command="diff")
     frame, measures = _judged(compared.drop("runs"), a, b)
     return Diff(names, frame, measures, [*lines, _how(compared)])
 
@@ -291,7 +291,7 @@ def _long(results: Results, values: Sequence[str]) -> pl.DataFrame:
         parts.append(long.with_columns(table=pl.lit(table)).drop_nulls("value"))
     if not parts:
         tables = ", ".join(_TABLES)
-        raise UnknownName("--value", "", ", ".join(values), f"it must be measures of {tables}", what="measure")
+        raise UnknownName(", ".join(values), among=f"it must be measures of {tables}", option="--value", what="measure")
     return pl.concat(parts)
 
 

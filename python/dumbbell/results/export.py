@@ -27,7 +27,7 @@ def export_tables(
     with Store.open(results) as store:
         for path in paths.values():
             if path.exists():
-                raise Unwritable(str(path), "", "this file exists", "a name that is free")
+                raise Unwritable("this file exists", "a name that is free", file=path)
         is_new = not folder.exists()
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -48,5 +48,5 @@ def export_tables(
                     folder.rmdir()
             if not isinstance(error, OSError | pl.exceptions.PolarsError):
                 raise
-            raise Unwritable(str(folder), "", reason_of(error), "a folder that can be written to, with space") from None
+            raise Unwritable(reason_of(error), "a folder that can be written to, with space", file=folder) from None
     return list(paths.values())

@@ -18,12 +18,12 @@ def convert_frame(frame: pl.DataFrame, to: str) -> Any:
     if to == "polars":
         return frame
     if to not in KINDS:
-        raise UnknownName("", "to", to, list(KINDS), what="library")
+        raise UnknownName(to, among=list(KINDS), key="to", what="library")
     try:
         return frame.to_arrow() if to == "arrow" else frame.to_pandas()
     except ModuleNotFoundError:
         packages = "package pyarrow" if to == "arrow" else "packages pandas and pyarrow"
-        raise Needs("", f'to="{to}"', f"the {packages}", f"pip install 'dumbbell[{to}]'") from None
+        raise Needs(f"the {packages}", f"pip install 'dumbbell[{to}]'", key=f'to="{to}"') from None
 
 
 class Tables:

@@ -27,9 +27,9 @@ def choose_cell(experiment: Experiment, number: int | None, where: Sequence[str]
     file = experiment.file
     if number is not None:
         if where:
-            raise Conflict(command, "", "--cell and --where", "one of them")
+            raise Conflict("--cell and --where", "one of them", file=command)
         if not 1 <= number <= len(experiment):
-            raise OutOfRange(file, "--cell", str(number), f"from 1 to {len(experiment)}")
+            raise OutOfRange(str(number), f"from 1 to {len(experiment)}", file=file, option="--cell")
         return experiment.cell(number - 1)
     conditions = [selecting.parse(one) for one in where]
     seed, seeds = 0, experiment.seeds
@@ -41,7 +41,7 @@ def choose_cell(experiment: Experiment, number: int | None, where: Sequence[str]
     met = selecting.narrow(cells, conditions, lambda some, one: _meet(experiment, some, one, command))
     left = len(met) if conditions else len(first)
     if left > 1:
-        raise TooMany(file, "", f"{left} runs", f"one: {_named(met, left)}; or --where KEY=VALUE")
+        raise TooMany(f"{left} runs", f"one: {_named(met, left)}; or --where KEY=VALUE", file=file)
     return next(iter(met.values()))
 
 
@@ -55,7 +55,9 @@ def _meet(experiment: Experiment, cells: dict[int, Cell], condition: Condition, 
             return found
     if key in _OF_PARTS:
         flow = "; --flow N keeps one flow" if command in _WRITING else ""
-        raise Unfit("--where", "", f"{key} keeps parts of a run, and this is about a whole run", f"keys of runs{flow}")
+        raise Unfit(
+            f"{key} keeps parts of a run, and this is about a whole run", f"keys of runs{flow}", option="--where"
+        )
     if key in _OF_SENDERS:  # a cell for each sender
         configs = {
             f"{index} {number}": {"flows": [{"direction": "down"} | sender]}

@@ -29,30 +29,30 @@ def choose_run(path: str, key: str = "", where: Sequence[str] = (), engine: str 
     """
     results = Results(path, engine=engine)
     if not results.keys:
-        raise Nothing(path, "", "no finished run", "results of at least one run")
+        raise Nothing("no finished run", "results of at least one run", file=path)
     if key:
         if where:
-            raise Conflict(path, "", "KEY and --where", "one of them")
+            raise Conflict("KEY and --where", "one of them", file=path)
         everything = results if engine else Results(path, engine="all")
         found = [one for one in everything.keys if one.startswith(key.lower())]
         if not found or not re.fullmatch(r"[0-9a-fA-F]+", key):
-            raise Nothing(path, "", f"no run with the key {key}", f"the beginning of a key, such as {_named(results)}")
+            raise Nothing(f"no run with the key {key}", f"the beginning of a key, such as {_named(results)}", file=path)
         if len(found) > 1:
             known = ", ".join(one[: len(key) + 4] for one in found[:_MOST_NAMED])
-            raise TooMany(path, "", f"{len(found)} runs whose keys begin with {key}", f"one: {known}")
+            raise TooMany(f"{len(found)} runs whose keys begin with {key}", f"one: {known}", file=path)
         return _no_session(everything.with_keys(found))
     results = results.where(*where)
     results.require_whole_runs("a run is explained as a whole", "keys of runs, such as flows[*].cc or seed")
     _no_session(results)
     if len(results.cells) > 1:
-        raise TooMany(path, "", f"{len(results)} runs", f"one: give KEY or --where: {_named(results)}")
+        raise TooMany(f"{len(results)} runs", f"one: give KEY or --where: {_named(results)}", file=path)
     return results.with_keys(results.keys[:1])
 
 
 def _no_session(results: Results) -> Results:
     if results.sessions:
         found = "this is a session of dumbbell shell, which has no run of an experiment"
-        raise Unfit(str(results.path), "", found, "dumbbell table, or plot")
+        raise Unfit(found, "dumbbell table, or plot", file=results.path)
     return results
 
 

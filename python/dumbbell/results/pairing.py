@@ -35,7 +35,7 @@ def of_two(first: Results, second: Results) -> tuple[pl.DataFrame, list[str], tu
     common = [*same, *changed]
     if not common:
         found = f"of {len(of_first)} and {len(of_second)} cells none is in both, by configuration or by matrix"
-        raise Nothing(str(second.path), "", found, f"results of cells that {first.path} has")
+        raise Nothing(found, f"results of cells that {first.path} has", file=second.path)
     texts = first.cell_texts()
     rows = [(i, a, b, texts[a]) for i, (a, b) in enumerate(common)]
     names = first.engine_texts(), second.engine_texts()
@@ -138,17 +138,19 @@ def by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], tuple[st
     name, _, wanted = by.partition("=")
     if name.strip() in ONLY_PARTS and not results.is_of_runs(name.strip()):
         allowed = f"a key of runs; {flag('where')} chooses among flows and classes"
-        raise Unfit("--by", "", f"{name.strip()} distinguishes parts of one run", allowed)
+        raise Unfit(f"{name.strip()} distinguishes parts of one run", allowed, option="--by")
     dimension = results.key(name.strip(), "--by")
     values = dimension.ordered
     if wanted:
         values = selecting.of_dimension(dimension, wanted.strip(), results.configurations, "--by")
     if len(values) < 2:
-        raise Unfit(str(results.path), "--by", f"{name} has one value, {', '.join(values)}", "a key with two or more")
+        raise Unfit(
+            f"{name} has one value, {', '.join(values)}", "a key with two or more", file=results.path, option="--by"
+        )
     if len(values) > 2:
         shown = ", ".join(values)
         two = f"two of them, such as {name}={values[0]},{values[1]}"
-        raise Unfit("--by", name, f"it has {len(values)} values: {shown}", two)
+        raise Unfit(f"it has {len(values)} values: {shown}", two, option="--by", key=name)
     cells = [cell for cell, text in dimension.texts.items() if text in values]
     others = varying.undetermined([one.only(cells) for one in results.varying], [dimension.only(cells)], cells)
     # what follows from the key in every pair is part of the difference
@@ -158,7 +160,7 @@ def by_key(results: Results, by: str) -> tuple[pl.DataFrame, list[str], tuple[st
         sides.setdefault(place, {})[dimension.texts[cell]] = cell
     both = {place: side for place, side in sides.items() if len(side) == 2}
     if not both:
-        raise Unfit(str(results.path), "--by", f"other keys change with {name}", "cells that differ in it alone")
+        raise Unfit(f"other keys change with {name}", "cells that differ in it alone", file=results.path, option="--by")
     rows = [
         (i, side[values[0]], side[values[1]], ", ".join(one.said(t) for one, t in zip(others, place, strict=True)))
         for i, (place, side) in enumerate(both.items())

@@ -135,7 +135,7 @@ class Results(Tables, Runs):
             also = f"{' or '.join(f'--of {table}' for table in others)} has it"
         if name.startswith("ping"):
             also = "--where kind=udp keeps pings; of kinds, series and cdf draw pings"
-        raise UnknownName(str(self.path), "--value", name, known, near, what="measure", also=also)
+        raise UnknownName(name, among=known, file=self.path, option="--value", nearest=near, what="measure", also=also)
 
     def _specify(self, measure: Measure, asked: str | None = None) -> Measure:
         """Return a measure with what its label has to say: unlike times of flows, its hop.
@@ -153,7 +153,7 @@ class Results(Tables, Runs):
     def frame(self, name: str) -> pl.DataFrame:
         """Return the rows of one of the tables that belong to these runs."""
         if name not in TABLES:
-            raise UnknownName(str(self.path), "", name, TABLES, what="table")
+            raise UnknownName(name, among=TABLES, file=self.path, what="table")
         return self._kept(name, self._read(name))
 
     def parts(self, table: str, columns: Sequence[str]) -> pl.DataFrame:
@@ -196,7 +196,7 @@ class Results(Tables, Runs):
         there are runs on Linux, `kernel` has the names of the kernels.
         """
         if not isinstance(of, str) or of not in ("runs", *PARTS):
-            raise UnknownName(str(self.path), "of", str(of), ["runs", *PARTS], what="table")
+            raise UnknownName(str(of), among=["runs", *PARTS], file=self.path, key="of", what="table")
         if of not in (*parts.OF_FLOWS, *parts.OF_CLASSES):
             self.require_whole_runs(f"table {of} is of whole runs", f"table {', '.join(OF_TRAFFIC)}")
         rows = self.parts(of, self.measures(of))
@@ -285,8 +285,8 @@ def as_polars(frame: Any) -> pl.DataFrame:
     try:
         return pl.DataFrame(frame)
     except ModuleNotFoundError:
-        raise Needs("", "frame", "the package pyarrow for one of pandas", "pip install 'dumbbell[pandas]'") from None
+        raise Needs("the package pyarrow for one of pandas", "pip install 'dumbbell[pandas]'", key="frame") from None
     except (TypeError, ValueError, pl.exceptions.PolarsError) as error:
         raise WrongValue(
-            "", "frame", f"not readable ({str(error).splitlines()[0]})", "a frame of Polars, Arrow or pandas"
+            f"not readable ({str(error).splitlines()[0]})", "a frame of Polars, Arrow or pandas", key="frame"
         ) from None

@@ -60,7 +60,7 @@ def over_time(name: str) -> tuple[str, str]:
     """Return table and column of what `name`, short or the column's own, is over time; else raise InputError."""
     found = next((place for short, place in OVER_TIME.items() if name in (short, place[1])), None)
     if found is None:
-        raise UnknownName("--value", "", name, list(OVER_TIME), what="series")
+        raise UnknownName(name, among=list(OVER_TIME), option="--value", what="series")
     return found
 
 
@@ -68,7 +68,7 @@ def require_one(results: Results) -> dict[str, Any]:
     """Return the row of the only run; raises InputError if there are several."""
     if len(results) != 1:
         keys = [one.name for one in results.dimensions] + ["seed"] * (len(results.seeds) > 1)
-        raise Unfit(str(results.path), "", f"{len(results)} runs", f"conditions that one run meets: {', '.join(keys)}")
+        raise Unfit(f"{len(results)} runs", f"conditions that one run meets: {', '.join(keys)}", file=results.path)
     return results.frame("runs").row(0, named=True)
 
 
@@ -86,7 +86,7 @@ def series(run: Results, *measures: str) -> pl.DataFrame:
     frames = [one for one in frames if _has_values(one)]
     if not frames:
         found = f"the run has no {', '.join(measures)} over time" if measures else "the run has no time series"
-        raise Nothing(str(run.path), "", found, "runs with record.series = true")
+        raise Nothing(found, "runs with record.series = true", file=run.path)
     whole = frames[0]
     for one in frames[1:]:
         whole = whole.join(one, on="time_s", how="full", coalesce=True)

@@ -160,14 +160,14 @@ class Runs:
         """The rows of `_all` that are meant."""
         rows = self._all
         if rows.is_empty():
-            raise Nothing(str(self.path), "", "no finished run", "results of at least one run")
+            raise Nothing("no finished run", "results of at least one run", file=self.path)
         # the one that made the last run comes last
         versions = rows["engine_version"].reverse().unique(maintain_order=True).to_list()[::-1]
         if self._selection.engine != "all":
             wanted = [chosen(versions, "sim") or versions[-1]]
             if self._selection.engine and not (wanted := meant(versions, self._selection.engine, self._file.kernels)):
                 known = [*texts(versions, self._file.kernels).values(), "all"]
-                raise UnknownName(str(self.path), "", self._selection.engine, known, what="engine")
+                raise UnknownName(self._selection.engine, among=known, file=self.path, what="engine")
             rows = rows.filter(pl.col("engine_version").is_in(wanted))
         if rows["engine_version"].n_unique() > 1:
             rows = rows.with_columns(cell=pl.col("cell") + " " + pl.col("engine_version"))
@@ -503,7 +503,7 @@ class Runs:
             if condition.key == "from_bytes":
                 if table != "slowdowns":
                     found = f"table {table} has no ranges of sizes, which {condition} is about"
-                    raise Unfit("--where", "", found, "table slowdowns")
+                    raise Unfit(found, "table slowdowns", option="--where")
                 texts = rows["from_bytes"].cast(pl.String)
                 there = texts.unique(maintain_order=True).to_list()
                 meant = selecting.texts_of(condition.text, there, lambda _: [], key="from_bytes")
@@ -514,7 +514,7 @@ class Runs:
             cut = self._all_parts.join(kept.select("cell", "class").unique(), on=["cell", "class"], how="semi")
             if cut.height > kept.height:
                 found = f"{' and '.join(self.of_parts)} keeps some of the flows of a class, while {table} is of classes"
-                raise Unfit("--where", "", found, "all flows of a class, or a measure of flows")
+                raise Unfit(found, "all flows of a class, or a measure of flows", option="--where")
         keys = self._index.select("key", pl.col("cell").alias("cell of key"))
         wanted = keys.join(kept.select(pl.col("cell").alias("cell of key"), part).unique(), on="cell of key")
         return rows.join(wanted.select("key", part), on=["key", part], how="semi", maintain_order="left")
@@ -528,4 +528,4 @@ class Runs:
         """Raise InputError if conditions keep only some parts of the runs, of which `what` cannot be told."""
         if self._selection.of_parts:
             found = f"{' and '.join(self.of_parts)} keeps parts of runs, while {what}"
-            raise Unfit("--where", "", found, allowed)
+            raise Unfit(found, allowed, option="--where")

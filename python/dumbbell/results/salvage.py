@@ -113,15 +113,15 @@ def _opened(path: Path) -> Iterator[tuple[_Reader, list[str]]]:
         if not path.is_file():
             store.Store.open(path).close()  # says what is wrong with it
         if store.LOCKED in said:
-            raise InUse(str(path), "", "another process", "wait for its end")
+            raise InUse("another process", "wait for its end", file=path)
         if store.is_other(said):
-            raise Unreadable(str(path), "", f"this is {store.kind(path)}", store.ALLOWED)
+            raise Unreadable(f"this is {store.kind(path)}", store.ALLOWED, file=path)
         elif said:
             place = undo.enter_context(Scratch()) / path.name
             shutil.copyfile(path, place)
             log = store.log_of(path)
             if not log.exists() or _why(place):
-                raise Unreadable(str(path), "", f"it cannot be opened at all ({said})", store.ALLOWED)
+                raise Unreadable(f"it cannot be opened at all ({said})", store.ALLOWED, file=path)
             notes.append(
                 f"the log next to it, {log.name}, cannot be read ({said}); this is what the file has without it"
             )
@@ -224,13 +224,13 @@ def save(path: str | Path, new: str | Path) -> Found:
     """Write every run of a results file that is whole to a new one; raises InputError if there is none."""
     path, new = Path(path), Path(new)
     if new.exists():
-        raise Unwritable(str(new), "", "this file exists", "a name that is free")
+        raise Unwritable("this file exists", "a name that is free", file=new)
     if not new.parent.is_dir():
-        raise Unwritable(str(new), "", f"no folder {new.parent}", "a file in a folder that exists")
+        raise Unwritable(f"no folder {new.parent}", "a file in a folder that exists", file=new)
     with _opened(path) as (reader, notes):
         found = _found(path, reader, notes)
         if not found.whole:
-            raise Nothing(str(path), "", "no run can be read whole", "a file with one run or more that is not damaged")
+            raise Nothing("no run can be read whole", "a file with one run or more that is not damaged", file=path)
         # under another name until it is complete
         with store.clear_errors(new), Scratch(new.parent) as folder:
             draft = folder / new.name

@@ -34,10 +34,10 @@ class Condition:
 def parse(text: str, option: str = "--where") -> Condition:
     """Return the condition that `KEY=VALUE` is; raises InputError."""
     if not isinstance(text, str):
-        raise WrongValue("", option, shown(text), 'text, "KEY=VALUE", or keywords: seed=[1, 2]')
+        raise WrongValue(shown(text), 'text, "KEY=VALUE", or keywords: seed=[1, 2]', key=option)
     key, equals, value = text.partition("=")
     if not equals or not key.strip() or not value.strip():
-        raise WrongValue("", option, shown(text), "KEY=VALUE, such as bottleneck.rate=10Mbit")
+        raise WrongValue(shown(text), "KEY=VALUE, such as bottleneck.rate=10Mbit", key=option)
     return Condition(key.strip(), value.strip())
 
 
@@ -74,7 +74,7 @@ def unquoted(text: str) -> str:
 
 def unknown(option: str, key: str, text: str, present: Sequence[str]) -> InputError:
     """Return the error for a value that no run has."""
-    return UnknownName(option, key, text, list(dict.fromkeys(present)), what="value")
+    return UnknownName(text, among=list(dict.fromkeys(present)), option=option, key=key, what="value")
 
 
 def texts_of(
@@ -115,7 +115,7 @@ def of_dimension(
         )
     except InputError:
         if why := switched_off(dimension, configs):
-            raise Nothing(option, dimension.name, f"no run has {dimension.word}={text}", why) from None
+            raise Nothing(f"no run has {dimension.word}={text}", why, option=option, key=dimension.name) from None
         raise
 
 
@@ -153,7 +153,9 @@ class Selector:
         """Return the error for a name that means no key; `known` are those that it may have meant."""
         listed = list(dict.fromkeys(known))
         near = nearest(name, [*listed, *(key.rpartition(".")[2] for key in listed)])
-        return UnknownName(self.file, self.option, name, listed, near, what="key", also="any other key of a run")
+        return UnknownName(
+            name, among=listed, file=self.file, key=self.option, nearest=near, what="key", also="any other key of a run"
+        )
 
 
 def select_seeds(text: str, seeds: Iterable[int], option: str = "--where") -> list[int]:
@@ -179,7 +181,7 @@ def narrow(
                 meet(whole, condition)
                 said = " and ".join(map(str, [*met, condition]))
                 others = f"another value: {condition.key} of the others is {error.allowed}"
-                error = Nothing(option, "", f"no run has {said}", others)
+                error = Nothing(f"no run has {said}", others, option=option)
             raise error from None
         met.append(condition)
     return found
@@ -234,7 +236,7 @@ def answers(held: Any, value: Any, key: str, option: str = "--where") -> bool:
         if name == "name":
             continue
         if name not in params:
-            raise UnknownKey(option, f"{key}.{name}", name, list(params))
+            raise UnknownKey(name, among=list(params), option=option, key=f"{key}.{name}")
         try:
             if spelling.canonical(params[name], wanted) != held.get(name) or switches.off((name,), held):
                 return False

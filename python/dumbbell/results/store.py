@@ -139,18 +139,16 @@ class Store:
         path = Path(path)
         with clear_errors(path):
             if path.is_dir():
-                raise Unreadable(str(path), "", "this is a directory", ALLOWED)
+                raise Unreadable("this is a directory", ALLOWED, file=path)
             if path.exists():
                 return cls._write(path) if write else cls._read(path)
             if not write:
-                raise Unreadable(str(path), "", "there is no such file", ALLOWED)
+                raise Unreadable("there is no such file", ALLOWED, file=path)
             if maker := _MADE_BY.get(path.suffix.lower()):
                 found = f"results are a DuckDB file, which {path.suffix} is not"
-                raise Unwritable(
-                    str(path), "", found, f"a name such as {path.stem}.duckdb; {maker} makes {path.suffix}"
-                )
+                raise Unwritable(found, f"a name such as {path.stem}.duckdb; {maker} makes {path.suffix}", file=path)
             if not path.parent.is_dir():
-                raise Unwritable(str(path), "", f"no folder {path.parent}", "a file in a folder that exists")
+                raise Unwritable(f"no folder {path.parent}", "a file in a folder that exists", file=path)
             made = cls._create(path)
             return cls._write(path, known=made)
 
@@ -197,11 +195,11 @@ class Store:
             try:
                 formats = [row[0] for row in file.connection.execute("SELECT format FROM dumbbell").fetchall()]
             except duckdb.CatalogException:
-                raise Unreadable(str(said), "", "this is a database of something else", ALLOWED) from None
+                raise Unreadable("this is a database of something else", ALLOWED, file=said) from None
             if formats != [FORMAT]:
                 found = f"these are results in format {', '.join(map(str, formats)) or None}"
                 raise Unreadable(
-                    str(said), "", found, f"results in format {FORMAT}; run the experiment again with this version"
+                    found, f"results in format {FORMAT}; run the experiment again with this version", file=said
                 )
             undo.pop_all()
             return file
@@ -212,7 +210,7 @@ class Store:
         log = log_of(path)
         if log.exists():
             raise Unwritable(
-                str(log), "", "this is the log of another results file", "a name without such a file next to it"
+                "this is the log of another results file", "a name without such a file next to it", file=log
             )
         empty = _empty()
         try:  # not over a file that another sweep has made and opened meanwhile
@@ -317,16 +315,16 @@ class Store:
             try:
                 kinds = {statement.type.name for statement in duckdb.extract_statements(query)}
                 if others := kinds & _NOT_QUERIES:
-                    raise WrongValue("", "sql", min(others), allowed)
+                    raise WrongValue(min(others), allowed, key="sql")
                 found = self._connection.sql(query)
                 for name, kind in zip(found.columns, found.types, strict=True):
                     if kind == "INTERVAL":
-                        raise WrongValue("", "sql", f"an interval, {name}", f"a number, such as epoch({name})")
+                        raise WrongValue(f"an interval, {name}", f"a number, such as epoch({name})", key="sql")
                 names = [f"#{place} AS {_quoted(name)}" for place, name in enumerate(_once_each(found.columns), 1)]
                 return pl.DataFrame(Stream(found.project(", ".join(names))))
             except duckdb.Error as error:  # the file is open and readable: what fails now is the query
                 text = " ".join(str(error).split("\n")[0].split())
-                raise WrongValue("", "sql", text, allowed) from None
+                raise WrongValue(text, allowed, key="sql") from None
 
     def table(self, name: str) -> pl.DataFrame:
         """Return one of the tables, in an order that does not depend on how the runs were scheduled."""
@@ -515,17 +513,15 @@ def clear_errors(path: Path) -> Iterator[None]:
         text = str(error).split("\n")[0]
         if LOCKED in text or any(said in text for said in _OPEN_HERE):
             process = text.partition("(PID ")[2].partition(")")[0]
-            raise InUse(
-                str(path), "", process and f"process {process}", "end it, or choose another results file"
-            ) from None
+            raise InUse(process and f"process {process}", "end it, or choose another results file", file=path) from None
         if reason := next((reason for reason in _FULL.values() if reason in text), None):
-            raise Unwritable(str(path), "", f"no room for more ({reason.lower()})", "a disk with free space") from None
+            raise Unwritable(f"no room for more ({reason.lower()})", "a disk with free space", file=path) from None
         if is_other(text):
-            raise Unreadable(str(path), "", f"this is {kind(path)}", ALLOWED) from None
+            raise Unreadable(f"this is {kind(path)}", ALLOWED, file=path) from None
         found = f"it is damaged ({text}); dumbbell store check {path} says what can be read"
-        raise Unreadable(str(path), "", found) from None
+        raise Unreadable(found, file=path) from None
     except OSError as error:
         reason = reason_of(error)
         if error.errno in _FULL:
-            raise Unwritable(str(path), "", f"no room for more ({reason})", "a disk with free space") from None
-        raise Unreadable(str(path), "", reason, ALLOWED) from None
+            raise Unwritable(f"no room for more ({reason})", "a disk with free space", file=path) from None
+        raise Unreadable(reason, ALLOWED, file=path) from None

@@ -336,7 +336,7 @@ def how_often(found: Means, *, spread: bool = True) -> str:
 def tidy(results: Results, values: Sequence[str], of: str | None = None) -> pl.DataFrame:
     """Return one value per row: every key by which runs differ, seed, flow or class, measure and value."""
     if of is not None and of not in PARTS:
-        raise UnknownName("--of", "", of, PARTS, what="part")
+        raise UnknownName(of, among=PARTS, option="--of", what="part")
     found = []
     for measure in (results.measure(value, of) for value in values):
         rows = results.tidy(measure.table)  # type: ignore[arg-type]

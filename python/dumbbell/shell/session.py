@@ -94,7 +94,7 @@ def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
         if found.matrix.size > 1:
             axes = ", ".join(f"{axis.text} ({len(axis.values)})" for axis in found.matrix.axes if len(axis.values) > 1)
             allowed = "one: --set KEY=VALUE for each key of the matrix"
-            raise TooMany(found.file, "matrix", f"{found.matrix.size} cells, by {axes},", allowed)
+            raise TooMany(f"{found.matrix.size} cells, by {axes},", allowed, file=found.file, key="matrix")
         cell = found.cell(0)
         _refuse(cell, found.file, up)
         record = {key: value for key, value in cell.groups["record"].items() if key != "queue"} | {
@@ -118,16 +118,18 @@ def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
 def _refuse(cell: Cell, file: str, up: list[str]) -> None:
     """Raise InputError for what a session has no place for: further hops, and two ways to say what is up."""
     if cell.groups.get("hop"):
-        raise Unsupported(file, "hop[0]", "further hops", "[bottleneck] and [reverse]", where="a session")
+        raise Unsupported("further hops", "[bottleneck] and [reverse]", file=file, key="hop[0]", where="a session")
     for name, hop in hops(cell.groups):
         if (link := hop.get("link")) and link["name"] != "trace":
-            raise Unsupported(file, f"{name}.link", f"the link {link['name']}", "shaper, or a trace", where="a session")
+            raise Unsupported(
+                f"the link {link['name']}", "shaper, or a trace", file=file, key=f"{name}.link", where="a session"
+            )
         if hop.get("delay"):
             raise Unsupported(
-                file, f"{name}.delay", "propagation of a hop", "base_rtt of the first flow", where="a session"
+                "propagation of a hop", "base_rtt of the first flow", file=file, key=f"{name}.delay", where="a session"
             )
     if up and cell.groups.get("reverse") is not None:
-        raise Conflict("--up", "", f"{up[0]} and [reverse] in {file}", "--set reverse.KEY=VALUE")
+        raise Conflict(f"{up[0]} and [reverse] in {file}", "--set reverse.KEY=VALUE", option="--up")
 
 
 def _resolver() -> str | None:
@@ -234,7 +236,7 @@ def run(session: Session) -> Ended:
                     return Ended(int(status), json.loads(servers), results)
                 elif word == "failed":
                     _fail(session, *rest.split(" ", 1))
-        raise Failed("shell", "", "the process of the session ended", "nobody to end it")
+        raise Failed("the process of the session ended", "nobody to end it", command="shell")
     finally:
         child.close()
 
@@ -265,7 +267,7 @@ def _fail(session: Session, kind: str, text: str = "") -> NoReturn:
     if kind == "ChildProcessError":  # server N ended with status S
         words = text.split()
         found = f"{shown(session.servers[int(words[1])])} ended with status {words[-1]}"
-        raise Failed("shell", "--server", found, "a program that listens")
+        raise Failed(found, "a program that listens", command="shell", option="--server")
     if kind == "Interrupted":
         raise KeyboardInterrupt
     if kind == "RuntimeError" or ", allowed: " not in text:
@@ -322,7 +324,7 @@ def _check_output(path: Path) -> None:
         with Store.open(path, write=True):
             pass
     elif not path.parent.is_dir():
-        raise Unwritable(str(path), "", f"no folder {path.parent}", "a file in a folder that exists")
+        raise Unwritable(f"no folder {path.parent}", "a file in a folder that exists", file=path)
 
 
 def _shell() -> str:
@@ -341,7 +343,7 @@ def start(
 ) -> int:
     """Run a command, or a shell, behind the bottleneck of a file, keep what was measured, and return its status."""
     if not hasattr(_native, "Shell"):
-        raise Needs("shell", "", "Linux", "this is another system")
+        raise Needs("Linux", "this is another system", command="shell")
     cells = load(file, settings, up)
     session = Session(cells, command or [_shell()], servers, output, not alone)
     _check_output(Path(output))

@@ -110,7 +110,7 @@ def find(which: str) -> Running:
     allowed = f"the process or results file of one that runs ({named})" if sessions else f"one that runs ({named})"
     if not sessions and "DUMBBELL_SHELL" in os.environ:
         allowed = "dumbbell watch in another terminal, outside of the shell"
-    raise Nothing("watch", "", found, allowed)
+    raise Nothing(found, allowed, command="watch")
 
 
 def is_running(which: str) -> bool:
@@ -202,9 +202,9 @@ def follow(which: str, interval: str, *, as_csv: bool) -> None:
             length_ns = units.parse("time", interval)
         except ValueError as error:
             allowed = error.allowed if isinstance(error, InputError) else "a time, such as 250ms"
-            raise WrongValue("watch", "--interval", shown(interval), allowed) from None
+            raise WrongValue(shown(interval), allowed, command="watch", option="--interval") from None
         if not 100_000_000 <= length_ns <= 3_600_000_000_000:
-            raise OutOfRange("watch", "--interval", shown(interval), "100ms to 1h")
+            raise OutOfRange(shown(interval), "100ms to 1h", command="watch", option="--interval")
     session = find(which)
     try:
         with contextlib.suppress(KeyboardInterrupt):

@@ -39,25 +39,33 @@ class Wanted:
 def plan(wanted: Wanted) -> Plan:
     """Return what is to be built; raises InputError if that cannot be."""
     if wanted.stack not in built.STACKS:
-        raise UnknownName("stack build", "", wanted.stack, built.STACKS, what="stack")
+        raise UnknownName(wanted.stack, among=built.STACKS, command="stack build", what="stack")
     if wanted.name is not None:
         built.check_name(wanted.name)
     found = tree.read(wanted.path, wanted.stack) if wanted.path is not None else None
     if wanted.version is not None:
         _check_version(wanted.stack, wanted.version)
         if found is not None and not found.has_controls:
-            raise WrongValue("stack build", "--version", wanted.version, f"left out: {found.folder} is {found.version}")
+            raise WrongValue(
+                wanted.version,
+                f"left out: {found.folder} is {found.version}",
+                command="stack build",
+                option="--version",
+            )
     return Plan(wanted.stack, wanted.version, found)
 
 
 def _check_version(stack: str, version: str) -> None:
     if not _VERSION.fullmatch(version):
         raise WrongValue(
-            "stack build", "--version", shown(version), f"a released version such as {project.OLDEST[stack]}"
+            shown(version),
+            f"a released version such as {project.OLDEST[stack]}",
+            command="stack build",
+            option="--version",
         )
     oldest, series = project.OLDEST[stack], project.SERIES[stack]
     if built.order(version) < built.order(oldest) or not f"{version}.".startswith(f"{series}."):
-        raise OutOfRange("stack build", "--version", version, f"{oldest} or a later one of {series}")
+        raise OutOfRange(version, f"{oldest} or a later one of {series}", command="stack build", option="--version")
 
 
 def build(wanted: Wanted, told: StepProgress) -> tuple[Built, bool]:
@@ -67,7 +75,9 @@ def build(wanted: Wanted, told: StepProgress) -> tuple[Built, bool]:
     """
     if not wanted.logs and wanted.stack not in project.LOGGING:
         having = " or ".join(project.LOGGING)
-        raise Unfit("stack build", "--no-qlog", f"there is no library of {wanted.stack} for its own qlog", having)
+        raise Unfit(
+            f"there is no library of {wanted.stack} for its own qlog", having, command="stack build", option="--no-qlog"
+        )
     if wanted.stack == picoquic.STACK:
         return picoquic.build(wanted.version, wanted.path, wanted.name, told)
     needs.cargo()
@@ -157,7 +167,7 @@ class _Work(Work):
             result.append(f"{crate} {' and '.join(versions)}")
         if len(versions) != 1:
             found = f"{crate} {' and '.join(versions)} would be built together"
-            raise Failed("stack build", "", found, f"a crate that depends on the same {crate}")
+            raise Failed(found, f"a crate that depends on the same {crate}", command="stack build")
         return versions[0]
 
     def compiled(self, step: str, features: list[str], said: dict[str, str]) -> Path:

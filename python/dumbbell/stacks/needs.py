@@ -23,7 +23,7 @@ def cargo() -> str:
     """Return the path of cargo; raises InputError if it is not there."""
     path = found()
     if path is None:
-        raise Needs("stack build", "", "cargo", RUSTUP)
+        raise Needs("cargo", RUSTUP, command="stack build")
     return path
 
 
@@ -31,7 +31,7 @@ def cmake() -> str:
     """Return the path of cmake; raises InputError if it is not there."""
     path = found("cmake")
     if path is None:
-        raise Needs("stack build", "", "cmake", CMAKE)
+        raise Needs("cmake", CMAKE, command="stack build")
     return path
 
 
@@ -45,10 +45,10 @@ def rustc_version() -> str:
     """Return which compiler it is, on which builds depend; raises InputError if there is none."""
     path = found("rustc")
     if path is None:
-        raise Needs("stack build", "", "rustc", RUSTUP)
+        raise Needs("rustc", RUSTUP, command="stack build")
     asked = subprocess.run([path, "-vV"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if asked.returncode != 0:
-        raise Needs("stack build", "", f"a rustc that works ({complaint(asked.stderr)})", RUSTUP)
+        raise Needs(f"a rustc that works ({complaint(asked.stderr)})", RUSTUP, command="stack build")
     return asked.stdout.strip()
 
 

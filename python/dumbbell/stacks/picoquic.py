@@ -41,20 +41,22 @@ class Sources:
 def read(folder: Path | None, version: str | None) -> Sources:
     """Return what lies in the folder; raises InputError if it has none of picoquic."""
     if folder is None:
-        raise Unfit("stack build", "", "picoquic is built from a tree of your own", "--path DIR")
+        raise Unfit("picoquic is built from a tree of your own", "--path DIR", command="stack build")
     if version is not None:
-        raise WrongValue("stack build", "--version", version, "left out: the tree says which version it is")
+        raise WrongValue(
+            version, "left out: the tree says which version it is", command="stack build", option="--version"
+        )
     if not (folder / "picoquic" / "picoquic.h").is_file() or not (folder / "CMakeLists.txt").is_file():
-        raise Unfit("stack build", "--path", f"{one_line(str(folder))} has no picoquic in it", _KIND)
+        raise Unfit(f"{one_line(str(folder))} has no picoquic in it", _KIND, command="stack build", option="--path")
     folder = folder.resolve()
     manifest = folder / "CMakeLists.txt"
     try:
         text = manifest.read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        raise Unreadable(str(manifest), "", one_line(str(error)), "a project of cmake") from None
+        raise Unreadable(one_line(str(error)), "a project of cmake", file=manifest) from None
     found = re.search(r"\bproject\s*\(\s*picoquic\s[^)]*?\bVERSION\s+([0-9]+(?:\.[0-9]+)*)", text, re.IGNORECASE)
     if found is None:
-        raise Unreadable(str(manifest), "", "it has no project(picoquic VERSION …)", "that of picoquic")
+        raise Unreadable("it has no project(picoquic VERSION …)", "that of picoquic", file=manifest)
     places = [folder / place for place in _PICOTLS]
     picotls = next((one for one in places if all((one / name).is_file() for name in _NEEDED_OF_PICOTLS)), None)
     return Sources(folder, found[1], picotls.resolve() if picotls is not None else None)

@@ -37,22 +37,28 @@ def read(folder: Path, stack: str) -> Tree:
     crate = CRATES[stack]
     if not folder.is_dir():
         found = f"{one_line(str(folder))} is no folder"
-        raise Unfit("stack build", "--path", found, f"a tree of {stack}, or a crate that depends on {crate}")
+        raise Unfit(
+            found, f"a tree of {stack}, or a crate that depends on {crate}", command="stack build", option="--path"
+        )
     place = next((one for one in (folder / crate, folder) if (one / "Cargo.toml").is_file()), None)
     if place is None:
         found = f"{one_line(str(folder))} has neither Cargo.toml nor {crate}/Cargo.toml"
-        raise Unfit("stack build", "--path", found, f"a tree of {stack}, or a crate that depends on {crate}")
+        raise Unfit(
+            found, f"a tree of {stack}, or a crate that depends on {crate}", command="stack build", option="--path"
+        )
     place = place.resolve()
     package = _package(place)
     name, version = str(package["name"]), str(package["version"])
     if name == crate:
         return Tree(place, name, version, f"path = {json.dumps(str(place))}", has_controls=False)
     if stack == "quiche":  # its controls are chosen by an enum of its own
-        raise Unfit("stack build", "--path", f"{one_line(str(place))} is {name}", "a tree of quiche")
+        raise Unfit(f"{one_line(str(place))} is {name}", "a tree of quiche", command="stack build", option="--path")
     uses = [one for one in package["dependencies"] if one["name"] == crate and one.get("kind") is None]
     if not uses:
         found = f"{one_line(str(place))} is {name}, which does not depend on {crate}"
-        raise Unfit("stack build", "--path", found, f"a tree of {stack}, or a crate that depends on {crate}")
+        raise Unfit(
+            found, f"a tree of {stack}, or a crate that depends on {crate}", command="stack build", option="--path"
+        )
     return Tree(place, name, version, _dependency(uses[0]), has_controls=True)
 
 
@@ -62,7 +68,7 @@ def _package(place: Path) -> dict[str, Any]:
     try:
         tomllib.loads(manifest.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        raise Unreadable(str(manifest), "", one_line(str(error)), "a manifest of cargo") from None
+        raise Unreadable(one_line(str(error)), "a manifest of cargo", file=manifest) from None
     command = [
         needs.cargo(),
         "metadata",
@@ -75,12 +81,22 @@ def _package(place: Path) -> dict[str, Any]:
     asked = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if asked.returncode != 0:
         said = one_line(needs.complaint(asked.stderr))
-        raise Failed("stack build", "--path", f"cargo cannot read {manifest}: {said}", "a manifest that cargo reads")
+        raise Failed(
+            f"cargo cannot read {manifest}: {said}",
+            "a manifest that cargo reads",
+            command="stack build",
+            option="--path",
+        )
     packages: list[dict[str, Any]] = json.loads(asked.stdout)["packages"]
     for package in packages:
         if Path(package["manifest_path"]).resolve() == manifest.resolve():
             return package
-    raise Unfit("stack build", "--path", f"{one_line(str(manifest))} is a workspace", "the folder of one of its crates")
+    raise Unfit(
+        f"{one_line(str(manifest))} is a workspace",
+        "the folder of one of its crates",
+        command="stack build",
+        option="--path",
+    )
 
 
 def _dependency(use: dict[str, Any]) -> str:

@@ -54,7 +54,7 @@ class Work:
             waiting = f"another build is at work; waiting for its end (log: {self._log})"
             lock_file(self._lock.fileno(), LOCK_WAIT_S, lambda: self.told.say(waiting))
         except TimeoutError:
-            raise InUse("stack build", "", "another build", f"wait for its end (log: {self._log})") from None
+            raise InUse("another build", f"wait for its end (log: {self._log})", command="stack build") from None
         self._log.write_bytes(b"")
         return self
 
@@ -72,7 +72,7 @@ class Work:
         if self._status != 0:
             text = self._log.read_bytes()[start:].decode(errors="replace")
             found = f"{step.failure}: {one_line(step.complaint(text))} (log: {self._log})"
-            raise Failed("stack build", "", found, step.needed)
+            raise Failed(found, step.needed, command="stack build")
 
     @contextlib.contextmanager
     def _output(self, step: Step) -> Iterator[Iterator[bytes]]:
@@ -100,7 +100,7 @@ def keep(name: str, content: bytes, described: dict[str, object], logging: bytes
         draft.write_text(json.dumps(described, indent=2) + "\n", encoding="utf-8")
         draft.replace(place / built.DESCRIPTION)
     except OSError as error:
-        raise Unwritable(str(place), "", reason_of(error)) from None
+        raise Unwritable(reason_of(error), file=place) from None
     finally:
         place.joinpath(f".{os.getpid()}.new").unlink(missing_ok=True)
     return built.find(name)
@@ -121,4 +121,6 @@ def controls_of(library: Path, name: str) -> list[str]:
         found = f"nothing for {DESCRIBE_S:g} s"
     except ValueError as error:
         found = one_line(str(error))
-    raise Failed("stack build", name, f"the library does not say what it is: {found}", "a stack that can be loaded")
+    raise Failed(
+        f"the library does not say what it is: {found}", "a stack that can be loaded", command="stack build", key=name
+    )

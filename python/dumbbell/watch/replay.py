@@ -86,7 +86,7 @@ def interval_of(run: Observed, duration_s: float, frames: int) -> float:
 def of_run(run: Observed, events: list[Fact], interval_s: float) -> Replay:
     """Return a run in intervals of about this length; raises InputError if it has no time series."""
     if not run.has_series:
-        raise Nothing(run.experiment, "record.series", "the run kept no time series", "record.series = true")
+        raise Nothing("the run kept no time series", "record.series = true", file=run.experiment, key="record.series")
     length = max(interval_s, run.interval_s)
     # whole intervals of the series
     length = round(length / run.interval_s) * run.interval_s

@@ -59,7 +59,7 @@ class Inputs:
     def __init__(self, wanted: Wanted) -> None:
         kernels.folder_of(wanted.name)
         if wanted.tree is not None and wanted.version is not None:
-            raise Conflict("linux build", "", "--tree and --version", "one of them")
+            raise Conflict("--tree and --version", "one of them", command="linux build")
         self.name, self.wanted = wanted.name, wanted
         self.patches = [(patch, _read(patch, "--patch")) for patch in wanted.patches]
         self.fragment = _read(wanted.fragment, "--config").decode(errors="replace") if wanted.fragment else ""
@@ -173,7 +173,7 @@ def build(wanted: Wanted, told: StepProgress) -> Kernel:
         return kernel
     if packages := needs.missing_packages(needs.BUILD_TOOLS):
         remedy = f"{needs.install_command(packages)} (or --install)"
-        raise Needs("linux build", "", ", ".join(packages), remedy)
+        raise Needs(", ".join(packages), remedy, command="linux build")
     with Work(place_of(inputs.name), told) as work:
         return ready(inputs) or _Build(inputs, work).run()
 
@@ -300,7 +300,8 @@ class _Build:
         command = ["patch", "-p1", "-N", "--no-backup-if-mismatch", "-r", "-", "-i", str(patch.absolute())]
         if self.work.run(command, folder=self.tree, line=lines.append):
             allowed = f"a patch for Linux {sources.release_of(self.tree)} (log: {self.work.log})"
-            raise Failed(str(patch), *_rejected(lines), allowed)
+            where, why = _rejected(lines)
+            raise Failed(why, allowed, file=patch, key=where)
         loose = sum(" with fuzz " in line for line in lines)
         return [f"{loose} hunks with fuzz: see the log"] if loose else []
 
@@ -357,7 +358,9 @@ class _Build:
             found = self.work.complaint(_ERROR, start)
             if self.work.complaint(_NO_SPACE, start).find(_NO_SPACE) >= 0:
                 found = _NO_SPACE.lower()
-            raise Failed("linux build", self.inputs.name, found, f"sources that compile (log: {self.work.log})")
+            raise Failed(
+                found, f"sources that compile (log: {self.work.log})", command="linux build", key=self.inputs.name
+            )
 
     def _installed(self, made: dict[str, bool], seconds: float, objects: int) -> Kernel:
         inputs, binary = self.inputs, self.objects / "linux"

@@ -25,7 +25,7 @@ def parse(text: str, where: str) -> dict[str, str]:
             values[match[1]] = "n"
         elif line.strip() and not line.lstrip().startswith("#"):
             raise WrongValue(
-                where, f"line {number}", shown(line.strip()), "CONFIG_NAME=VALUE, or # CONFIG_NAME is not set"
+                shown(line.strip()), "CONFIG_NAME=VALUE, or # CONFIG_NAME is not set", file=where, key=f"line {number}"
             )
     return values
 
@@ -58,7 +58,7 @@ def check_taken(final: str, fragment: str, where: str) -> None:
     for symbol, asked in parse(fragment, where).items():
         if have.get(symbol, "n") != asked:
             found = f"{asked} is asked for, {have.get(symbol, 'n')} is what the kernel takes"
-            raise Failed(where, f"CONFIG_{symbol}", found, "symbols of this kernel, with what they depend on")
+            raise Failed(found, "symbols of this kernel, with what they depend on", file=where, key=f"CONFIG_{symbol}")
 
 
 def algorithms(tree: Path, final: str) -> tuple[list[str], list[str]]:

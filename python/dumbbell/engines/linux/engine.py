@@ -133,7 +133,7 @@ def _iproute2() -> str:
     try:
         said = subprocess.run(["tc", "-V"], check=True, capture_output=True, text=True).stdout
     except (OSError, subprocess.CalledProcessError):
-        raise Needs("", "--engine linux", "the program tc (iproute2)", "apt-get install iproute2") from None
+        raise Needs("the program tc (iproute2)", "apt-get install iproute2", key="--engine linux") from None
     return (re.search(r"iproute2-([0-9.]+\S*?)[,\s]", said) or re.search(r"(.+)", said))[1]  # type: ignore[index]
 
 

@@ -58,7 +58,7 @@ def class_options(rate: int, hop: Hop) -> str:
     if overhead is not None:
         if overhead < _ETHERNET_HEADER:
             allowed = f"{_ETHERNET_HEADER} or more: htb cannot count a frame as shorter than it is"
-            raise WrongValue("", f"{hop.place}.overhead", f"{overhead} bytes below a shaper", allowed)
+            raise WrongValue(f"{overhead} bytes below a shaper", allowed, key=f"{hop.place}.overhead")
         words = f" overhead {overhead - _ETHERNET_HEADER}"
     words += f" mpu {mpu}" if mpu else ""
     words += " linklayer atm" if framing == "atm" else ""

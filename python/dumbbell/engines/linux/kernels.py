@@ -51,7 +51,9 @@ def runs() -> Path:
 def check_name(name: str) -> str:
     """Return `name` if a kernel may be called so; raises InputError."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}", name):
-        raise WrongValue("linux", "name", shown(name), "letters, digits and . _ + - (a letter or digit first)")
+        raise WrongValue(
+            shown(name), "letters, digits and . _ + - (a letter or digit first)", command="linux", key="name"
+        )
     return name
 
 
@@ -62,7 +64,7 @@ def folder_of(name: str) -> Path:
     """
     place = home() / check_name(name)
     if place.exists() and not any((place / file).exists() for file in ("kernel.json", "linux", "config")):
-        raise Unwritable("linux", "name", f"{place} is not a kernel", "another name")
+        raise Unwritable(f"{place} is not a kernel", "another name", command="linux", key="name")
     return place
 
 
@@ -74,7 +76,7 @@ def load(name: str | None = None) -> Kernel:
         remedy = "dumbbell linux build" + ("" if name == DEFAULT else f" --name {name}")
         others = [kernel.name for kernel in installed()]
         known = f"known are {', '.join(others)}; {remedy} makes it" if others else f"{remedy} makes it"
-        raise UnknownName("linux", "", name, known, nearest(name, others), what="kernel")
+        raise UnknownName(name, among=known, command="linux", nearest=nearest(name, others), what="kernel")
     return _read(place)
 
 
@@ -104,9 +106,7 @@ def _read(place: Path) -> Kernel:
             qdiscs=tuple(described["qdiscs"]),
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Unreadable(
-            str(place / "kernel.json"), "", f"it cannot be read ({one_line(str(error))})", remedy
-        ) from None
+        raise Unreadable(f"it cannot be read ({one_line(str(error))})", remedy, file=place / "kernel.json") from None
     if not os.access(binary, os.X_OK):
-        raise Unreadable(str(binary), "", "there is no program", remedy)
+        raise Unreadable("there is no program", remedy, file=binary)
     return kernel

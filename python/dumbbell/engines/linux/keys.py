@@ -23,4 +23,4 @@ def refuse_rest(section: str, values: dict[str, Any], params: dict[str, Param], 
         if value != wanted:
             found = show_value(param, value) if param else str(value)
             allowed = show_value(param, wanted) if param else "none"
-            raise Unsupported("", f"{section}.{key}", found, f"{allowed}, or {flag('engine')} sim", where="Linux")
+            raise Unsupported(found, f"{allowed}, or {flag('engine')} sim", key=f"{section}.{key}", where="Linux")

@@ -44,7 +44,7 @@ def install(packages: list[str]) -> None:
     """Install `packages`; raises InputError without root, and if apt-get fails."""
     command = install_command(packages)
     if os.geteuid() != 0:
-        raise Needs("", "linux build --install", "root", f"first {command}")
+        raise Needs("root", f"first {command}", key="linux build --install")
     for arguments in (["update", "-q"], ["install", "-y", "-q", "--no-install-recommends", *packages]):
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "LC_ALL": "C"}
         done = subprocess.run(
@@ -53,4 +53,9 @@ def install(packages: list[str]) -> None:
         )  # fmt: skip
         if done.returncode and arguments[0] == "install":  # old lists may do
             errors = [line for line in (done.stderr + done.stdout).splitlines() if line.startswith("E:")]
-            raise Failed("linux build", "--install", (errors or ["it failed"])[0], f"what works by hand: {command}")
+            raise Failed(
+                (errors or ["it failed"])[0],
+                f"what works by hand: {command}",
+                command="linux build",
+                option="--install",
+            )

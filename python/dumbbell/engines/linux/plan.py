@@ -108,7 +108,7 @@ class Plan:
         self.given_tcp = [*self.given.get("flows", []), *self.given.get("web", [])]
         self.rtts = sorted({base_rtt(one) for one in (*self.all_tcp, *self.groups["udp"])})
         if len(self.rtts) > _BANDS**2:
-            raise TooMany("", "base_rtt", f"{len(self.rtts)} different ones", f"at most {_BANDS**2}")
+            raise TooMany(f"{len(self.rtts)} different ones", f"at most {_BANDS**2}", key="base_rtt")
         everyone = [*self.all_tcp, *self.groups["udp"]]
         self.sources = {host: n for n, host in enumerate(sorted({one["src_host"] for one in everyone}), start=1)}
         self.targets = {host: n for n, host in enumerate(sorted({one["dst_host"] for one in everyone}), start=1)}
@@ -164,7 +164,7 @@ class Plan:
                 left = {key: value for key, value in one.items() if key not in (*taken, *_ROUTES)}
                 refuse_rest(f"{kind}[{number}]", left, sections[kind], {})
                 if one["stop"] is not None and one.get("size") is not None and kind == "flows":
-                    raise Conflict("", f"{kind}[{number}].stop", "a stop and a size", "one of them with Linux")
+                    raise Conflict("a stop and a size", "one of them with Linux", key=f"{kind}[{number}].stop")
         for kind in _TAKEN:
             for number, one in enumerate(self.groups[kind]):
                 whole_us(f"{kind}[{number}].base_rtt", base_rtt(one))
@@ -175,25 +175,25 @@ class Plan:
                 ("behind", "stages of a path"),
             ):
                 if hop.own[key]:
-                    raise Unsupported("", f"{hop.place}.{key}", what, "none", where="Linux")
+                    raise Unsupported(what, "none", key=f"{hop.place}.{key}", where="Linux")
             if link := hop.own.get("link"):
-                raise Unsupported("", f"{hop.place}.link", f"link {link['name']}", "shaper", where="Linux")
+                raise Unsupported(f"link {link['name']}", "shaper", key=f"{hop.place}.link", where="Linux")
             taken = (*_HOP_TAKEN, *LINK_LAYER) if hop.qdisc.shapes else _HOP_TAKEN
             left = {key: value for key, value in hop.own.items() if key not in taken}
             refuse_rest(hop.place, left, described("bottleneck"), {})
         if self.groups["record"].get("queue"):
-            raise Unsupported("", "record.queue", "state of a queue discipline", "none", where="Linux")
+            raise Unsupported("state of a queue discipline", "none", key="record.queue", where="Linux")
         if self.groups["record"]["trace"] is not None:
-            raise Unsupported("", "record.trace", "trace of a sender", "none", where="Linux")
+            raise Unsupported("trace of a sender", "none", key="record.trace", where="Linux")
         if (flows := self.sender_count) > self.most_senders:
             allowed = f"at most {self.most_senders} with Linux: each has a port of its own"
-            raise TooMany("", "flows", f"{flows} flows in one run", allowed)
+            raise TooMany(f"{flows} flows in one run", allowed, key="flows")
 
     def control(self, where: str, cc: dict[str, Any]) -> str:
         """Return the kernel's name of a congestion control; its parameters become those of the module."""
         name = cc["name"]
         if name not in self.names:
-            raise Unsupported("", f"{where}.cc", name, list(self.names), where="this kernel")
+            raise Unsupported(name, list(self.names), key=f"{where}.cc", where="this kernel")
         params, taken = registry().cc[name].params, MODULES.get(name, {})
         profile = registry().profiles[self.hosts["profile"]].cc.get(name, {})
         left = {key: value for key, value in cc.items() if key != "name" and key not in taken}
@@ -204,7 +204,7 @@ class Plan:
                 continue
             if any(one[key] != cc[key] for one in alike):
                 raise Conflict(
-                    "", f"{where}.cc.{key}", "two values in one run", "one: it is a parameter of the kernel's module"
+                    "two values in one run", "one: it is a parameter of the kernel's module", key=f"{where}.cc.{key}"
                 )
             if key == "hystart" and not self._hystart(where, cc[key], profile.get(key)):
                 continue
@@ -230,7 +230,7 @@ class Plan:
             return True
         if wanted == of_profile:  # the kernel is as it is, which is said
             return False
-        raise Unsupported("", f"{where}.cc.hystart", wanted, ("off", own), where="this kernel")
+        raise Unsupported(wanted, ("off", own), key=f"{where}.cc.hystart", where="this kernel")
 
     # the network
 
@@ -482,7 +482,7 @@ class Plan:
         """Return the receivers' port for a base RTT, and for what else there is one kind of receivers for each of."""
         variant = self.receivers.setdefault(kind, len(self.receivers))
         if variant >= _VARIANTS:
-            raise TooMany("", "flows", f"more than {_VARIANTS} kinds of receivers", "fewer congestion controls")
+            raise TooMany(f"more than {_VARIANTS} kinds of receivers", "fewer congestion controls", key="flows")
         return self.first_of(variant) + self.rtts.index(base_rtt(one))
 
     def first_of(self, variant: int) -> int:
@@ -494,7 +494,7 @@ class Plan:
         cc = self.control(where, one["cc"])
         echo = one["ecn_echo"]
         if echo == "accecn" or (echo == "dctcp" and "dctcp" not in self.names):
-            raise Unsupported("", f"{where}.ecn_echo", echo, ("auto", "classic"), where="this kernel")
+            raise Unsupported(echo, ("auto", "classic"), key=f"{where}.ecn_echo", where="this kernel")
         listening = "dctcp" if echo == "dctcp" else cc
         accepted = "cubic" if echo == "classic" and cc == "dctcp" else "-"
         ecn = self.hosts["ecn"] if one["ecn"] is None else one["ecn"]

@@ -50,7 +50,7 @@ _TICK_NS = 1_000_000  # guests have CONFIG_HZ=1000: changes.py
 def _us(where: str, nanoseconds: int) -> str:
     """Return a time for tc, which computes in microseconds."""
     if nanoseconds % 1000:
-        raise WrongValue("", where, f"{nanoseconds} ns", "whole microseconds: tc has no finer ones")
+        raise WrongValue(f"{nanoseconds} ns", "whole microseconds: tc has no finer ones", key=where)
     return f"{nanoseconds // 1000}us"
 
 
@@ -77,7 +77,7 @@ class _Options:
             return None
         if key in NOT_ZERO.get(self.name, ()) and value == 0:
             found, allowed = "0, which tc takes for not given", f"a larger one, or {flag('engine')} sim"
-            raise Unsupported("", f"{self.where}.{key}", found, allowed, where="Linux")
+            raise Unsupported(found, allowed, key=f"{self.where}.{key}", where="Linux")
         return value
 
     def peek(self, key: str) -> Any:
@@ -109,7 +109,7 @@ class _Options:
         """Take a time that the kernel rounds up to whole ticks."""
         if (value := self.take(key)) is not None:
             if value % _TICK_NS:
-                raise WrongValue("", f"{self.where}.{key}", f"{value} ns", "whole ms: the kernel counts ticks of 1 ms")
+                raise WrongValue(f"{value} ns", "whole ms: the kernel counts ticks of 1 ms", key=f"{self.where}.{key}")
             self._words += [key, self.us(key, value)]
         return self
 
@@ -181,7 +181,7 @@ def _red(options: _Options) -> Qdisc:
     if options.take("adaptive"):
         # tc (q_red.c) asks for it in TCA_RED_FLAGS; __red_change starts the timer for the flags of tc_red_qopt alone
         found = "true, whose timer is never started,"
-        raise Unsupported("", f"{options.where}.adaptive", found, f"false, or {flag('engine')} sim", where="Linux")
+        raise Unsupported(found, f"false, or {flag('engine')} sim", key=f"{options.where}.adaptive", where="Linux")
     # tc makes all of RED's parameters, the kernel has no defaults; these two tc has none for either
     options.word(f"limit {options.needed('limit')}").number("min", "max")
     options.word(f"avpkt {options.needed('avpkt')}").number("burst", "probability")
@@ -262,12 +262,12 @@ def qdisc(hop: dict[str, Any], given: Collection[str], available: tuple[str, ...
     """
     name, where = hop["aqm"]["name"], f"{place}.aqm"
     if name not in (*_MAPPED, "cake"):
-        raise Unsupported("", where, name, [*_MAPPED, "cake"], where="Linux")
+        raise Unsupported(name, [*_MAPPED, "cake"], key=where, where="Linux")
     options = _Options(hop["aqm"], given, where)
     found = _cake(options, hop) if name == "cake" else _MAPPED[name](options)
     if found.kind not in available:
         known = [one for one in (*_MAPPED, "cake") if one in available or one == "step"]
-        raise Unsupported("", where, name, known, where="this kernel")
+        raise Unsupported(name, known, key=where, where="this kernel")
     return found
 
 

@@ -55,7 +55,9 @@ def package(version: str, sources: Path) -> Package:
     """
     series, _, exact = version.partition("=")
     if not re.fullmatch(r"[0-9][0-9A-Za-z.+-]*(=[0-9][0-9A-Za-z.+:~-]*)?", version):
-        raise WrongValue("linux build", "--version", shown(version), "a version such as 6.12, or 6.12=PACKAGE_VERSION")
+        raise WrongValue(
+            shown(version), "a version such as 6.12, or 6.12=PACKAGE_VERSION", command="linux build", option="--version"
+        )
     name = f"linux-source-{series}"
     unpacked = [
         path.name.removeprefix(f"{name}_") for path in sources.glob(f"{name}_*") if path.suffix not in (".part", ".deb")
@@ -66,7 +68,7 @@ def package(version: str, sources: Path) -> Package:
         newest = max(unpacked, key=lambda one: (sources / f"{name}_{one}").stat().st_mtime)
         return Package(name, newest, None, sources / f"{name}_{newest}")
     if shutil.which("apt-get") is None:
-        raise Needs("linux build", "", "apt-get", "give a kernel's sources by --tree PATH")
+        raise Needs("apt-get", "give a kernel's sources by --tree PATH", command="linux build")
     asked = subprocess.run(
         ["apt-get", "download", "--print-uris", "-q", f"{name}={exact}" if exact else name],
         capture_output=True, text=True, check=False, env=_plain(), cwd="/",
@@ -75,10 +77,10 @@ def package(version: str, sources: Path) -> Package:
     if asked.returncode or not match:
         known = available()
         raise UnknownName(
-            "linux build",
-            "--version",
             f"{name}{'=' * bool(exact)}{exact}",
-            known or "what apt-get knows: first apt-get update",
+            among=known or "what apt-get knows: first apt-get update",
+            command="linux build",
+            option="--version",
             what="package",
         )
     return Package(name, match[2].replace("%3a", ":"), int(match[3]), sources / f"{name}_{match[2]}")
@@ -112,7 +114,9 @@ def download(package: Package, work: Work) -> Path:
     files = list(place.glob("*.deb"))
     if status or not files:
         allowed = "a connection to the distribution's servers, and newer lists: apt-get update"
-        raise Failed("linux build", f"download of {package}", work.complaint(r"^E: "), f"{allowed} (log: {work.log})")
+        raise Failed(
+            work.complaint(r"^E: "), f"{allowed} (log: {work.log})", command="linux build", key=f"download of {package}"
+        )
     return files[0]
 
 
@@ -133,7 +137,7 @@ def unpack(package: Package, archive: Path, work: Work) -> None:
     match = re.search(r"^-.* (\S*/usr/src/\S*linux-source-\S*\.tar\.\w+)$", listing.stdout, re.MULTILINE)
     inner = match[1] if match else None
     if inner is None:
-        raise Unreadable(str(archive), "", "there is no linux-source-*.tar.* in it", "a source package of the kernel")
+        raise Unreadable("there is no linux-source-*.tar.* in it", "a source package of the kernel", file=archive)
     kind = {"xz": "J", "bz2": "j", "gz": "z", "zst": "-zstd"}.get(inner.rpartition(".")[2], "J")
     option = f"-{kind}xf" if len(kind) == 1 else f"-{kind} -xf"
     pipe = f'set -o pipefail; dpkg-deb --fsys-tarfile "$0" | tar xO "$1" | tar {option} - -C "$2" --strip-components=1'
@@ -141,7 +145,9 @@ def unpack(package: Package, archive: Path, work: Work) -> None:
     if status:
         shutil.rmtree(part, ignore_errors=True)
         allowed = f"a whole archive and room on the disk (log: {work.log})"
-        raise Failed("linux build", f"unpacking {archive}", work.complaint(r"^(tar|xz|dpkg-deb): "), allowed)
+        raise Failed(
+            work.complaint(r"^(tar|xz|dpkg-deb): "), allowed, command="linux build", key=f"unpacking {archive}"
+        )
     part.rename(package.folder)
     shutil.rmtree(archive.parent, ignore_errors=True)
 
@@ -151,7 +157,7 @@ def check_tree(folder: Path) -> None:
     for file in NEEDED:
         if not (folder / file).is_file():
             allowed = "the top folder of an unpacked kernel tree"
-            raise Unreadable("linux build", "--tree", f"{folder} has no {file}", allowed)
+            raise Unreadable(f"{folder} has no {file}", allowed, command="linux build", option="--tree")
 
 
 def release_of(folder: Path) -> str:
@@ -268,4 +274,4 @@ def check_room(place: Path) -> None:
     free = shutil.disk_usage(place).free
     if free < FREE_BYTES:
         allowed = f"{FREE_BYTES / 1e9:.0f} GB there, or another folder in $DUMBBELL_LINUX"
-        raise Failed("linux build", one_line(str(place)), f"{free / 1e9:.1f} GB are free", allowed)
+        raise Failed(f"{free / 1e9:.1f} GB are free", allowed, command="linux build", key=one_line(str(place)))

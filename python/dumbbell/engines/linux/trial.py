@@ -56,7 +56,7 @@ def boot(binary: Path, place: Path, seed: int) -> dict[str, Any]:
     try:
         output = child.communicate(timeout=TIMEOUT_S)[0].decode(errors="replace")
     except subprocess.TimeoutExpired:
-        raise Failed(str(binary), "boot", f"it did not end within {TIMEOUT_S:g} s", "a kernel that boots") from None
+        raise Failed(f"it did not end within {TIMEOUT_S:g} s", "a kernel that boots", file=binary, key="boot") from None
     finally:
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
@@ -66,5 +66,7 @@ def boot(binary: Path, place: Path, seed: int) -> dict[str, Any]:
         lines = [line.strip() for line in output.splitlines() if line.strip()]
         telling = [line for line in lines if re.search(r"(?i)panic|not permitted|denied|fail|error|no space", line)]
         found = one_line((telling or lines or [f"exit status {child.returncode}"])[0])
-        raise Failed(str(binary), "boot", found, "a machine that allows ptrace, and room to run programs in /dev/shm")
+        raise Failed(
+            found, "a machine that allows ptrace, and room to run programs in /dev/shm", file=binary, key="boot"
+        )
     return {**json.loads(said[1]), "seconds": round(time.monotonic() - began, 2)}

@@ -8,7 +8,7 @@ US, MS = 1_000, 1_000_000
 def whole(time: int, unit: int) -> int:
     """Return a time in milliseconds or microseconds; raises InputError, without a key, if it is not a whole number."""
     if time % unit:
-        raise WrongValue("", "", f"{time} ns", f"whole {'ms' if unit == MS else 'us'}: the kernel has no finer ones")
+        raise WrongValue(f"{time} ns", f"whole {'ms' if unit == MS else 'us'}: the kernel has no finer ones")
     return time // unit
 
 

@@ -28,7 +28,7 @@ class Work:
             lock_file(self._lock.fileno(), LOCK_WAIT_S)
         except TimeoutError:
             allowed = f"wait for its end, or end it (log: {self.log})"
-            raise InUse("linux build", self.place.name, "another build of this kernel", allowed) from None
+            raise InUse("another build of this kernel", allowed, command="linux build", key=self.place.name) from None
         self.place.mkdir(exist_ok=True)
         self.log.write_bytes(b"")
         return self

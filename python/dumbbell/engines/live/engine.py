@@ -89,9 +89,9 @@ class Engine:
 def engine(which: str | None = None) -> Engine:
     """Return the engine; raises InputError where it cannot work at all."""
     if which is not None:
-        raise UnknownName("--engine", "", f"live:{which}", ("live",), what="engine")
+        raise UnknownName(f"live:{which}", among=("live",), option="--engine", what="engine")
     if not hasattr(_native, "live_run"):
-        raise Needs("", "--engine live", "Linux", "or --engine sim")
+        raise Needs("Linux", "or --engine sim", key="--engine live")
     return Engine()
 
 

@@ -57,22 +57,27 @@ class Data:
 def parsed(path: Path, value: Any) -> Data:
     """Return the parts of a data file that was read as JSON. Raises InputError."""
     if not isinstance(value, dict):
-        raise Unreadable(str(path), "", f"this is {shown(value, _SHORT)}", ALLOWED)
+        raise Unreadable(f"this is {shown(value, _SHORT)}", ALLOWED, file=path)
     version = value.get("version", 1)
     if type(version) is not int or not 1 <= version <= NEWEST:
-        raise Unreadable(str(path), "version", f"this is {shown(version, _SHORT)}", f"1 to {NEWEST}")
+        raise Unreadable(f"this is {shown(version, _SHORT)}", f"1 to {NEWEST}", file=path, key="version")
     for key, kind, words in (("x_values", list, "a list"), ("results", dict, "a table"), ("metadata", dict, "a table")):
         if not isinstance(value.get(key), kind):
-            raise Unreadable(str(path), key, f"this is {shown(value.get(key), _SHORT)}", f"{words}, as Flent writes it")
+            raise Unreadable(
+                f"this is {shown(value.get(key), _SHORT)}", f"{words}, as Flent writes it", file=path, key=key
+            )
     x = _numbers(value["x_values"])
     if x is None or not np.isfinite(x).all():
-        raise Unreadable(str(path), "x_values", "it has what is not a number", "times in seconds")
+        raise Unreadable("it has what is not a number", "times in seconds", file=path, key="x_values")
     results: dict[str, Floats] = {}
     for name, series in value["results"].items():
         found = _numbers(series) if isinstance(series, list) else None
         if found is None or len(found) != len(x):
             raise Unreadable(
-                str(path), f"results: {_cut(name)}", f"this is {shown(series, _SHORT)}", f"a list of {len(x)} numbers"
+                f"this is {shown(series, _SHORT)}",
+                f"a list of {len(x)} numbers",
+                file=path,
+                key=f"results: {_cut(name)}",
             )
         results[name] = found
     metadata = value["metadata"]
@@ -94,7 +99,7 @@ def _raw(path: Path, value: Any, metadata: dict[str, Any], x: Floats) -> dict[st
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise Unreadable(str(path), "raw_values", f"this is {shown(value, _SHORT)}", "a table, as Flent writes it")
+        raise Unreadable(f"this is {shown(value, _SHORT)}", "a table, as Flent writes it", file=path, key="raw_values")
     zero = started(metadata)
     found: dict[str, dict[str, list[float]]] = {}
     for name, samples in value.items():
@@ -184,5 +189,5 @@ def load(path: Path) -> Data:
     try:
         value = json.loads(file_kinds.unpack(path, ALLOWED).decode("utf-8"))
     except (ValueError, RecursionError):
-        raise Unreadable(str(path), "", "this is not JSON", ALLOWED) from None
+        raise Unreadable("this is not JSON", ALLOWED, file=path) from None
     return parsed(path, value)

@@ -56,7 +56,7 @@ def of_data(data: Data) -> Measured:
             flows.append(flow)
     if not flows:
         says = f"it has {listed(left, _NAMED)}" if left else "it has no series with a value"
-        raise Nothing(str(data.path), "", one(says), "uploads or downloads in Mbit/s, or pings")
+        raise Nothing(one(says), "uploads or downloads in Mbit/s, or pings", file=data.path)
     notes = [f"left out, for want of a column: {one(listed(left, _NAMED))}"] if left else []
     end = max([float(data.x[-1]) if len(data.x) else step, *(flow.end_s for flow in flows)])
     found = Measured(

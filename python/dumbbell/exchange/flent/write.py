@@ -76,7 +76,7 @@ def export(results: Results, output: str) -> list[Path]:
     """
     if is_file(output) and len(results) > 1:
         allowed = "1 in a file: --where KEY=VALUE chooses it, --flent -o FOLDER writes a file of each"
-        raise TooMany(str(results.path), "", f"{len(results)} runs", allowed)
+        raise TooMany(f"{len(results)} runs", allowed, file=results.path)
     texts = results.cell_texts()
     files: dict[Path, bytes] = {}
     for run in _runs(results, texts):
@@ -102,7 +102,7 @@ def _runs(results: Results, texts: dict[str, str]) -> list[_Run]:
         config = json.loads(row["config"])
         if own["series"].is_empty() or "time_s" not in own["series"].columns:
             raise Nothing(
-                str(results.path), "", f"run {row['key'][:8]} has no time series", "runs with record.series = true"
+                f"run {row['key'][:8]} has no time series", "runs with record.series = true", file=results.path
             )
         queues = {"bottleneck": own["queue_series"]}
         if own["hop_series"].height:
@@ -431,7 +431,7 @@ def _write(files: dict[Path, bytes], *, is_folder: bool) -> None:
     """Write files, all of them or none."""
     for path in files:
         if path.exists():
-            raise Unwritable(str(path), "", "this file exists", "a name that is free")
+            raise Unwritable("this file exists", "a name that is free", file=path)
     folder = next(iter(files)).parent
     allowed = "a folder that can be written to, with space, or NAME.flent.gz" if is_folder else "another place"
     with writing_to(folder, allowed):

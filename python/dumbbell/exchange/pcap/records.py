@@ -89,14 +89,14 @@ def read(path: Path, raw: bytes) -> Records:
     found = _pcap(path, raw) if raw[:4] in _PCAP else _pcapng(path, raw)
     if not len(found.at):
         raise Nothing(
-            str(path), "", "no packet" + f" ({'; '.join(found.notes)})" * bool(found.notes), "a capture of traffic"
+            "no packet" + f" ({'; '.join(found.notes)})" * bool(found.notes), "a capture of traffic", file=path
         )
     return found
 
 
 def _pcap(path: Path, raw: bytes) -> Records:
     if len(raw) < 24:
-        raise Unreadable(str(path), "", "the capture is cut off in its header", ALLOWED)
+        raise Unreadable("the capture is cut off in its header", ALLOWED, file=path)
     order, per_second = _PCAP[raw[:4]]
     (link,) = struct.unpack_from(f"{order}I", raw, 20)
     unpack = struct.Struct(f"{order}I").unpack_from
@@ -134,7 +134,7 @@ def _pcapng(path: Path, raw: bytes) -> Records:
         if kind == _SECTION:
             magic = raw[place + 8 : place + 12]
             if magic not in (b"\x1a\x2b\x3c\x4d", b"\x4d\x3c\x2b\x1a"):
-                raise Unreadable(str(path), f"byte {place}", "this is not the head of a section", ALLOWED)
+                raise Unreadable("this is not the head of a section", ALLOWED, file=path, key=f"byte {place}")
             _section(columns, raw, (found, old), order, interfaces, first)
             found, old = array("q"), array("q")
             order, first = (">" if magic[0] == 0x1A else "<"), len(interfaces)

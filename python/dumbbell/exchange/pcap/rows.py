@@ -33,20 +33,20 @@ def read(path: Path, raw: bytes, point: str | None) -> tuple[pl.DataFrame, bool]
     packets = headers.read(found, number)
     rows = _rows(packets)
     if rows.is_empty():
-        raise Nothing(str(path), "", "no packet of TCP or UDP", "a capture of IP")
+        raise Nothing("no packet of TCP or UDP", "a capture of IP", file=path)
     return rows, _is_ours(packets)
 
 
 def _interface(path: Path, found: Records, point: str | None) -> int:
     there = np.unique(found.interface).tolist()
     if not there:
-        raise Nothing(str(path), "", "no packet", "a capture of IP")
+        raise Nothing("no packet", "a capture of IP", file=path)
     if len(there) == 1:
         return int(there[0])
     names = [found.interfaces[number].name for number in there]
     wanted = point or "sender"
     if wanted not in names:
-        raise UnknownName(str(path), "--at", wanted, names, what="point")
+        raise UnknownName(wanted, among=names, file=path, option="--at", what="point")
     return int(there[names.index(wanted)])
 
 

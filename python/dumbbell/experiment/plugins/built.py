@@ -62,7 +62,7 @@ class Built:
 def _damaged(file: Path, how: str) -> InputError:
     name = file.parent.name
     remedy = f"a whole stack: dumbbell stack remove {name}, and build it again"
-    return Unreadable(str(file), "", f"it is damaged ({one_line(how)})", remedy)
+    return Unreadable(f"it is damaged ({one_line(how)})", remedy, file=file)
 
 
 def home() -> Path:
@@ -75,7 +75,7 @@ def check_name(name: str) -> str:
     if not _NAME.fullmatch(name) or name in STACKS:
         stacks = f"{', '.join(STACKS[:-1])} or {STACKS[-1]}"
         allowed = f"letters, digits and . _ - (a letter or digit first), and not {stacks} alone"
-        raise WrongValue("stack build", "--name", shown(name), allowed)
+        raise WrongValue(shown(name), allowed, command="stack build", option="--name")
     return name
 
 
@@ -160,7 +160,7 @@ def find(name: str) -> Built:
         return _read(home() / name)
     names = [one.name for one in everything]
     known = f"built are {', '.join(names)}" if names else "none is built"
-    raise UnknownName("", "", name, f"{known}; {command_for(name)} builds it", nearest(name, names), what="stack")
+    raise UnknownName(name, among=f"{known}; {command_for(name)} builds it", nearest=nearest(name, names), what="stack")
 
 
 def library(name: str) -> Path:
@@ -173,5 +173,5 @@ def remove(name: str) -> None:
     place = home() / name
     if not _NAME.fullmatch(name) or not (place / DESCRIPTION).exists():
         names = [one.name for one in installed()]
-        raise UnknownName("stack remove", "", name, names or "no stack is built", what="stack")
+        raise UnknownName(name, among=names or "no stack is built", command="stack remove", what="stack")
     shutil.rmtree(place, ignore_errors=True)

@@ -40,10 +40,10 @@ def _content(path: Path) -> bytes:
         with path.open("rb") as file:
             content = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
-        raise Unreadable("", ".plugin", f"{reason_of(error)} ({one_line(str(path))})", ALLOWED) from None
+        raise Unreadable(f"{reason_of(error)} ({one_line(str(path))})", ALLOWED, key=".plugin") from None
     if not content or len(content) > MAX_BYTES:
         found = "there is nothing in it" if not content else f"it has more than {MAX_BYTES >> 20} MiB"
-        raise Unreadable("", ".plugin", f"{found} ({one_line(str(path))})", ALLOWED)
+        raise Unreadable(f"{found} ({one_line(str(path))})", ALLOWED, key=".plugin")
     return content
 
 
@@ -60,7 +60,7 @@ def keep(content: bytes, ending: str) -> str:
         pass  # another process was faster
     except OSError as error:
         found = f"no copy of it can be kept: {reason_of(error)} ({path.parent})"
-        raise Unreadable("", ".plugin", found, "a folder for caches that can be written, XDG_CACHE_HOME") from None
+        raise Unreadable(found, "a folder for caches that can be written, XDG_CACHE_HOME", key=".plugin") from None
     return digest
 
 
@@ -77,7 +77,7 @@ def path_of(digest: str) -> Path:
 def read(name: Any, folder: Path) -> Known:
     """Return the plugin that an experiment in `folder` names; InputError, said of the key `plugin`, if it is none."""
     if not isinstance(name, str) or not name:
-        raise Unreadable("", ".plugin", f"it is {shown(name)}", ALLOWED)
+        raise Unreadable(f"it is {shown(name)}", ALLOWED, key=".plugin")
     path = folder / Path(name).expanduser()
     content = _content(path)
     trust.check(path)
@@ -94,7 +94,7 @@ def learn(content: bytes, ending: str, path: Path) -> Known:
             except RuntimeError as error:
                 found = one_line(str(error)).replace(str(path_of(digest)), path.name).replace(digest, path.name)
                 raise Unreadable(
-                    "", ".plugin", f"{one_line(path.name)}: {found}", "a plugin that can be loaded"
+                    f"{one_line(path.name)}: {found}", "a plugin that can be loaded", key=".plugin"
                 ) from None
             _known[digest] = _read(digest, said)
             with contextlib.suppress(OSError):  # what it declares is there for who reads results later
@@ -171,4 +171,4 @@ def plain(groups: dict[str, Any]) -> dict[str, Any]:
 def refuse(groups: Mapping[str, Any], file: str, where: str) -> None:
     """Raise InputError for a run with a plugin, which `where` cannot load."""
     for place in in_groups(groups):
-        raise Unsupported(file, f"{place}.plugin", "plugins", "--engine sim", where=where)
+        raise Unsupported("plugins", "--engine sim", file=file, key=f"{place}.plugin", where=where)

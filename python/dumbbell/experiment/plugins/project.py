@@ -74,14 +74,14 @@ def _interface() -> str:
 def contents(kind: str, name: str, language: str) -> tuple[dict[str, str], str, str]:
     """Return the files of a new plugin by path, its own file, and the command that builds it, if one does."""
     if kind not in (*KINDS, STACK):
-        raise UnknownName("plugin new", "", shown(kind), (*KINDS, STACK), what="kind")
+        raise UnknownName(shown(kind), among=(*KINDS, STACK), command="plugin new", what="kind")
     languages = OF_STACKS if kind == STACK else LANGUAGES
     if language not in languages:
-        raise UnknownName("plugin new", "--language", shown(language), languages, what="language")
+        raise UnknownName(shown(language), among=languages, command="plugin new", option="--language", what="language")
     taken = {**registry().aqm, **registry().cc}
     if not _NAME.fullmatch(name) or name in taken:
         allowed = "small letters, digits and -, a letter first, and no name of dumbbell list"
-        raise WrongValue("plugin new", "NAME", shown(name), allowed)
+        raise WrongValue(shown(name), allowed, command="plugin new", key="NAME")
     ident = name.replace("-", "_")
     if language == "c":
         file, build = f"lib{ident}.so", f"cc -std=c11 -O2 -Wall -shared -fPIC {ident}.c -o lib{ident}.so"
@@ -109,7 +109,7 @@ def make(kind: str, name: str, language: str, folder: Path) -> tuple[str, str]:
     """Write a new plugin to a folder; return its own file and the command that builds it. Raises InputError."""
     made, file, build = contents(kind, name, language)
     if there := [path for path in made if (folder / path).exists()]:
-        raise InUse(str(folder / there[0]), "", "it is there already", "another folder, or remove it")
+        raise InUse("it is there already", "another folder, or remove it", file=folder / there[0])
     with writing_to(folder):
         for path, text in made.items():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)

@@ -41,7 +41,7 @@ def check(path: Path) -> None:
         if _here:  # --trust was given, and does not reach it
             trusted = listed([one_line(str(one)) for one in sorted(_here)])
             how = f"dumbbell plugin trust {folder}, once for all: --trust and dumbbell.trust are about {trusted} here"
-        raise Needs("", ".plugin", f"you to trust {one_line(path.name)}, which is code", how)
+        raise Needs(f"you to trust {one_line(path.name)}, which is code", how, key=".plugin")
 
 
 def trust(folder: str | Path) -> None:

@@ -217,7 +217,9 @@ def _runs(given: Sequence[Series], columns: str | None, chosen: Sequence[str]) -
     """Return the control of what stands side by side, and the label of each value."""
     for name in chosen:
         if columns is None or name not in (columns, columns.rpartition(".")[2]):
-            raise UnknownName("--slider", "", name, [columns] if columns else "no panels side by side", what="key")
+            raise UnknownName(
+                name, among=[columns] if columns else "no panels side by side", option="--slider", what="key"
+            )
     if columns is None:
         return [], {}
     groups = Groups.of(pl.concat([taken(one.frame).select(columns) for one in given]), columns)

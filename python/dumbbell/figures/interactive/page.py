@@ -32,7 +32,7 @@ def spec(picture: Picture) -> Spec:
     source = picture.source
     if source is None or source.page is None:
         kind = source.kind if source else "a figure that was not drawn by dumbbell.figures"
-        raise Unfit("", "figure", f"{kind} has no interactive form", ", ".join(PAGES))
+        raise Unfit(f"{kind} has no interactive form", ", ".join(PAGES), key="figure")
     labels = picture.around.y_labels
     words = {"x": picture.around.x_label, "y": (labels or [""])[0], "each y": labels}
     made = source.page(source.options, words, picture.sliders)
@@ -84,12 +84,12 @@ def write(picture: Picture, path: str | Path) -> Path:
     if path.suffix.lower() != _PAGE:
         if path.suffix.lower() not in SUFFIXES:
             found = f"no figure is written as {path.suffix or 'a file without ending'}"
-            raise Unfit(str(path), "", found, f"a file name that ends in {', '.join([*SUFFIXES, _PAGE])}")
+            raise Unfit(found, f"a file name that ends in {', '.join([*SUFFIXES, _PAGE])}", file=path)
         if picture.sliders:
-            raise Unfit("--slider", "", f"{path.suffix} has no slider", f"-o {path.stem}{_PAGE}")
+            raise Unfit(f"{path.suffix} has no slider", f"-o {path.stem}{_PAGE}", option="--slider")
         return save(picture, path)
     if not path.parent.is_dir():
-        raise Unwritable(str(path), "", f"no folder {path.parent}", "a folder that exists")
+        raise Unwritable(f"no folder {path.parent}", "a folder that exists", file=path)
     text = page(picture, path.stem)
     write_text(path, text, "a file that can be written")
     return path

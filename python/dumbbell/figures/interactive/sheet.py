@@ -100,7 +100,7 @@ def sheet(options: Mapping[str, Any], chosen: Sequence[str] = (), *, by: Names =
     facets = [name for name in dict.fromkeys(facets) if rows[name].n_unique() > 1]
     for name in chosen:
         if name not in facets:
-            raise UnknownName("--slider", "", name, facets or "no panels in this figure", what="key of panels")
+            raise UnknownName(name, among=facets or "no panels in this figure", option="--slider", what="key of panels")
     controls: list[Control] = []
     panels: list[str] = []
     count = 1

@@ -46,7 +46,7 @@ def chosen(tables: Sequence[Table], only: str | None) -> list[Table]:
         match = re.fullmatch(r"\s*([0-9]{1,6})(?:-([0-9]{1,6}))?\s*", part)
         numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
         if not numbers or numbers[0] < tables[0].number or numbers[-1] > tables[-1].number:
-            raise WrongValue("", "--only", shown(part), f"numbers from 1 to {len(tables)}, such as 12,13 or 22-36")
+            raise WrongValue(shown(part), f"numbers from 1 to {len(tables)}, such as 12,13 or 22-36", key="--only")
         wanted.update(numbers)
     return [table for table in tables if table.number in wanted]
 

@@ -47,7 +47,7 @@ def program(source: Path = SOURCE) -> Path:
     if binary.exists():
         return binary
     if shutil.which(_COMPILER[0]) is None:
-        raise Needs("", "--engine linux", "a C compiler, cc", "apt-get install gcc libc6-dev")
+        raise Needs("a C compiler, cc", "apt-get install gcc libc6-dev", key="--engine linux")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with Scratch(kernels.runs()) as scratch:
@@ -63,10 +63,10 @@ def program(source: Path = SOURCE) -> Path:
             )
             draft.replace(binary)
     except OSError as error:
-        raise Unwritable(str(folder), "", reason_of(error), "a folder to write to") from None
+        raise Unwritable(reason_of(error), "a folder to write to", file=folder) from None
     except subprocess.CalledProcessError as error:
         first = next((line for line in error.stderr.splitlines() if "error" in line), error.stderr)
         raise Failed(
-            "cc", "", one_line(first.strip()), "a C compiler and the headers of Linux: linux-libc-dev"
+            one_line(first.strip()), "a C compiler and the headers of Linux: linux-libc-dev", file="cc"
         ) from None
     return binary
