@@ -19,10 +19,12 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse, Patch, PathPatch, Rectangle
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
+from PIL import Image, ImageChops
 
 from dumbbell import figures
 from dumbbell.errors import InputError
 from dumbbell.figures import Picture, Series, frames, style
+from dumbbell.figures.canvas import reduce_colours
 from studies.abe import paper as abe
 
 CCS = ("cubic", "reno", "bbr", "dctcp-sce")
@@ -969,3 +971,19 @@ def test_time_begins_at_zero_but_where_a_part_of_it_is_drawn() -> None:
     for rows, begins in ((frame, 0.0), (frame.filter(pl.col("time_s") > 0.15), 0.2), (late, 0.0)):
         [axes] = figures.stacked_series([figures.Series(rows, "y")]).panels.values()
         assert axes.get_xlim()[0] == pytest.approx(begins)
+
+
+def test_a_png_has_a_palette_and_the_colours_of_the_figure(tmp_path: Path) -> None:
+    drawn = Image.new("RGB", (64, 64), (255, 255, 255))
+    for at in range(64):
+        drawn.putpixel((at, at), (0, 114, 178))
+    drawn.save(tmp_path / "a.png", dpi=(200, 200))
+    reduce_colours(tmp_path / "a.png")
+    with Image.open(tmp_path / "a.png") as reduced:
+        assert reduced.mode == "P" and reduced.info["dpi"] == pytest.approx((200, 200), abs=0.01)
+        assert ImageChops.difference(reduced.convert("RGB"), drawn).getbbox() is None
+    clear = Image.new("RGBA", (8, 8), (0, 0, 0, 0))
+    clear.save(tmp_path / "clear.png")
+    reduce_colours(tmp_path / "clear.png")
+    with Image.open(tmp_path / "clear.png") as kept:
+        assert kept.mode == "RGBA"
