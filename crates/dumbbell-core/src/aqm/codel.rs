@@ -13,7 +13,7 @@
 
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, MarkReason, DropSite};
+use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Ecn, Packet};
 use crate::units::Time;
 
@@ -181,7 +181,13 @@ impl Codel {
     /// The next packet of `source` that is to be sent, after the drops and with the mark that CoDel decides. It stays at the head: it moves once,
     /// as a whole, when it is sent. Drops and marks are reported, [`Log::on_dequeue`] is left to the caller.
     #[inline(always)]
-    pub fn judge<'a, S: Source, L: Log>(&self, vars: &mut CodelVars, source: &'a mut S, now: Time, log: &mut L) -> Option<&'a Packet> {
+    pub fn judge<'a, S: Source, L: Log>(
+        &self,
+        vars: &mut CodelVars,
+        source: &'a mut S,
+        now: Time,
+        log: &mut L,
+    ) -> Option<&'a Packet> {
         let at = At { now, queue: source.number() };
         let tick = now.0 >> self.tick_shift;
         if source.head().is_none() {
@@ -503,7 +509,8 @@ mod tests {
             for seq in 0..3 {
                 state.fifo.push(packet(seq, Ecn::Ect0));
             }
-            state.vars = CodelVars { first_above_time: tick - 1, drop_next, count, lastcount, rec_inv_sqrt: 20_000, dropping: false };
+            state.vars =
+                CodelVars { first_above_time: tick - 1, drop_next, count, lastcount, rec_inv_sqrt: 20_000, dropping: false };
             let sent = state.codel.judge(&mut state.vars, &mut state.fifo, Time(tick * TICK), &mut log).unwrap();
             assert_eq!((sent.ecn, log.queue.ce_marks), (Ecn::Ce, 1));
             assert_eq!(state.vars.lastcount, state.vars.count);

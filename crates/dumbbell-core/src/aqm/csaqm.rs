@@ -16,7 +16,7 @@
 
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, MarkReason, DropSite};
+use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Packet, MTU_FRAME};
 use crate::units::{Rate, Time};
 

@@ -10,10 +10,10 @@
 //! guard looks at the bytes of its own queue. Deviations of that: one station, so that there is no turn of stations by airtime, and CoDel keeps
 //! the last frame of a queue, where mac80211, which sets no `mtu`, drops it.
 
-use super::codel::{CeSelector, Codel, ControlLaw, Source, CodelVars};
+use super::codel::{CeSelector, Codel, CodelVars, ControlLaw, Source};
 use super::drr::FlowQueues;
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
-use crate::log::{At, DropReason, Log, DropSite};
+use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
 use crate::prefetch::prefetch;
 use crate::units::Time;

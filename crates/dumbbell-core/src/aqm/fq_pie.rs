@@ -9,7 +9,7 @@
 use super::drr::FlowQueues;
 use super::pie::{self, Pie, PieVars, PieVersion};
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
-use crate::log::{At, DropReason, Log, DropSite};
+use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{timer_wheel, Time};

@@ -4,7 +4,7 @@
 
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, DropSite};
+use crate::log::{At, DropReason, DropSite, Log};
 use crate::packet::Packet;
 use crate::units::Time;
 

@@ -23,7 +23,7 @@ use super::dualpi2::controller::{pi_step, MAX_PROB};
 use super::dualpi2::versions::Mask;
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, MarkReason, DropSite};
+use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::Time;

@@ -27,7 +27,7 @@
 use super::departure_rate::{Departures, Estimator, RATE_SHIFT};
 use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
-use crate::log::{At, DropReason, Log, MarkReason, DropSite};
+use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::{timer_wheel, Time};
@@ -220,7 +220,15 @@ impl Pie {
 
     /// Whether `packet`, arriving at `backlog` bytes, may join: with its mark, if it gets one. Otherwise it is to be dropped.
     #[inline]
-    pub fn admit<L: Log>(&self, vars: &mut PieVars, packet: &mut Packet, backlog: u64, rng: &mut Rng, at: At, log: &mut L) -> bool {
+    pub fn admit<L: Log>(
+        &self,
+        vars: &mut PieVars,
+        packet: &mut Packet,
+        backlog: u64,
+        rng: &mut Rng,
+        at: At,
+        log: &mut L,
+    ) -> bool {
         if !self.drop_early(vars, packet.len, backlog, rng) {
             return true;
         }

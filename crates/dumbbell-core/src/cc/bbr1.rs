@@ -3,8 +3,8 @@
 //! nor ECN but by a round of packet conservation.
 
 use super::bbr::{
-    bdp, bytes_per_sec, to_fixed, in_network, payload_rate, rate_floor, scale_by_share, Aggregation, Bursts, BbrPacing, AGGREGATION_ROUNDS,
-    GSO_LEGACY_MAX_SIZE, MIN_CWND, SCALE, UNIT, UNSET,
+    bdp, bytes_per_sec, in_network, payload_rate, rate_floor, scale_by_share, to_fixed, Aggregation, BbrPacing, Bursts,
+    AGGREGATION_ROUNDS, GSO_LEGACY_MAX_SIZE, MIN_CWND, SCALE, UNIT, UNSET,
 };
 use super::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use super::exit::ExitCause;
@@ -253,7 +253,9 @@ impl State {
     /// Linux `bbr_update_bw`.
     fn update_bw(&mut self, conn: &Conn, sample: &RateSample) {
         self.round_start = false;
-        let (Some(delivered), Some(interval)) = (sample.sample_delivered, sample.interval_us.filter(|&us| us > 0)) else { return };
+        let (Some(delivered), Some(interval)) = (sample.sample_delivered, sample.interval_us.filter(|&us| us > 0)) else {
+            return;
+        };
         if sample.prior_delivered >= self.next_round {
             self.next_round = conn.delivered;
             self.rounds += 1;
@@ -499,7 +501,8 @@ impl State {
             cwnd = recovering;
             if !last {
                 let extra = if self.full_bw_reached { self.aggregation.allowance(bw) } else { 0 };
-                let target = self.add_burst_budget(conn, bdp(bw, self.min_rtt_us, self.cwnd_gain, INIT_CWND).saturating_add(extra));
+                let target =
+                    self.add_burst_budget(conn, bdp(bw, self.min_rtt_us, self.cwnd_gain, INIT_CWND).saturating_add(extra));
                 if self.full_bw_reached {
                     cwnd = cwnd.saturating_add(acked).min(target);
                 } else if cwnd < target || conn.delivered < u64::from(INIT_CWND) {

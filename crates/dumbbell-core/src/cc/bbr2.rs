@@ -1,7 +1,7 @@
 //! BBRv2 of google/bbr, branch v2alpha, on Linux 6.1; no mainline Linux has it: bounds by loss and ECN, and a cycle of UP, DOWN, CRUISE and
 //! REFILL. The machine that it shares with v3 is in [`probing`](super::bbr::probing); here is what v2 does otherwise.
 
-use super::bbr::probing::{settings, FullBw, Machine, Settings, BbrVersion, FULL_BW_ROUNDS};
+use super::bbr::probing::{settings, BbrVersion, FullBw, Machine, Settings, FULL_BW_ROUNDS};
 use super::bbr::{to_fixed, Bursts, UNIT};
 use super::conn::Conn;
 use super::{CcContext, RateSample};

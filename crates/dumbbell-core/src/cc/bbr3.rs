@@ -1,7 +1,7 @@
 //! BBRv3 of google/bbr, branch v3, on Linux 6.12; no mainline Linux has it. The machine that it shares with v2 is in
 //! [`probing`](super::bbr::probing); here is what v3 does otherwise.
 
-use super::bbr::probing::{settings, FullBw, Machine, Settings, BbrVersion, FULL_BW_ROUNDS};
+use super::bbr::probing::{settings, BbrVersion, FullBw, Machine, Settings, FULL_BW_ROUNDS};
 use super::bbr::{to_fixed, Bursts, GSO_LEGACY_MAX_SIZE};
 use super::conn::Conn;
 use super::{CcContext, RateSample};

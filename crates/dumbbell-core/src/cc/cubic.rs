@@ -24,7 +24,7 @@
 
 use super::abe::{self, Abe};
 use super::conn::{CaEvent, CaState, Congestion, Conn};
-use super::hystart::{Hystart, HystartDetect, HystartForm, EarlyExit};
+use super::hystart::{EarlyExit, Hystart, HystartDetect, HystartForm};
 use super::{additive_increase, slow_start, CcContext, CongestionControl};
 use crate::hint::seldom;
 use crate::param::ParamError;

@@ -13,7 +13,7 @@
 
 use super::conn::{CaEvent, Congestion, Conn};
 pub use super::sce::{CeResponse, EsceExit};
-use super::sce::{SceConfig, Sce, SceVersion};
+use super::sce::{Sce, SceConfig, SceVersion};
 use super::{AckEvent, CcContext, CongestionControl};
 
 /// Name in experiment files.

@@ -13,7 +13,7 @@
 
 use super::conn::{CaEvent, Congestion, Conn};
 pub use super::sce::{CeResponse, EsceExit, SceVersion};
-use super::sce::{SceConfig, Sce};
+use super::sce::{Sce, SceConfig};
 use super::{AckEvent, CcContext, CongestionControl};
 
 /// Name in experiment files.

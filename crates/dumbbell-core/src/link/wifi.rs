@@ -332,7 +332,8 @@ mod tests {
                     }
                 }
             }
-            let could = Rate::from_mbit(mbit).bits() as f64 / 8.0 * link.open(Time::ZERO, now) - link.capacity_deficit(now) as f64;
+            let could =
+                Rate::from_mbit(mbit).bits() as f64 / 8.0 * link.open(Time::ZERO, now) - link.capacity_deficit(now) as f64;
             let used = (carried - link.unsent(now)) as f64 / could;
             assert!((0.999..=1.0).contains(&used), "{mbit} Mbit/s, {jitter} ms, {frames}: {used}");
             let mean = carried as f64 * 8.0 / now.as_secs_f64() / Rate::from_mbit(mbit).bits() as f64;

@@ -3,7 +3,7 @@
 //! Grants come every `interval`, at a random phase. All packets that are held go on with the next grant, or as soon as there are
 //! `frames` of them. On the ACK path this is ACK aggregation.
 
-use super::{Carried, Stage, Downstream};
+use super::{Carried, Downstream, Stage};
 use crate::rng::Rng;
 use crate::units::Time;
 

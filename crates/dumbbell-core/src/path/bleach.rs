@@ -4,7 +4,7 @@
 //! gone. The flags of TCP headers stay, so that both ends believe in ECN (RFC 9331 section 5.2 and RFC 3168 section 18 speak of such
 //! paths; draft-ietf-ccwg-bbr and QUIC's ECN validation, RFC 9000 section 13.4.2, of what a sender makes of them).
 
-use super::{Carried, Stage, Downstream};
+use super::{Carried, Downstream, Stage};
 use crate::packet::Ecn;
 use crate::rng::Rng;
 use crate::units::Time;
@@ -58,7 +58,7 @@ impl<T: Carried> Stage<T> for State {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{AnyStage, Sink, Path};
+    use super::super::{AnyStage, Path, Sink};
     use super::*;
     use crate::log::DropReason;
     use crate::packet::Packet;

@@ -10,7 +10,7 @@
 //!
 //! Deviation: the chain begins in its stationary distribution, where netem begins in the good state.
 
-use super::{Carried, Stage, Downstream};
+use super::{Carried, Downstream, Stage};
 use crate::log::DropReason;
 use crate::param::ParamError;
 use crate::rng::Rng;

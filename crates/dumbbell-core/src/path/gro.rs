@@ -7,7 +7,7 @@
 //!
 //! Deviations: all flows share one receive queue; the NIC's interval does not adapt to the load; a poll has no budget of 64 frames.
 
-use super::{Carried, Stage, Downstream};
+use super::{Carried, Downstream, Stage};
 use crate::packet::{flag, Packet, HEADERS};
 use crate::rng::Rng;
 use crate::units::Time;
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
     use crate::log::DropReason;
     use crate::packet::{Ecn, MTU_FRAME};
-    use crate::path::{AnyStage, Sink, Path};
+    use crate::path::{AnyStage, Path, Sink};
 
     /// Times (us) and packets that left.
     #[derive(Default)]

@@ -1,6 +1,6 @@
 //! Jitter: each packet takes a random time longer; packets stay in order.
 
-use super::{Carried, Stage, Downstream};
+use super::{Carried, Downstream, Stage};
 use crate::rng::Rng;
 use crate::units::Time;
 use std::collections::VecDeque;

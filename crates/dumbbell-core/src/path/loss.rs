@@ -1,6 +1,6 @@
 //! Independent loss: each packet is lost with the same probability.
 
-use super::{Carried, Stage, Downstream};
+use super::{Carried, Downstream, Stage};
 use crate::log::DropReason;
 use crate::rng::Rng;
 use crate::units::Time;

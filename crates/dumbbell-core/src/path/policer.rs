@@ -4,7 +4,7 @@
 //! an excess burst of 0 and red packets dropped. As in Linux, tokens are nanoseconds of transmission at `rate`; the bucket is full at
 //! first. Rates count frames without FCS.
 
-use super::{Carried, Stage, Downstream};
+use super::{Carried, Downstream, Stage};
 use crate::log::DropReason;
 use crate::rng::Rng;
 use crate::units::{Rate, Time};

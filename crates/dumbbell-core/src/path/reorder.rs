@@ -1,6 +1,6 @@
 //! Reordering: some packets take a longer way, and others overtake them.
 
-use super::{Carried, Stage, Downstream};
+use super::{Carried, Downstream, Stage};
 use crate::rng::Rng;
 use crate::units::Time;
 use std::collections::VecDeque;

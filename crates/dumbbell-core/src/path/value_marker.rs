@@ -26,7 +26,7 @@
 //!
 //! In `bottleneck.path` it measures and values all flows as one.
 
-use super::{Carried, Stage, Downstream};
+use super::{Carried, Downstream, Stage};
 use crate::packet::{flag, Packet};
 use crate::real;
 use crate::rng::Rng;
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
     use crate::log::DropReason;
     use crate::packet::{Ecn, MTU_FRAME};
-    use crate::path::{AnyStage, Sink, Path};
+    use crate::path::{AnyStage, Path, Sink};
     use crate::tcp::Ack;
 
     fn marker(weight: f64) -> State {

@@ -68,8 +68,7 @@ pub fn filter<L: Log>(mode: AckFilter, store: &mut Store, queue: &mut Chain, log
         if let Some(first) = &mut first {
             first.2 = false;
         }
-        let Some((older, blocks)) = (packet.is_back() && packet.flow == flow).then(|| log.find_ack(packet)).flatten()
-        else {
+        let Some((older, blocks)) = (packet.is_back() && packet.flow == flow).then(|| log.find_ack(packet)).flatten() else {
             continue;
         };
         if first.is_some_and(|(_, of_first, _)| of_first != echo(older)) {

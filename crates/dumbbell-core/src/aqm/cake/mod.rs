@@ -23,7 +23,7 @@ use super::store::{Chain, Store};
 use super::{Aqm, Dequeue, FlowKey, QueueContext};
 use crate::buffers::truesize;
 use crate::link_layer::{Framing, LinkLayer};
-use crate::log::{At, DropReason, Log, Mark, MarkReason, DropSite};
+use crate::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use crate::packet::{Ecn, Packet};
 use crate::units::{Rate, Time};
 use ack_filter::AckFilter;

@@ -160,7 +160,15 @@ impl Coupled {
 
     /// The same for who knows the law: where that is a constant, so is the way to it.
     #[inline(always)]
-    pub fn judge_by<L: Log>(&mut self, law: Law, packet: &mut Packet, backlog: u64, native: f64, at: At, log: &mut L) -> CoupledVerdict {
+    pub fn judge_by<L: Log>(
+        &mut self,
+        law: Law,
+        packet: &mut Packet,
+        backlog: u64,
+        native: f64,
+        at: At,
+        log: &mut L,
+    ) -> CoupledVerdict {
         debug_assert_eq!(law, self.law);
         if backlog < self.min_backlog {
             return CoupledVerdict::PASS;

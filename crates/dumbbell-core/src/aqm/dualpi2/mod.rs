@@ -46,15 +46,15 @@ use super::fifo::Fifo;
 use super::{Aqm, Dequeue, QueueContext};
 use crate::buffers::truesize;
 use crate::hint::{seldom, unlikely};
-use crate::log::{At, DropReason, Log, MarkReason, DropSite};
+use crate::log::{At, DropReason, DropSite, Log, MarkReason};
 use crate::packet::{Ecn, Packet};
 use crate::rng::Rng;
 use crate::units::{Rate, Time};
 use controller::Arithmetic;
 use coupled::Coupled;
-use scheduler::{SchedulerKind, DualQueue, Scheduler, SchedulerTurn};
+use scheduler::{DualQueue, Scheduler, SchedulerKind, SchedulerTurn};
 use std::collections::VecDeque;
-use versions::{Decision, Law, Marking, Mask, Overload, Setup, StepCount, DualPi2Version};
+use versions::{Decision, DualPi2Version, Law, Marking, Mask, Overload, Setup, StepCount};
 
 /// Name in experiment files.
 pub const NAME: &str = "dualpi2";

@@ -1,7 +1,7 @@
 //! The versions as data, and what follows from a version and the keys that override it.
 
 use super::controller::{quantise_hertz, Arithmetic, Controller, PiGains, GAIN_SCALE, MAX_PROB};
-use super::scheduler::{SchedulerKind, Scheduler, Weights};
+use super::scheduler::{Scheduler, SchedulerKind, Weights};
 use super::Params;
 use crate::aqm::QueueContext;
 use crate::hint::unlikely;

@@ -377,7 +377,9 @@ impl State {
                     self.enter_startup();
                 }
             }
-            Some(BbrPhase::Up) if self.state != BbrPhase::Up && self.state != BbrPhase::ProbeRtt => self.start_probe_bw_refill(conn),
+            Some(BbrPhase::Up) if self.state != BbrPhase::Up && self.state != BbrPhase::ProbeRtt => {
+                self.start_probe_bw_refill(conn)
+            }
             _ => {}
         }
     }

@@ -77,7 +77,8 @@ fn updates_of_august_2019_have_half_the_gain() {
 #[test]
 fn terms_are_cut_each_in_july_2019_and_together_later() {
     // q 1 ns below the target, last 1 ns below q: terms -44 and 879
-    let of = |arithmetic: &str, qdelay, last| i64::from(update_prob(&json!({"arithmetic": arithmetic}), 1000, qdelay, last)) - 1000;
+    let of =
+        |arithmetic: &str, qdelay, last| i64::from(update_prob(&json!({"arithmetic": arithmetic}), 1000, qdelay, last)) - 1000;
     let below = |arithmetic| of(arithmetic, 15 * MS - 1, 15 * MS - 2);
     // 835 / 64 = 13.05; 835 / 127 = 6.6; 0 + 6; -1 (downwards) + 13
     assert_eq!(below("linux"), 13);
