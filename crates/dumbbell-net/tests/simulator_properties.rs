@@ -261,6 +261,8 @@ fn some(spec: &AlgorithmSpec) -> BoxedStrategy<Value> {
 fn value(spec: &ParamSpec, draw: u64) -> Value {
     let share = (draw % 1000) as f64 / 1000.0;
     match &spec.kind {
+        // where "none" is a value of its own, nothing in a file says that the key is unset
+        ParamKind::Choice(words) if spec.optional && words.contains(&"none") => json!(words[draw as usize % words.len()]),
         _ if spec.optional && draw % 7 == 0 => Value::Null,
         ParamKind::Bool => json!(draw % 2 == 0),
         ParamKind::Choice(words) => json!(words[draw as usize % words.len()]),
