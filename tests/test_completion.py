@@ -96,7 +96,7 @@ def modules_after(code: str) -> set[str]:
         (["no-such-command"], {"pydantic", *(f"dumbbell.cli.{name}" for name in COMMANDS)}),
         (["completion", "bash"], set()),
     ],
-    ids=" ".join,
+    ids=["version", "help", "unknown", "completion"],
 )
 def test_what_a_start_imports(words: list[str], more: set[str]) -> None:
     code = f"sys.argv[1:] = {words}\nfrom dumbbell.cli import main\ntry: main()\nexcept SystemExit: pass"
