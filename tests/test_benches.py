@@ -85,6 +85,7 @@ def test_guarded_cases_have_figures_with_reasons() -> None:
     assert all(figure["instructions"] > 0 and figure["reason"] for figure in figures.values())
 
 
+@pytest.mark.slow
 def test_pages_are_those_of_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     written = {file: file.read_text(encoding="utf-8") for file in (page.PAGE, peers.PAGE)}
     monkeypatch.setattr(page, "PAGE", tmp_path / "speed.md")  # figures go next to it

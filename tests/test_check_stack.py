@@ -358,6 +358,7 @@ def test_the_cases_are_listed_with_limits_and_sources(command: Command) -> None:
     assert "bbr-startup" in said.stdout and "c4-alone" not in said.stdout
 
 
+@pytest.mark.slow
 def test_every_scene_is_an_experiment_of_a_stack_and_tcp_in_its_place_asks_for_ecn(tmp_path: Path) -> None:
     stack = {"stack": {"plugin": str(built(tmp_path))}}
     trust.trust(tmp_path)
@@ -369,6 +370,7 @@ def test_every_scene_is_an_experiment_of_a_stack_and_tcp_in_its_place_asks_for_e
             assert parse(scene.resolved({"cc": "cubic"}, [1]), "x").cell(0).groups["hosts"]["ecn"]
 
 
+@pytest.mark.slow
 def test_the_example_is_judged(tmp_path: Path, command: Command) -> None:
     line = ["check", "stack", built(tmp_path), "--case", "jitter", "--case", "far-and-slow", "--seeds", "1"]
     said = command(*line, "--junit", tmp_path / "out.xml", "--github")
@@ -399,6 +401,7 @@ def test_a_stack_that_closes_or_crashes_fails_in_the_first_line(
     assert said.stdout.startswith(first) or first in said.stdout.splitlines()[1], said.stdout + said.stderr
 
 
+@pytest.mark.slow
 def test_two_versions_are_held_against_each_other(tmp_path: Path, command: Command) -> None:
     good, bad = built(tmp_path, "old"), built(tmp_path, "new", "closes")
     line = ["check", "stack", bad, "--against", good, "--case", "path-change", "--seeds", "2"]
@@ -457,6 +460,7 @@ def real(name: str) -> str:
     pytest.skip(f"{name} is not built (dumbbell stack build quinn --version {name.partition('-')[2]})")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_known_regression_of_quinn_is_in_the_first_lines(command: Command) -> None:
     new, old = real("quinn-0.11.19"), real("quinn-0.11.16")
@@ -468,6 +472,7 @@ def test_a_known_regression_of_quinn_is_in_the_first_lines(command: Command) -> 
     assert GAPS in second and third.startswith("    use: 200Mbit 100ms (after 1.4 s), 400Mbit 50ms")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_windows_of_its_own_keep_quinn_from_the_failure(command: Command) -> None:
     said = command("check", "stack", real("quinn-0.11.19"), "--case", "use", "--seeds", "1", "--window", "own")
@@ -493,6 +498,7 @@ os.execv(sys.executable, [sys.executable, "-m", "dumbbell", *words, *few])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", ["", "path-change here-aimd\njitter here-aimd\n"])
 def test_the_steps_of_the_example_workflow_run(tmp_path: Path, known: str) -> None:
     job = yaml.safe_load(WORKFLOW.read_text())["jobs"]["check"]

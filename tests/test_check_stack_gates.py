@@ -172,6 +172,7 @@ FLOOD = [  # what a stack tells of its losses, and the column believed_lost
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("line", "believed"), FLOOD)
 def test_losses_are_those_of_the_wire_whatever_a_stack_says(
     line: str, believed: str, tmp_path: Path, command: Command
@@ -211,6 +212,7 @@ def test_what_a_stack_believes_is_told_if_it_is_far_from_what_happened() -> None
 # from a verdict to its run
 
 
+@pytest.mark.slow
 def test_the_runs_of_what_fails_are_kept_and_can_be_repeated(tmp_path: Path, command: Command) -> None:
     library = built(tmp_path, fault="closes")
     words = ("check", "stack", str(library), "--case", "loss", "--place", "20Mbit 40ms 0.25BDP", "--seeds", "2")

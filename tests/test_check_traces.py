@@ -393,6 +393,7 @@ def test_what_aioquic_writes_is_read_and_judged(tmp_path: Path, command: Command
 # any input
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32), st.integers(0, 40), st.booleans())
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_mangled_file_gives_a_report_or_one_line(tmp_path: Path, seed: int, count: int, one_line: bool) -> None:
@@ -431,6 +432,7 @@ def test_a_mangled_file_gives_a_report_or_one_line(tmp_path: Path, seed: int, co
         assert all("nan" not in one.verdict.reason for one in found.report.results)
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**32))
 @settings(max_examples=examples(200), deadline=None)
 def test_any_trace_gets_a_verdict(seed: int) -> None:

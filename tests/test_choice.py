@@ -155,6 +155,7 @@ def test_what_is_asked_for_has_other_figures_that_can_be_drawn(
         assert results.plot(**(asked | options)).panels, options
 
 
+@pytest.mark.slow
 def test_an_imported_run_lies_beside_its_simulation(tmp_path: Path, command: Command) -> None:
     file = Path(__file__).parent / "imports" / "upload.json"
     assert command("import", str(file), "--run", "-o", "both.duckdb").returncode == 0
@@ -245,6 +246,7 @@ def test_the_change_on_the_figure_is_that_of_diff(tmp_path: Path) -> None:
         results.plot("differences", by="bottleneck.rate")
 
 
+@pytest.mark.slow
 def test_two_files_are_drawn_by_their_differences(tmp_path: Path, command: Command) -> None:
     first = made(tmp_path / "a.duckdb", seeds=[1, 2, 3], matrix=RATES)
     second = made(tmp_path / "b.duckdb", seeds=[1, 2, 3], matrix=RATES, bottleneck={"rate": "10Mbit", "aqm": "pie"})
@@ -262,6 +264,7 @@ def test_two_files_are_drawn_by_their_differences(tmp_path: Path, command: Comma
         assert refused.returncode == 2 and "two results" in refused.stderr
 
 
+@pytest.mark.slow
 def test_what_a_run_recorded_of_its_insides_is_drawn(tmp_path: Path) -> None:
     record = {"interval": "100ms", "trace": "10ms", "queue": ["p"]}
     results = made(tmp_path / "r.duckdb", bottleneck={"rate": "10Mbit", "aqm": "pie"}, record=record)

@@ -168,6 +168,7 @@ def test_claims_are_judged_on_what_has_run(command: Command, tmp_path: Path) -> 
     assert (second["value"], second["verdict"]) == (use, "holds" if use < 0.6 else "fails")
 
 
+@pytest.mark.slow
 def test_conditions_choose_the_runs_of_claims(command: Command, tmp_path: Path) -> None:
     steps = [{"name": "red", "min": f"{size}B", "max": f"{size}B", "wlog": 0, "ecn": True} for size in (31250, 106250)]
     link = {"rate": "1Gbit", "aqm": steps[0] | {"limit": "62500000B"}}
@@ -220,6 +221,7 @@ def test_the_papers_claims_are_of_its_sections_and_figures() -> None:
     assert all(one.says.endswith(".") and one.says.count(". ") == 0 for one in PAPER.claims)
 
 
+@pytest.mark.slow
 def test_the_papers_claims_are_of_cells_that_the_experiments_have() -> None:
     has_run = set()
     for name in (one for one in shipped.experiments() if one.startswith("coexistence/")):

@@ -139,6 +139,7 @@ def test_an_interrupted_sweep_ends_its_runs_in_the_workers(dask: Dask, small: Pa
     assert time.monotonic() - asked < 15
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_killed_costs_only_its_runs(
     dask: Dask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -174,6 +174,7 @@ def test_files_that_are_no_reference(text: str, tmp_path: Path) -> None:
     assert len(str(error.value).splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_the_shipped_reference_is_answered(tmp_path: Path, command: Command) -> None:
     plan = shipped.experiments()["sce/one-flow-reno-cubic"]
     few = ["--set", "bottleneck.rate=500kbit", "--set", "duration=5s"]

@@ -122,6 +122,7 @@ AFTER = {
 }
 
 
+@pytest.mark.slow
 def test_every_name_that_is_offered_is_accepted(
     known: dict[str, completion.Command], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -49,6 +49,7 @@ def test_the_same_twice_is_no_difference(tmp_path: Path) -> None:
     assert not found.different and "all" in found.markdown() and (found.frame["difference"] == 0).all()
 
 
+@pytest.mark.slow
 def test_other_seeds_of_the_same_are_within_chance(tmp_path: Path) -> None:
     """200 comparisons of six seeds with six others, all of one cell: about 5 % have p < 0.05, and none is different."""
     pie = {"rate": "10Mbit", "aqm": "pie"}

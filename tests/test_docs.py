@@ -298,6 +298,7 @@ class Reader:
                 yield output, everything
 
 
+@pytest.mark.slow
 @pytest.mark.spread
 @pytest.mark.timeout(300)  # 25 s on two idle cores
 @pytest.mark.parametrize("document", RUN, ids=lambda path: path.relative_to(ROOT).as_posix())

@@ -158,6 +158,7 @@ def sysctl(machine: Path, name: str, value: str) -> None:
     place.write_text(value + "\n")
 
 
+@pytest.mark.slow
 @needs_live
 def test_the_live_engine_is_tried_on_this_machine() -> None:
     checks = {check.what: check for check in needs.checks()}

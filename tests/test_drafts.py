@@ -160,6 +160,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return paths[0], paths[1]
 
 
+@pytest.mark.slow
 def test_the_command(stores: tuple[Path, Path], tmp_path: Path, command: Command) -> None:
     done = command("draft", "sce", *stores, "--only", "12,52", "--heat-maps", "maps")
     assert done.returncode == 0, done.stderr

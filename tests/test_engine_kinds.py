@@ -49,6 +49,7 @@ def echo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(versions.KINDS, "echo", row)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("echo")
 def test_an_engine_is_a_module_and_a_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = str(tmp_path / "out.duckdb")

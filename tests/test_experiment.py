@@ -357,6 +357,7 @@ def test_settings_come_last() -> None:
     assert [(c.duration, c.groups["hosts"]["ecn"], c.seed) for c in plan.cells()] == [(4 * 10**9, False, 7)]
 
 
+@pytest.mark.slow
 def test_millions_of_runs_are_never_held(tmp_path: Path, command: Command) -> None:
     values = [f"{i}us" for i in range(1, 201)]
     started = time.process_time()

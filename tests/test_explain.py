@@ -595,6 +595,7 @@ class Held:
 KINDS = {"completed": "completed_"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", explain_runs.RUNS)
 def test_every_fact_is_so(name: str) -> None:
     held = Held(name)
@@ -620,6 +621,7 @@ def test_stored_events_are_one_burst_up_to_an_interval_without_any() -> None:
     assert fact.burst_count == 1 + sum(b - a > 1.5 for a, b in pairwise(drops)) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["cubic-bbr1-pfifo", "two-fq-codel", "reno-pfifo"])
 def test_facts_are_so_with_fewer_rows_of_the_trace(name: str) -> None:
     held = Held(name, every_event=False)
@@ -628,6 +630,7 @@ def test_facts_are_so_with_fewer_rows_of_the_trace(name: str) -> None:
         getattr(held, KINDS.get(fact.kind, fact.kind))(fact)
 
 
+@pytest.mark.slow
 def test_the_runs_have_facts_of_nearly_all_kinds() -> None:
     seen = {fact.kind for name in explain_runs.RUNS for fact in explanation(name).facts}
     known = {one.__name__ for one in vars(facts).values() if isinstance(one, type) and issubclass(one, facts.Fact)}
@@ -637,6 +640,7 @@ def test_the_runs_have_facts_of_nearly_all_kinds() -> None:
     assert known - seen == others
 
 
+@pytest.mark.slow
 def test_what_a_fact_does_not_say_is_told_by_its_run() -> None:
     """A run with an event of a kind has a fact of it."""
     for name in explain_runs.RUNS:
@@ -665,6 +669,7 @@ LOOSE = {
 }
 
 
+@pytest.mark.slow
 def test_a_fact_with_another_number_is_refused() -> None:
     """The checks above can fail: numbers of facts are changed by a fifth, or counts by one."""
     refused, passed = set(), set()

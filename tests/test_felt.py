@@ -63,6 +63,7 @@ def test_what_is_felt_is_what_the_tables_have(home: Results) -> None:
         assert one.mean(name, "page, slow-down P99") == pytest.approx(slow)
 
 
+@pytest.mark.slow
 def test_flow_queues_win_by_what_waits_and_the_cost_is_said(home: Results, tmp_path: Path) -> None:
     (one,) = felt.comparisons(home._runs)
     ranked = verdict.rank(one)
@@ -93,6 +94,7 @@ def test_flow_queues_win_by_what_waits_and_the_cost_is_said(home: Results, tmp_p
     assert said.count("direction up") == 2
 
 
+@pytest.mark.slow
 def test_the_default_figure_of_queues_is_of_what_waits(home: Results, tmp_path: Path) -> None:
     picture = home.plot()
     assert (picture.why or "").startswith("kind felt: 3 queue disciplines")

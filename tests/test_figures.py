@@ -525,6 +525,7 @@ def of_two(kind: str) -> Picture:
     return KINDS[kind](2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_text_is_cut_off_or_covered_and_series_differ(kind: str) -> None:
     for count in (2, 10, 24):
@@ -538,6 +539,7 @@ def test_no_text_is_cut_off_or_covered_and_series_differ(kind: str) -> None:
             assert one[1:] != other[1:] or abs(luminance(one[0]) - luminance(other[0])) > 6, (one, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_figure_has_the_width_of_a_column_or_what_is_asked(kind: str) -> None:
     width = of_two(kind).get_size_inches()[0]
@@ -801,6 +803,7 @@ def test_convergence_of_abe_ends_at_the_share_of_runs_that_converge() -> None:
     assert late
 
 
+@pytest.mark.slow
 def test_other_figures_of_abe_under_their_own_names(tmp_path: Path) -> None:
     results = MadeUp()
     runs = results.of("coexistence").filter(pl.col("cc") == "cubic")

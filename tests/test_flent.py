@@ -536,6 +536,7 @@ PLOTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "plot"), [(name, plot) for name, plots in PLOTS.items() for plot in plots.split()])
 def test_flent_draws_what_is_written(
     name: str, plot: str, files: dict[str, Path], program: str, tmp_path: Path

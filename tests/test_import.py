@@ -152,6 +152,7 @@ def test_times_of_ss_that_go_back_are_told(tmp_path: Path) -> None:
         read(tmp_path, rounds("1700000005", "1700000001"))
 
 
+@pytest.mark.slow
 def test_qlog_that_dumbbell_writes_says_what_the_run_measured(tmp_path: Path, command: Command) -> None:
     table = described(duration="5s", flows=[{"cc": "cubic", "base_rtt": "20ms"}], seeds=[1])
     (tmp_path / "one.toml").write_text(
@@ -359,6 +360,7 @@ def test_rates_are_put_on_intervals_by_the_time_they_took() -> None:
 # the command
 
 
+@pytest.mark.slow
 def test_from_a_capture_to_a_comparison_in_two_commands(tmp_path: Path, command: Command) -> None:
     (tmp_path / "far.pcap.gz").write_bytes((SAMPLES / "far.pcap.gz").read_bytes())
     first = command("import", "far.pcap.gz", "--run", "-o", "r.duckdb")
@@ -601,12 +603,14 @@ def flent(**changes: Any) -> dict[str, Any]:
     return whole | changes
 
 
+@pytest.mark.slow
 @fuzz(150)
 @given(path=st.lists(st.integers(0, 5), max_size=5), value=JSON)
 def test_a_file_of_flent_with_anything_in_it_is_read_or_told(path: list[int], value: Any, tmp_path: Path) -> None:
     read_or_told(tmp_path, json.dumps(altered(flent(), path, value)).encode(errors="surrogatepass"), "junk.flent")
 
 
+@pytest.mark.slow
 @fuzz(150)
 @given(path=st.lists(st.integers(0, 8), max_size=6), value=JSON)
 def test_a_file_of_iperf3_with_anything_in_it_is_read_or_told(path: list[int], value: Any, tmp_path: Path) -> None:
@@ -615,6 +619,7 @@ def test_a_file_of_iperf3_with_anything_in_it_is_read_or_told(path: list[int], v
     read_or_told(tmp_path, json.dumps(altered(base, path, value)).encode(errors="surrogatepass"), "junk.json")
 
 
+@pytest.mark.slow
 @fuzz(150)
 @given(
     place=st.integers(0, 10**6),

@@ -40,6 +40,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_whatever_reads_results_reads_imports_alone(name: str, stores: dict[str, Path], command: Command) -> None:
     for first, *more in READERS:

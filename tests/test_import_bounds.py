@@ -231,6 +231,7 @@ direction = "up"
 """
 
 
+@pytest.mark.slow
 def test_each_way_has_its_own_depth_and_its_acks(tmp_path: Path, command: Command) -> None:
     """RTTs are the sum of both queues; timestamps tell them apart. ACKs of the download take a part of the upload."""
     content = traced(tmp_path, command, BOTH, ("0", "receiver"), ("1", "sender"))

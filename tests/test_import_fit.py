@@ -17,6 +17,7 @@ from test_import_bounds import iperf3
 SAMPLES = Path(__file__).parent / "imports"
 
 
+@pytest.mark.slow
 def test_a_run_ends_with_what_was_measured_beside_what_was_simulated(tmp_path: Path, command: Command) -> None:
     for name in ("far.pcap.gz", "near.pcap.gz", "upload.ss.txt"):
         (tmp_path / name).write_bytes((SAMPLES / name).read_bytes())
@@ -78,6 +79,7 @@ def test_files_of_one_name_have_proposals_of_their_own(tmp_path: Path, command: 
     assert ended.returncode == 0 and (tmp_path / "p" / "v6.ss.toml").read_text() == proposals["v6.ss.toml"]
 
 
+@pytest.mark.slow
 def test_cells_of_several_imports_have_their_names(tmp_path: Path, command: Command) -> None:
     for name in ("one", "two"):
         text = rounds(*(str(1700000000 + n) for n in range(4))).replace("minrtt:20.5", f"minrtt:{len(name) * 5}.5")

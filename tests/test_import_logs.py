@@ -235,6 +235,7 @@ def longer(kind: str, size: int) -> tuple[str, bytes]:
     return "x.pcap", captures.pcap(frames)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kind", ["qlog", "ss", "ss, connections", "iperf3", "iperf3, streams", "capture of many flows"]
 )

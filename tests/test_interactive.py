@@ -225,6 +225,7 @@ def test_the_command_writes_a_page_or_says_why_not(store: Any, tmp_path: Path, c
     assert "no folder" in command("plot", path, "-o", "none/x.html").stderr
 
 
+@pytest.mark.slow
 @needs_chromium
 def test_pages_work_in_a_browser(store: Any, tmp_path: Path) -> None:
     lines: dict[str, Any] = {"kind": "lines", "value": ["goodput", "rtt"], "against": "flows[*].base_rtt", "by": "flow"}

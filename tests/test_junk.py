@@ -57,6 +57,7 @@ def is_clear(error: InputError, file: str = "") -> bool:
     return single and named and right and whole and told and all(len(str(one)) < 1000 for one in error.errors)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(400), deadline=None)
 @given(st.dictionaries(KEYS, VALUES, max_size=6))
 @example({"--0": None})
@@ -68,6 +69,7 @@ def test_any_table_is_an_experiment_or_one_line(table: dict[str, Any]) -> None:
         assert is_clear(error, "junk.toml")
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(400), deadline=None)
 @given(
     st.sampled_from(TOP),
@@ -80,6 +82,7 @@ def test_any_value_in_a_good_file_is_used_or_one_line(key: str, value: Any) -> N
         assert is_clear(error)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 @example(b"\r\r\n")
@@ -141,6 +144,7 @@ LINES = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(LINES, max_size=12))
 def test_any_text_like_toml_is_an_experiment_or_one_line(tmp_path: Path, lines: list[str]) -> None:
@@ -245,6 +249,7 @@ EXPERIMENTS = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(EXPERIMENTS)
 def test_any_experiment_of_the_right_shape_is_checked_whole_or_one_line(table: dict[str, Any]) -> None:

@@ -156,6 +156,7 @@ def test_two_kernels_of_one_name_show_their_digests(path: Path, cells: list[Cell
     assert texts == ["default", "target20+bbbbbbbb", "target20+cccccccc", "-"]
 
 
+@pytest.mark.slow
 def test_commands_take_names_of_kernels(path: Path, command: Command, tmp_path: Path) -> None:
     one = ("--engine", "linux:target20")
     assert command("export", path, "-o", "out", *one).returncode == 0

@@ -246,6 +246,7 @@ def test_a_git_tree_is_what_git_would_keep(tree: Path) -> None:
     assert sources.listing(tree) == sorted([*TREE, ".gitignore", "new.c", "folder"])
 
 
+@pytest.mark.slow
 def test_a_patch_adds_a_congestion_control_and_leaves_the_shared_sources_alone(
     home: Path, package: str, tmp_path: Path
 ) -> None:
@@ -362,6 +363,7 @@ def test_the_seeded_source_repeats_and_differs_by_seed(tmp_path: Path) -> None:
     assert drawn(None) != drawn(None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["download", "unpack", "compile"])
 def test_a_killed_build_leaves_no_process_and_goes_on(home: Path, package: str, tmp_path: Path, moment: str) -> None:
     objects = home / ".build" / "default" / "objects"

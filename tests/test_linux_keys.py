@@ -40,6 +40,7 @@ def cell(aqm: Any = "codel", cc: Any = "cubic", **changes: Any) -> Cell:
     return parsed(bottleneck={"rate": "10Mbit", "aqm": aqm, "shaper": "htb"}, flows=[{"cc": cc}], **changes).cell(0)
 
 
+@pytest.mark.slow
 @every_case("name", KEYS)
 def test_every_key_reaches_the_kernel_or_is_named_as_one_that_does_not(name: str) -> None:
     found = reach.reach(KEYS[name], KERNEL)
@@ -53,6 +54,7 @@ def test_every_key_reaches_the_kernel_or_is_named_as_one_that_does_not(name: str
         assert bool(found.told) != (name in reach.LEFT), found
 
 
+@pytest.mark.slow
 @every_case("name", [name for name in KEYS if KEYS[name].owner not in ("run", *reach.OF_RUN)])
 def test_a_default_that_is_set_is_told_too(name: str) -> None:
     key = KEYS[name]
@@ -98,6 +100,7 @@ def test_what_is_told_in_any_case_is_in_the_table() -> None:
         assert f"{words}" in told
 
 
+@pytest.mark.slow
 def test_the_page_has_every_key_of_an_algorithm() -> None:
     page = reach.markdown()
     for key in reach.every_key():

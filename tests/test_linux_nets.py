@@ -190,6 +190,7 @@ def both_engines(path: Path, **changes: Any) -> Store:
     return Store.open(path)
 
 
+@pytest.mark.slow
 @needs_kernel
 @needs_tools
 def test_both_directions_are_those_of_the_simulator(tmp_path: Path) -> None:
@@ -219,6 +220,7 @@ def test_both_directions_are_those_of_the_simulator(tmp_path: Path) -> None:
     assert min(hops["ack_packets"]) > 500 and len(series) == 2 * 2 * 15
 
 
+@pytest.mark.slow
 @needs_kernel
 @needs_tools
 def test_delays_and_several_hops_are_those_of_the_simulator(tmp_path: Path) -> None:
@@ -241,6 +243,7 @@ def test_delays_and_several_hops_are_those_of_the_simulator(tmp_path: Path) -> N
         assert values[3:] == pytest.approx(values[:3], rel=0.03, abs=0.01), measure
 
 
+@pytest.mark.slow
 @needs_kernel
 @needs_tools
 def test_acknowledgements_that_are_filtered_are_counted(tmp_path: Path) -> None:

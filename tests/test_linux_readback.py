@@ -245,6 +245,7 @@ def plans() -> Iterator[tuple[str, Mapped]]:
                 continue
 
 
+@pytest.mark.slow
 def test_every_word_that_tc_is_told_of_a_queue_is_read_back() -> None:
     """A new key is covered by being there."""
     found: dict[str, set[str]] = {}
@@ -255,6 +256,7 @@ def test_every_word_that_tc_is_told_of_a_queue_is_read_back() -> None:
     assert found == {}
 
 
+@pytest.mark.slow
 def test_every_command_of_a_plan_that_sets_something_has_its_settings() -> None:
     """What of a plan is not read back is a short list."""
     not_set = r"netns add|link add|addr add|neigh add|link set \w+ up|ip_forward|ip rule|filter add|mkdir|prio bands"
@@ -361,6 +363,7 @@ REAL = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REAL)
 def test_a_real_kernel_has_what_it_was_told(name: str) -> None:
     engine = real()
@@ -368,6 +371,7 @@ def test_a_real_kernel_has_what_it_was_told(name: str) -> None:
         guests.run(REAL[name], _native.Progress())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("told", "instead", "said"),
     [
@@ -393,6 +397,7 @@ def test_a_real_kernel_with_something_else_ends_the_run(
     assert said in str(failed.value) and "\n" not in str(failed.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "key"), [(name, key) for name, keys in NOT_ZERO.items() for key in keys])
 def test_the_zeros_that_are_refused_do_not_reach_a_real_kernel(
     monkeypatch: pytest.MonkeyPatch, name: str, key: str

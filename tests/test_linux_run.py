@@ -356,6 +356,7 @@ def test_a_guest_that_stands_still_is_ended(home: Path, monkeypatch: pytest.Monk
     assert list((home / "runs").iterdir()) == []
 
 
+@pytest.mark.slow
 @needs_cc
 @needs_tc
 @pytest.mark.parametrize("signal", ["INT", "KILL"])
@@ -527,6 +528,7 @@ def built() -> bool:
 needs_kernel = pytest.mark.skipif(not built(), reason="no kernel is built (dumbbell linux build)")
 
 
+@pytest.mark.slow
 @needs_kernel
 @needs_cc
 @needs_tc
@@ -557,6 +559,7 @@ def test_the_same_seed_is_the_same_run_on_linux(aqm: str, tmp_path: Path) -> Non
     assert short["completion_s"].is_not_nan().all()
 
 
+@pytest.mark.slow
 @needs_kernel
 @needs_cc
 @needs_tc
@@ -577,6 +580,7 @@ def test_delay_and_jitter_of_udp_are_those_of_the_simulator(tmp_path: Path) -> N
         assert theirs == pytest.approx(ours, rel=0.03) and min(ours) > 0.01, measure
 
 
+@pytest.mark.slow
 @needs_kernel
 @needs_cc
 @needs_tc
@@ -598,6 +602,7 @@ def test_flows_without_a_socket_count_no_timeouts() -> None:
     assert max(found["start_s"].to_pylist()) == 0.5 and not any(found["timeouts"].to_pylist())
 
 
+@pytest.mark.slow
 @needs_kernel
 @needs_cc
 @needs_tc

@@ -217,6 +217,7 @@ FURTHER = list(further_keys())
 _NOT_THERE = [("bbr2", "ecn_reprobe_gain")]  # which BBRv3 alone has
 
 
+@pytest.mark.slow
 @pytest.mark.spread
 @pytest.mark.parametrize("key", KEYS + FURTHER, ids=[key.name for key in KEYS + FURTHER])
 def test_every_key_acts(key: reach.Key) -> None:

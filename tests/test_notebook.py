@@ -50,6 +50,7 @@ def shown(cell: str, names: dict[str, Any], place: str) -> Any:
     return eval(compile(ast.Expression(last.value), place, "eval"), names)
 
 
+@pytest.mark.slow
 def test_every_cell_of_the_notebook_runs_and_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
@@ -182,6 +183,7 @@ def test_results_are_read_in_a_notebook_without_ipywidgets() -> None:
     assert done.stdout.split() == ["refused", "1"], done.stderr
 
 
+@pytest.mark.slow
 def test_results_without_a_file_of_their_own_travel_with_their_data() -> None:
     results = dumbbell.run(ALONE)
     wanted = results.runs["hash"].to_list()

@@ -234,6 +234,7 @@ OUTDATED: dict[str, str] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STUDIES)
 def test_the_engine_still_gives_what_a_page_rests_on(name: str) -> None:
     """A few runs of each experiment, which together use each of its algorithms, have the results that they had."""

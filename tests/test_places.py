@@ -265,6 +265,7 @@ def every(value: Any, path: places.Steps = ()) -> dict[places.Steps, Any]:
     return found
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(300), deadline=None)
 @given(documents())
 def test_every_key_of_a_document_is_found_where_it_stands(text: str) -> None:

@@ -286,6 +286,7 @@ def test_a_flow_is_drawn_from_its_start_to_its_end(tmp_path: Path, drawn: Drawn)
         late.plot(value="cwnd", time=("0s", 0.9))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("drawn")
 def test_too_few_points_of_a_sawtooth_are_said_with_what_draws_it(tmp_path: Path) -> None:
     reno = {"cc": "reno", "base_rtt": "20ms"}
@@ -394,6 +395,7 @@ def test_a_distribution_of_pings_is_of_every_answer(tmp_path: Path, drawn: Drawn
         results.plot("box", value="pings")
 
 
+@pytest.mark.slow
 def test_queue_disciplines_share_a_panel_in_the_order_of_the_matrix(tmp_path: Path, drawn: Drawn) -> None:
     keys = {"bottleneck.aqm": ["pie", "codel", "pfifo"], "bottleneck.rate": ["20Mbit", "5Mbit"]}
     results = made(tmp_path / "r.duckdb", matrix=keys, seeds=[1])
@@ -464,6 +466,7 @@ def _usual(chosen: Results, kind: str) -> bytes:
     return chosen.plot(kind)._repr_png_()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "options", "refused"),
     [
@@ -500,6 +503,7 @@ def test_an_option_changes_the_figure_or_is_refused(
         assert ("Mine" in written) == (options["title"] == "Mine")
 
 
+@pytest.mark.slow
 def test_a_title_is_that_of_the_experiment_with_what_is_drawn_below(tmp_path: Path) -> None:
     titled = made(tmp_path / "r.duckdb", title="Two queues", matrix=MATRIX)
     subject, _, setting = (titled.plot("lines").around.title or "").partition("\n")

@@ -63,6 +63,7 @@ def measured(found: dumbbell.Results) -> list[dict[str, Any]]:
     return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_rate_that_a_plugin_sets_is_paced_as_that_of_a_registered_control(language: str, tmp_path: Path) -> None:
     wanted = measured(run({"name": "constant", "rate": "8Mbit"}))
@@ -144,6 +145,7 @@ def test_a_model_is_traced_and_what_it_does_not_tell_is_not_known(language: str,
         assert told[name].is_nan().all(), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_check_bbr_takes_plugins_and_judges_by_what_they_tell(language: str, tmp_path: Path, command: Command) -> None:
     path = control(tmp_path, language, "both")

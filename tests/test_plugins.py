@@ -102,6 +102,7 @@ def test_templates_are_short_and_stand_their_test(
         assert done.stdout == f"{NAMES[kind]}: {told} tried, nothing wrong\n"
 
 
+@pytest.mark.slow
 def test_a_new_stack_is_the_same_in_c_and_rust_and_is_checked_as_others(
     libraries: dict[tuple[str, str], Path], command: Command
 ) -> None:
@@ -153,6 +154,7 @@ def test_a_hang_is_found_in_seconds_and_the_run_is_named(
     assert "nothing happened for 0.5 s" in command("plugin", "test", path, "--within", "0.5").stderr
 
 
+@pytest.mark.slow
 def test_a_trial_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # so slow that it is told of before the end
     path = built(tmp_path, "queue", "python", ("is_full, is_long =", "time.sleep(2e-4)\n        is_full, is_long ="))
@@ -292,6 +294,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", BROKEN)
 def test_a_broken_plugin_gives_one_line_and_costs_only_its_runs(
     broken: str, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
@@ -314,6 +317,7 @@ def test_a_broken_plugin_gives_one_line_and_costs_only_its_runs(
         assert said.partition("(")[0] in tested.stderr
 
 
+@pytest.mark.slow
 def test_a_plugin_that_hangs_when_it_is_loaded_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process.asked, "__kwdefaults__", {"within_s": 0.5})
     trust.trust(tmp_path)

@@ -132,6 +132,7 @@ FILE = table(
 EVENT = table({"time": is_real, "name": is_text, "data": lambda value: isinstance(value, dict)})
 
 
+@pytest.mark.slow
 def test_files_are_as_the_drafts_have_them(command: Command, experiment: str, tmp_path: Path) -> None:
     done = command("qlog", "write", experiment, "-o", "out")
     assert (done.returncode, done.stderr) == (0, "")
@@ -277,6 +278,7 @@ def test_a_run_with_a_plugin_is_written_in_a_process_of_its_own(command: Command
     assert len(named(records(tmp_path / "out" / "flow-0.sqlog"), "quic:packet_sent")) > 100
 
 
+@pytest.mark.slow
 def test_files_are_drawn_alone_and_together(command: Command, experiment: str, tmp_path: Path) -> None:
     command("qlog", "write", experiment, "-o", "out")
     one = tmp_path / "out" / "flow-0.sqlog"

@@ -26,6 +26,7 @@ def accepted(**own: Any) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_every_discipline_tells_its_own() -> None:
     told = {}
     for aqm in registry().aqm:

@@ -38,6 +38,7 @@ def one_flow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("experiment", ["validation/one-flow", "validation/one-flow-cake"])
 def test_nine_cells_of_ten_are_within_two_percent_of_linux_in_goodput_and_five_in_rtt(
     experiment: str, tmp_path: Path
@@ -80,6 +81,7 @@ def test_simulator_and_linux_agree_on_the_cells_of_the_sce_draft(one_flow: Path)
     assert percentile(errors, 0.9) <= 0.01
 
 
+@pytest.mark.slow
 def test_two_flows_share_queues_of_ten_megabits_as_on_linux(tmp_path: Path) -> None:
     found = pairs("validation/two-flows", LINUX, tmp_path, "bottleneck.rate=10Mbit", "flows[*].base_rtt=20ms")
     errors = [abs(p.error) for p in found if p.figure.metric == "share"]
@@ -95,6 +97,7 @@ def test_two_flows_share_one_cake_queue_as_on_linux(tmp_path: Path) -> None:
     assert percentile(errors, 0.9) <= 0.08
 
 
+@pytest.mark.slow
 def test_shares_of_the_sce_draft_at_ten_megabits(tmp_path: Path) -> None:
     found = pairs("sce/two-flow", SCE, tmp_path, "bottleneck.rate=10Mbit", "flows[*].base_rtt=20ms")
     shares = [abs(p.error) for p in found if p.figure.metric == "share"]

@@ -206,6 +206,7 @@ def test_values_are_those_of_the_store(page: str, store: Path) -> None:
             assert value == pytest.approx(row[name], rel=1e-5), row
 
 
+@pytest.mark.slow
 def test_findings_say_what_diff_says(tmp_path: Path) -> None:
     # of two seeds hardly anything is significant
     table = TABLE | {"matrix": TABLE["matrix"] | {"bottleneck.rate": ["10Mbit"]}, "seeds": [1, 2, 3, 4]}
@@ -225,6 +226,7 @@ def test_findings_say_what_diff_says(tmp_path: Path) -> None:
     assert not re.search(r'class="number">0 of', part)
 
 
+@pytest.mark.slow
 def test_findings_say_which_flow_gets_more(page: str, store: Path, tmp_path: Path) -> None:
     part = page.partition("How the flows share")[2].partition("</table>")[0]
     # shares are of the time that all flows of a run have in common, and seeds have equal weights
@@ -247,6 +249,7 @@ def test_findings_say_which_flow_gets_more(page: str, store: Path, tmp_path: Pat
     assert len(re.findall(said, text)) == 2
 
 
+@pytest.mark.slow
 def test_findings_name_keys_that_a_matrix_joins_and_what_lies_between(tmp_path: Path) -> None:
     joined = "flows[*].base_rtt, bottleneck.rate"
     axis = {joined: [["20ms", "5Mbit"], ["20ms", "10Mbit"], ["40ms", "20Mbit"]]}
@@ -268,6 +271,7 @@ def test_findings_name_keys_that_a_matrix_joins_and_what_lies_between(tmp_path: 
     assert "20Mbit, 40ms (B)</b>" in two and "first and the last value" not in two
 
 
+@pytest.mark.slow
 def test_cells_that_change_both_ways_have_no_mean_change(tmp_path: Path) -> None:
     path = tmp_path / "r.duckdb"
     results = made(path, matrix={"bottleneck.rate": ["5Mbit", "10Mbit"], "bottleneck.aqm.target": ["5ms", "9ms"]})
@@ -287,6 +291,7 @@ def test_cells_that_change_both_ways_have_no_mean_change(tmp_path: Path) -> None
     )
 
 
+@pytest.mark.slow
 def test_who_gets_more_is_said_where_seeds_leave_no_doubt(tmp_path: Path) -> None:
     results = made(tmp_path / "r.duckdb", matrix={"bottleneck.rate": ["5Mbit", "10Mbit"]})
     # at 5 Mbit/s 7.9 ± 11, seed by seed, at 10 Mbit/s 1 ± 0.2
@@ -337,6 +342,7 @@ def test_series_are_those_of_the_store(page: str, store: Path) -> None:
     assert True in seen, "a flow that starts late"
 
 
+@pytest.mark.slow
 def test_states_of_a_queue_have_a_panel_where_they_are_recorded(tmp_path: Path) -> None:
     # pfifo tells nothing of its state
     record = TABLE["record"] | {"queue": ["count"]}
@@ -397,6 +403,7 @@ def test_few_points_keep_sums_and_means(store: Path) -> None:
 # other results
 
 
+@pytest.mark.slow
 def test_one_run_and_results_of_a_notebook(tmp_path: Path) -> None:
     results = dumbbell.run(described(), progress=False)
     path = results.report(tmp_path / "one.html", title="One run")
@@ -409,6 +416,7 @@ def test_one_run_and_results_of_a_notebook(tmp_path: Path) -> None:
     assert [f"<li>{escape(one.sentence)}</li>" in text for one in said] == [True] * len(said)
 
 
+@pytest.mark.slow
 def test_runs_without_series_or_with_short_flows(tmp_path: Path) -> None:
     table = described(
         record={"series": False}, web=[{"cc": "cubic", "base_rtt": "10ms", "arrivals": "20/s"}], seeds=[1, 2]
@@ -422,6 +430,7 @@ def test_runs_without_series_or_with_short_flows(tmp_path: Path) -> None:
     assert any(axis["name"] == "from_bytes" and axis["numbers"] for axis in sizes["axes"])
 
 
+@pytest.mark.slow
 def test_settings_of_one_algorithm_state_what_tells_them_apart(tmp_path: Path) -> None:
     aqms = ["codel", {"name": "codel", "ecn": True}, {"name": "codel", "target": "20ms"}, "pfifo"]
     table = TABLE | {"matrix": {"bottleneck.aqm": aqms}, "duration": "2s", "title": "Queues"}
@@ -434,6 +443,7 @@ def test_settings_of_one_algorithm_state_what_tells_them_apart(tmp_path: Path) -
     assert least in key["texts"]
 
 
+@pytest.mark.slow
 def test_two_files_are_held_against_each_other(store: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.duckdb"
     dumbbell.run(TABLE, {"hosts.ecn": True, "duration": "3s"}, output=other, progress=False)
@@ -452,6 +462,7 @@ def test_two_files_are_held_against_each_other(store: Path, tmp_path: Path) -> N
     assert "duration from 4s to 3s" in text
 
 
+@pytest.mark.slow
 def test_a_folder_has_everything_next_to_the_page(store: Path, tmp_path: Path) -> None:
     path = report.write(store, tmp_path / "folder")
     assert path == tmp_path / "folder" / "index.html"
@@ -498,6 +509,7 @@ def test_a_command_makes_the_same_run(tmp_path: Path, command: Command) -> None:
         assert [cell.config for cell in cells] == [config], said
 
 
+@pytest.mark.slow
 def test_bad_input_is_one_line(store: Path, tmp_path: Path, command: Command) -> None:
     for line, said in (
         (["nothing.duckdb"], "nothing.duckdb: there is no such file"),
@@ -525,6 +537,7 @@ def test_results_without_a_run_are_refused(store: Path, tmp_path: Path) -> None:
         report.write(empty, tmp_path / "x.html")
 
 
+@pytest.mark.slow
 def test_published_numbers_and_their_runs(tmp_path: Path) -> None:
     results = dumbbell.run(
         "sce/one-flow-reno-cubic",
@@ -541,6 +554,7 @@ def test_published_numbers_and_their_runs(tmp_path: Path) -> None:
         assert pair["simulated"] == pytest.approx(measured, rel=1e-5)
 
 
+@pytest.mark.slow
 def test_claims_of_a_study_are_judged(tmp_path: Path) -> None:
     results = dumbbell.run(
         "coexistence/equal-1g",
@@ -561,6 +575,7 @@ def test_claims_of_a_study_are_judged(tmp_path: Path) -> None:
 # size
 
 
+@pytest.mark.slow
 def test_a_large_page_has_fewer_points(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = report.write(store, tmp_path / "whole.html")
     size = whole.stat().st_size - 40_000
@@ -584,6 +599,7 @@ def test_a_command_says_that_it_was_not_tried(store: Path) -> None:
         assert f"'seeds=[{json.loads(config)['seed']}]'" in said
 
 
+@pytest.mark.slow
 def test_what_another_tool_measured_is_next_to_its_simulation(tmp_path: Path, command: Command) -> None:
     file = Path(__file__).parent / "imports" / "upload.json"
     done = command("import", str(file), "--run", "-o", "both.duckdb")

@@ -112,6 +112,7 @@ def page(chromium: browser.Browser, files: Path) -> Iterator[Page]:
     assert page.is_clean(), (page.browser.errors, page.browser.outside)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("name", ["a.html", "both.html", "one.html", "in-a-folder/index.html"])
 def test_a_report_opens_everywhere_without_a_fault(
@@ -274,6 +275,7 @@ def test_tables_are_sorted_by_any_column(page: Page, files: Path) -> None:
     page.until("!document.getElementById('panel').hidden")
 
 
+@pytest.mark.slow
 def test_sides_are_compared_cell_by_cell(chromium: browser.Browser, files: Path) -> None:
     page = Page(chromium, files / "both.html")
     page.show("#sides-section")
@@ -313,6 +315,7 @@ def test_a_folder_reads_runs_when_they_are_asked_for(chromium: browser.Browser, 
     assert page.is_clean(), (page.browser.errors, page.browser.outside)
 
 
+@pytest.mark.slow
 def test_a_time_is_chosen_and_a_run_has_an_address(chromium: browser.Browser, files: Path) -> None:
     page = Page(chromium, files / "a.html")
     page.value("report.open([5], 'a run')")
@@ -420,6 +423,7 @@ def test_every_cell_has_a_mark_of_its_own(page: Page) -> None:
     assert {"codel", "pfifo", "base rtt 10ms", "base rtt 40ms"} <= set(legend)
 
 
+@pytest.mark.slow
 def test_axes_end_where_values_do(chromium: browser.Browser, tmp_path: Path) -> None:
     table = TABLE | {"seeds": [1, 2, 3], "matrix": TABLE["matrix"] | {"bottleneck.rate": ["5Mbit"]}}
     path = dumbbell.run(table, output=tmp_path / "r.duckdb", progress=False).report(tmp_path / "x.html")
@@ -475,6 +479,7 @@ def test_buttons_that_save_lie_beside_the_data(page: Page) -> None:
         assert apart and all(apart), kind
 
 
+@pytest.mark.slow
 def test_what_is_printed_has_every_figure(chromium: browser.Browser, files: Path) -> None:
     everything = """
       (() => {
@@ -493,6 +498,7 @@ def test_what_is_printed_has_every_figure(chromium: browser.Browser, files: Path
         assert page.value("scrollY") == 0
 
 
+@pytest.mark.slow
 def test_paper_is_light(chromium: browser.Browser, files: Path) -> None:
     page = Page(chromium, files / "one.html", dark=True)
     page.until("document.querySelectorAll('[data-drawn]').length > 5")

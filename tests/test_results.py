@@ -256,6 +256,7 @@ def test_run_returns_the_runs_that_it_was_asked_for(tmp_path: Path) -> None:
     assert again.sweep is not None and (again.sweep.kept, again.sweep.done) == (2, 0) and again.keys == second.keys
 
 
+@pytest.mark.slow
 def test_results_that_are_kept_nowhere_last_as_long_as_they_are_held() -> None:
     results = dumbbell.run(described(**SHORT), progress=False)
     path, part = results.path, results.where("seed=1")

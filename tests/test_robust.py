@@ -89,6 +89,7 @@ def test_any_damage_of_results_is_an_input_error_or_none(finished: Path, small: 
         path.with_name("bad.duckdb.wal").unlink(missing_ok=True)
 
 
+@pytest.mark.slow
 def test_any_damage_of_the_log_costs_what_comes_after_or_is_an_input_error(
     killed: Path, finished: Path, small: Path, tmp_path: Path
 ) -> None:
@@ -141,6 +142,7 @@ def test_a_full_disk_is_one_line_and_what_is_finished_is_kept(most: int, tmp_pat
     assert (report.done, report.kept) == (24 - kept, kept)
 
 
+@pytest.mark.slow
 def test_a_second_sweep_on_one_file_is_refused(tmp_path: Path, command: Command) -> None:
     plan, output = tmp_path / "many.toml", tmp_path / "r.duckdb"
     plan.write_text(MANY.replace('"20s"', '"1000s"'))
@@ -157,6 +159,7 @@ def test_a_second_sweep_on_one_file_is_refused(tmp_path: Path, command: Command)
     assert contents(output)["runs"].height < 24
 
 
+@pytest.mark.slow
 def test_results_are_read_while_a_sweep_writes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan, output, folder = tmp_path / "many.toml", tmp_path / "r.duckdb", tmp_path / "snapshots"
     plan.write_text(MANY.replace('"20s"', '"200s"'))
@@ -188,6 +191,7 @@ def test_results_are_read_while_a_sweep_writes_them(tmp_path: Path, monkeypatch:
     assert contents(output)["runs"].height == 24 > seen[-1]
 
 
+@pytest.mark.slow
 def test_a_file_that_never_stands_still_is_in_use(tmp_path: Path, finished: Path) -> None:
     path = tmp_path / "r.duckdb"
     path.write_bytes(finished.read_bytes())
@@ -223,6 +227,7 @@ def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[bytes]") 
         time.sleep(0.005)
 
 
+@pytest.mark.slow
 def test_a_sweep_that_is_killed_ten_times_ends_as_one_that_is_not(tmp_path: Path) -> None:
     plan, output, whole = tmp_path / "many.toml", tmp_path / "r.duckdb", tmp_path / "whole.duckdb"
     plan.write_text(MANY.replace('"20s"', '"60s"'))

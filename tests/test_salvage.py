@@ -52,6 +52,7 @@ def test_a_whole_file_is_said_to_be_whole_and_saved_as_it_is(whole: Path, tmp_pa
     assert [path.name for path in tmp_path.iterdir()] == ["new.duckdb"]
 
 
+@pytest.mark.slow
 def test_runs_outside_of_a_damaged_block_are_saved(whole: Path, tmp_path: Path) -> None:
     content, rng, partly = whole.read_bytes(), random.Random(5), 0
     for number in range(8):

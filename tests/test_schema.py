@@ -23,6 +23,7 @@ FLOW = {"cc": "reno", "base_rtt": "20ms"}
 SHIPPED = sorted(shipped.experiments().values())
 
 
+@pytest.mark.slow
 def test_it_is_a_json_schema_and_knows_every_algorithm(command: Command) -> None:
     printed = json.loads(command("schema").stdout)
     assert printed == json.loads(json.dumps(json_schema.file_schema()))
@@ -201,6 +202,7 @@ def limited() -> list[Param]:
     return list(quantities.values())
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(1500), deadline=None)
 @given(st.data())
 def test_a_quantity_is_within_its_limits_if_the_pattern_says_so(data: st.DataObject) -> None:

@@ -183,6 +183,7 @@ def test_a_pipe_is_written_to_itself(tmp_path: Path) -> None:
         assert draft == Path(os.devnull)
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_no_empty_files(tmp_path: Path) -> None:
     results = dumbbell.run(described(duration="1s"), output=tmp_path / "r.duckdb")
     (tmp_path / "out").mkdir()

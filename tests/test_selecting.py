@@ -576,6 +576,7 @@ def test_experiments_that_vary_different_keys_want_a_choice(two: Results) -> Non
     assert NOTHING in two.table("goodput").markdown()
 
 
+@pytest.mark.slow
 def test_each_of_unlike_experiments_has_a_figure_of_its_own(
     two: Results, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

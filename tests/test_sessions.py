@@ -78,6 +78,7 @@ def test_a_skip_that_is_not_listed_fails_the_session(pytester: pytest.Pytester) 
     assert pytester.runpytest_subprocess("-p", "no:cacheprovider", "-k", "done").ret == pytest.ExitCode.OK
 
 
+@pytest.mark.slow
 def test_a_parallel_session_leaves_slow_tests_out(pytester: pytest.Pytester) -> None:
     pytester.makeconftest(f"import sys; sys.path.insert(0, {str(HERE)!r}); pytest_plugins = ['sessions']")
     pytester.makepyfile(

@@ -172,6 +172,7 @@ def test_a_router_below_the_line_keeps_the_queue_of_another_box_empty(name: str,
     assert max(results.hops["utilisation"]) <= 1
 
 
+@pytest.mark.slow
 @needs_kernel
 @needs_tools
 @pytest.mark.parametrize(

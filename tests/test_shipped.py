@@ -12,6 +12,7 @@ from dumbbell.experiment import shipped
 NAME = "sce/one-flow-reno-cubic"
 
 
+@pytest.mark.slow
 def test_a_shipped_experiment_is_run_by_name(command: Command, tmp_path: Path) -> None:
     for name in (NAME, f"{NAME}.toml"):
         done = command("run", name, "--dry-run")

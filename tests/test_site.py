@@ -86,6 +86,7 @@ def test_pages_that_are_made_have_no_source_and_others_do() -> None:
     assert set(APPENDED) <= set(SOURCES)
 
 
+@pytest.mark.slow
 @every_case("place", places())
 def test_links_and_images_of_a_page_lead_somewhere(place: str) -> None:
     for target in links.targets(text_of(place)):

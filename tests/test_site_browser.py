@@ -29,6 +29,7 @@ def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(browser.program() is None, reason="Chromium is not installed")
 def test_what_a_browser_says_of_a_page(tmp_path: Path) -> None:
     write(

@@ -38,6 +38,7 @@ def table(**flow: Any) -> dict[str, Any]:
     return {"duration": "4s", "bottleneck": bottleneck, "flows": [{"base_rtt": "20ms"} | flow]}
 
 
+@pytest.mark.slow
 def test_a_stack_is_named_in_four_ways(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(built, "library", lambda name: library if name == "window" else pytest.fail(name))
     files = [
@@ -53,6 +54,7 @@ def test_a_stack_is_named_in_four_ways(library: Path, monkeypatch: pytest.Monkey
     assert other.flows["cc"][0] == "window-fixed" and other.flows["cwnd_max"][0] == 2
 
 
+@pytest.mark.slow
 def test_stacks_and_tcp_share_a_link_in_a_sweep(library: Path, tmp_path: Path, command: Command) -> None:
     file = tmp_path / "both.toml"
     file.write_text(f"""

@@ -236,6 +236,7 @@ def test_libclang_is_asked_for_before_anything_is_compiled(monkeypatch: pytest.M
     assert len(heard) == 1 and heard[0].startswith("there is no libclang")
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("home")
 def test_a_build_says_that_it_waits_for_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[str] = []

@@ -214,6 +214,7 @@ def test_nobody_writes_what_this_process_still_reads(small: Path, tmp_path: Path
     Store.open(path, write=True).close()
 
 
+@pytest.mark.slow
 def test_results_in_use_are_left_alone(small: Path, tmp_path: Path, command: Command) -> None:
     path = tmp_path / "r.duckdb"
     sweep.run([experiment.load(small)], path)

@@ -52,6 +52,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read", READS, ids=" ".join)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_is_not_measured_is_no_damage(

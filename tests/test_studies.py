@@ -11,6 +11,7 @@ from dumbbell.pages import new, study
 from dumbbell.pages.sweeps import Sweep
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", study.names())
 def test_what_a_study_runs_is_there(name: str) -> None:
     found = study.find(name)
@@ -43,6 +44,7 @@ def test_own_experiments_come_before_shipped_ones(tmp_path: Path) -> None:
         Sweep("x.duckdb", ("share",)).files(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_study_of_ones_own(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     made = command("study", "new", "mine").stdout.split()

@@ -138,6 +138,7 @@ def test_the_text_of_a_seed_is_that_of_the_run_made_anew(changes: dict[str, Any]
     assert len({cell.key for cell in cells}) == 3
 
 
+@pytest.mark.slow
 def test_runs_resolved_in_parts_are_those_resolved_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every experiment that comes with dumbbell: the same values in the same order, and what is wrong is left alone."""
     seen, in_parts = 0, schema._in_parts

@@ -265,6 +265,7 @@ def test_bad_options_get_one_line(
         refused(capsys, *line)
 
 
+@pytest.mark.slow
 def test_the_command_line(small: Path, tmp_path: Path, command: Command) -> None:
     done = command("run", small, "-o", "r.duckdb", "--jobs", "2")
     assert (done.returncode, done.stdout) == (0, "")

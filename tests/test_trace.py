@@ -87,6 +87,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_the_analysis_of_tshark_agrees_with_the_run(tshark: str, tmp_path: Path, name: str) -> None:
     one = cell(CASES[name])
@@ -158,6 +159,7 @@ def test_accecn_is_what_tshark_reads(tshark: str, tmp_path: Path) -> None:
     assert (int(ace) - 5 - marked.height) % 8 in (0, 7, 6, 5)
 
 
+@pytest.mark.slow
 def test_points_are_interfaces_and_comments_say_what_queues_did(tshark: str, tmp_path: Path) -> None:
     one = cell(CASES["tail drop"])
     path = tmp_path / "run.pcapng"
@@ -191,6 +193,7 @@ def test_short_flows_and_udp(tshark: str, tmp_path: Path) -> None:
     assert Counter(streams["tcp.len"])[20_000] > 100
 
 
+@pytest.mark.slow
 def test_a_file_that_keeps_headers_is_analysed_alike(tshark: str, tmp_path: Path) -> None:
     one = cell(CASES["loss"])
     tables = []
@@ -304,6 +307,7 @@ def test_a_pipe_is_fed_and_an_older_file_stays_with_who_reads_it(tmp_path: Path)
     assert linked.is_symlink() and run.read_bytes() == came
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_wait_for_who_reads_a_pipe(tmp_path: Path, experiment: str) -> None:
     os.mkfifo(tmp_path / "pipe.pcapng")
     script = (
@@ -317,6 +321,7 @@ def test_ctrl_c_ends_the_wait_for_who_reads_a_pipe(tmp_path: Path, experiment: s
     assert (tmp_path / "pipe.pcapng").is_fifo()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["run.pcapng", "run.parquet", "run.qlog"])
 def test_ctrl_c_ends_it_at_once_and_leaves_no_half_file(tmp_path: Path, name: str) -> None:
     (tmp_path / "long.toml").write_text(TWO.partition("[matrix]")[0].replace('"5s"', '"86400s"'))

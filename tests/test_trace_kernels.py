@@ -148,6 +148,7 @@ def tshark() -> str:
     return program()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", [MARKS, LOSSES, BURSTS], ids=["marks", "losses", "bursts"])
 def test_what_tshark_sees_is_what_linux_measured(tshark: str, tmp_path: Path, source: dict[str, Any]) -> None:
     run = traced(linux(), source, tmp_path / "run.pcapng")
@@ -162,6 +163,7 @@ def test_what_tshark_sees_is_what_linux_measured(tshark: str, tmp_path: Path, so
         assert run.rows["mark_reason"].null_count() == run.rows.height
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("at", ["sender", "receiver"])
 def test_the_simulator_writes_the_headers_of_linux(tshark: str, tmp_path: Path, at: str) -> None:
     one = parse(experiment_of({"name": "codel", "ecn": True}, flow("cubic")), "experiment").cell(0)
@@ -244,6 +246,7 @@ def test_each_flow_has_its_sender_where_it_sends(tshark: str, tmp_path: Path, en
     assert happened(run, "reverse", "drop")[1] > 3
 
 
+@pytest.mark.slow
 def test_rows_and_files_are_of_what_is_asked(tshark: str, tmp_path: Path) -> None:
     engine, one = linux(), parse(MARKS, "experiment").cell(0)
     path = tmp_path / "run.pcapng"
@@ -273,6 +276,7 @@ def test_the_command_writes_what_the_name_says(tmp_path: Path, command: Command,
     assert pl.read_parquet(tmp_path / "run.parquet").filter(point="receiver").height > 100
 
 
+@pytest.mark.slow
 def test_a_guest_that_cannot_capture_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     engine, one = linux(), parse(MARKS, "experiment").cell(0)
 
@@ -300,6 +304,7 @@ def test_an_engine_that_cannot_is_said_in_one_line(
     assert said in found.stderr and len(found.stderr.splitlines()) == 1, found.stderr
 
 
+@pytest.mark.slow
 def test_simulator_and_kernel_part_where_both_sides_say(command: Command, tmp_path: Path) -> None:
     """Up to that packet all headers are the same, and most times are less than that of a frame apart."""
     linux()

@@ -86,6 +86,7 @@ def test_variants_that_differ_in_several_keys_name_all_of_them(confounded: Resul
     assert {"bottleneck.aqm", "flows[0].base_rtt_ms", "hosts.ecn"} <= {*tidy.columns}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_figures_of_every_kind_name_all_keys(confounded: Results, joint: Results, kind: str) -> None:
     text = written(confounded.plot(kind))
@@ -250,6 +251,7 @@ def test_keys_of_both_ways_are_one_axis(both_ways: Results) -> None:
     assert both_ways.tidy("runs").columns[1:3] == ["bottleneck.aqm", "reverse.aqm"]
 
 
+@pytest.mark.slow
 def test_a_report_compares_both_ways_once(both_ways: Results, tmp_path: Path) -> None:
     text = both_ways.report(tmp_path / "r.html").read_text(encoding="utf-8")
     assert text.count("<b>bottleneck.aqm and reverse.aqm: cake both ways (A) against") == 2
@@ -288,6 +290,7 @@ def test_a_caption_of_latex_has_measure_and_unit(confounded: Results) -> None:
 # units
 
 
+@pytest.mark.slow
 def test_axes_of_limits_say_what_they_count(tmp_path: Path) -> None:
     limits = ["25kB", "50kB", "250kB", "1MB"]
     path = tmp_path / "bytes.duckdb"

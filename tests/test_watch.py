@@ -67,6 +67,7 @@ def rows_of(text: str) -> pl.DataFrame:
     )
 
 
+@pytest.mark.slow
 def test_what_is_shown_is_what_was_measured(command: Command, experiment: str, tmp_path: Path) -> None:
     command("run", experiment, "-o", "r.duckdb", "--set", "record.interval=100ms")
     for words in ([experiment], ["r.duckdb"], ["r.duckdb", "--stored"]):
@@ -141,6 +142,7 @@ def test_the_beginning_of_a_run_is_that_of_the_whole_run(tmp_path: Path, experim
         assert longer.equals(tables[1][name].filter(pl.col("time_s") < 1.4995)), name
 
 
+@pytest.mark.slow
 def test_a_long_run_is_shown_while_it_goes_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, experiment: str) -> None:
     monkeypatch.setattr(source, "_FIRST_PART_S", 0.0)
     chosen, by = observed.cell_of(
@@ -239,6 +241,7 @@ def terminal(tmp_path: Path, experiment: str) -> Iterator[Terminal]:
     found.close()
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_a_run_and_obeys_its_keys(terminal: Terminal) -> None:
     assert terminal.comes("space pause")
     assert not echoes(terminal.now())
@@ -259,6 +262,7 @@ def test_a_terminal_shows_a_run_and_obeys_its_keys(terminal: Terminal) -> None:
     assert terminal.now() == terminal.modes
 
 
+@pytest.mark.slow
 def test_steps_go_on_by_one_interval(terminal: Terminal) -> None:
     assert terminal.comes("space pause")
     terminal.press(" ")
@@ -289,6 +293,7 @@ def test_the_terminal_is_put_back_when_it_is_interrupted(
     assert terminal.now() == terminal.modes
 
 
+@pytest.mark.slow
 def test_without_keys_it_ends_with_the_run(tmp_path: Path, experiment: str) -> None:
     words = [sys.executable, "-m", "dumbbell", "watch", experiment, "--speed", "64"]
     master, slave = pty.openpty()

@@ -104,6 +104,7 @@ def test_values_that_make_one_run_in_some_cells_only_are_different() -> None:
     assert "make the same run" in line(matrix=one_profile, hosts={"profile": "linux-5.4"})
 
 
+@pytest.mark.slow
 def test_large_matrices_are_checked_for_overrides_too() -> None:
     values = [f"{i}us" for i in range(1, 201)]
     matrix = {f"flows[{i}].base_rtt": values for i in (0, 1)}

@@ -22,6 +22,7 @@ MILLION = {
 }
 
 
+@pytest.mark.slow
 def test_a_million_runs_are_reckoned_at_once_in_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sim, "speed", lambda _cells, _jobs: 1e6)
     million = parsed(**MILLION)
@@ -79,6 +80,7 @@ def test_a_trial_says_what_the_whole_run_costs() -> None:
     assert sim._Trial(fails).seconds_per_packet() is None
 
 
+@pytest.mark.slow
 def test_a_million_runs_begin_at_once() -> None:
     report = sweep.Report()
 

@@ -7,6 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 EXTRAS = ("arrow", "cluster", "pandas")
 OPTIONAL = ("scipy", "pyarrow", "pandas", "distributed", "dask")
@@ -78,6 +80,7 @@ runs = lambda results: results.tidy("runs").rename(NAMES)
 """
 
 
+@pytest.mark.slow
 def test_the_required_packages_do_for_everything_but_extras(small: Path, tmp_path: Path) -> None:
     texts = f"CLAIMS, PROGRAM = {CLAIMS!r}, {PROGRAM!r}\n"
     capture = ROOT / "tests" / "imports" / "upload.json"
@@ -100,6 +103,7 @@ def imports(node: ast.AST, *, inside: bool = False) -> list[tuple[str, bool]]:
     return found
 
 
+@pytest.mark.slow
 def test_packages_of_extras_are_imported_inside_of_functions_and_the_others_are_required() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     required, extras = (
@@ -110,7 +114,8 @@ def test_packages_of_extras_are_imported_inside_of_functions_and_the_others_are_
         )
     )
     assert not any("<" in one for one in project["dependencies"]), "a library has no upper bounds"
-    known = required | set(sys.stdlib_module_names) | {"dumbbell", "pydantic_core"}
+    imported = {"pillow": "PIL"}  # a package that is imported by another name
+    known = {imported.get(one, one) for one in required} | set(sys.stdlib_module_names) | {"dumbbell", "pydantic_core"}
     found: dict[str, set[str]] = {}
     for path in [*(ROOT / "python" / "dumbbell").rglob("*.py"), *ROOT.glob("studies/*/*.py")]:
         if "/dumbbell/studies/" in str(path) or path.name.startswith("test_"):

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from every_case import every_case
 from website import commands, links
 
@@ -71,6 +73,7 @@ def test_a_page_has_plain_words(page: Path) -> None:
     assert not refused(prose(page.read_text(encoding="utf-8")))
 
 
+@pytest.mark.slow
 @every_case("program", PROGRAMS)
 def test_messages_and_docstrings_have_plain_words(program: Path) -> None:
     assert not [one for text in said(program.read_text(encoding="utf-8")) for one in refused(text)]

@@ -33,6 +33,7 @@ def test_the_formula_gives_the_known_values() -> None:
         assert utilisation(beta, threshold) == pytest.approx(expected, abs=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.long)])
 def test_a_deterministic_flow_uses_what_theory_says(every: int) -> None:
     found = experiment.load(ROOT / "studies/abe/experiments/closed-form.toml")
@@ -94,6 +95,7 @@ def results(tmp_path: Path) -> Path:
     return output
 
 
+@pytest.mark.slow
 def test_gain_overshoots_and_completions(results: Path) -> None:
     found = abe.Results(results)
     gains = found.gains().sort("beta")
@@ -130,6 +132,7 @@ def test_a_folder_of_figures_and_tables(results: Path, tmp_path: Path, command: 
         abe.Results(runs)
 
 
+@pytest.mark.slow
 def test_a_paper_shows_what_there_are_runs_for(results: Path, tmp_path: Path, command: Command) -> None:
     some = tmp_path / "some.duckdb"
     dumbbell.run(results.with_name("gain.toml"), output=some)
@@ -143,6 +146,7 @@ def test_a_paper_shows_what_there_are_runs_for(results: Path, tmp_path: Path, co
     assert wrong.returncode == 2 and "did you mean abe-gain" in wrong.stderr and len(wrong.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_conditions_choose_the_runs_of_a_paper(results: Path, command: Command) -> None:
     some = command("paper", "abe", str(results), "--where", "experiment=gain", "--where", "flows[0].cc.abe=true")
     assert some.returncode == 0, some.stderr

@@ -53,6 +53,7 @@ def small(name: str) -> dict[str, Any]:
     return table
 
 
+@pytest.mark.slow
 def test_every_table_comes_from_runs(runs: ModuleType, tmp_path: Path) -> None:
     output = tmp_path / "bbr.duckdb"
     for name in runs.EXPERIMENTS[:2]:

@@ -132,6 +132,7 @@ def test_a_question_without_runs_is_named(program: ModuleType, questions: Path) 
         program.runs.questions(Results(questions).with_keys(keys))
 
 
+@pytest.mark.slow
 def test_means_are_over_seeds_that_every_cell_has(program: ModuleType, tmp_path: Path) -> None:
     table = small("questions-hosts", {"flows[*].count": [2]})
     key = next(name for name in table["matrix"] if name.startswith("hosts.profile"))

@@ -96,6 +96,7 @@ def small(name: str) -> dict[str, Any]:
     return {key: value for key, value in table.items() if value}
 
 
+@pytest.mark.slow
 def test_figures_and_tables(findings: ModuleType, tmp_path: Path) -> None:
     rows, pictures = (importlib.import_module(f"{findings.__package__}.{name}") for name in ("rows", "pictures"))
     output = tmp_path / "l4s.duckdb"

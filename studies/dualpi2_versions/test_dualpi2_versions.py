@@ -226,6 +226,7 @@ def test_bars_of_counts_are_the_slowest_and_the_fastest_flow(store: Path, found:
     assert row["high"] == pytest.approx(row["value"] * shares["high"].mean()) and row["high"] > row["value"]
 
 
+@pytest.mark.slow
 def test_published_values_stand_beside_their_cells_only(store: Path, tmp_path: Path) -> None:
     beside = l4s.Results(store, published(tmp_path))
     known = beside.measured.drop_nulls("published")
@@ -262,6 +263,7 @@ def test_an_interval_narrower_than_a_bin_says_so() -> None:
     assert l4s._cell(row | {"what": l4s.RATIO, "high": 605.65}) == "605.6 ± 0.05 (600)"
 
 
+@pytest.mark.slow
 def test_a_folder_of_figures_and_tables(store: Path, tmp_path: Path, command: Command) -> None:
     done = command("paper", "dualpi2-versions", store, "-o", tmp_path / "new")
     assert done.returncode == 0, done.stderr

@@ -72,6 +72,7 @@ def test_arrivals_are_those_of_the_reference(agreement: ModuleType) -> None:
     assert 1e3 * fmean(completion) == pytest.approx(93, rel=0.05), "as on Linux"
 
 
+@pytest.mark.slow
 def test_the_experiments_answer_every_cell(agreement: ModuleType, tmp_path: Path) -> None:
     output = tmp_path / "results.duckdb"
     for name in ("many-flows", "short-flows", "short-flows-100kb"):

@@ -23,6 +23,7 @@ def agreement() -> ModuleType:
     return importlib.import_module(f"{study.find('validation').program.__package__}.agreement_hops")
 
 
+@pytest.mark.slow
 def test_every_scenario_is_an_experiment(agreement: ModuleType) -> None:
     known = agreement.scenarios(HOPS)
     assert len(known) == 130 and sum(len(runs) for runs in known.values()) == 158
