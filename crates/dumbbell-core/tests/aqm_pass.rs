@@ -1,4 +1,4 @@
-//! What `Aqm::bypass_max_len` lets pass is as what is enqueued and dequeued, for every registered queue discipline: the same story is told to two queues,
+//! A packet that `Aqm::bypass_max_len` lets pass fares as one that is enqueued and dequeued, for every registered queue discipline: the same story is told to two queues,
 //! one of which packets pass that find it and the link idle.
 
 #![allow(clippy::disallowed_methods)] // examples need not be the same on every system

@@ -68,7 +68,7 @@ const MEASURED: &str = "A flow is measured from its start until it is complete, 
 const TOGETHER: &str = "Counted over the time that all flows of [[flows]] have in common, common_s of table runs; without a value if there is none. Without [[flows]]: over the measured time.";
 const SAMPLED: &str = "Sampled every 200 ms once it has an RTT, as ss shows it, and at the end of the measured time.";
 
-/// What the values of a column are.
+/// The kind of the values of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Values {
     /// Integers.
@@ -80,7 +80,7 @@ pub enum Values {
 }
 
 impl Values {
-    /// Their name.
+    /// The word by which Python knows the kind.
     pub fn name(self) -> &'static str {
         match self {
             Values::Count => "count",
@@ -102,7 +102,7 @@ pub struct ColumnSpec {
     /// Parts of what exactly was measured; `{}` stands for `whose`.
     doc: &'static [&'static str],
     whose: &'static [&'static str],
-    /// What its values are.
+    /// The kind of its values.
     pub values: Values,
     /// Whether values are read from a histogram.
     pub is_binned: bool,

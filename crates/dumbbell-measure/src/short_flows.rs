@@ -40,7 +40,7 @@ const ONE: f64 = 1e6;
 pub struct FlowBin {
     /// How many began.
     pub started: u64,
-    /// Of those that finished, in units of `ONE`.
+    /// Slowdowns of the flows that finished, in units of `ONE`.
     pub slowdown: Histogram,
     /// The same, exact.
     pub slowdown_sum: f64,

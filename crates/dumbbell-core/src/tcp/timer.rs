@@ -23,7 +23,7 @@ pub enum Timer {
 /// Linux `icsk_pending`, `icsk_timeout`, `icsk_backoff`, `icsk_retransmits`.
 #[derive(Clone, Debug)]
 pub(super) struct RetransmissionTimer {
-    /// When it was set, and for how much later; the wheel rounds that up ([`RetransmissionTimer::fire_time`]). Most ACKs set it anew, so that
+    /// When it was set, and for how much later; the wheel rounds that up ([`RetransmissionTimer::fire_time`]). Most ACKs set it again, so that
     /// the rounding is left until somebody asks.
     set_at: Time,
     timeout: Time,

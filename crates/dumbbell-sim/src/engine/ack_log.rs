@@ -21,13 +21,13 @@ pub struct AckContents {
     pub pool: BlockPool,
 }
 
-/// Listens for acknowledgements at a hop, and lets somebody else hear everything.
+/// A log for hops that carry ACKs: notes dropped ACKs, and forwards all events to `listener`.
 pub struct Acks<L: Log> {
-    /// Numbers of those that were dropped: their places are free.
+    /// Numbers of the dropped ACKs, whose places are free.
     pub lost: Vec<u64>,
-    /// What they say, while something enters a queue that reads it.
+    /// Contents of the queued ACKs, filled only while a packet enters a queue that reads ACKs.
     pub said: AckContents,
-    /// How many there were.
+    /// Counters of the ACKs at this hop.
     pub counters: AckCounters,
     pub listener: L,
 }

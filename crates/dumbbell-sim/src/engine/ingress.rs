@@ -94,7 +94,7 @@ impl<W: Ingress> Outlet for EndpointPort<'_, W> {
     }
 }
 
-/// What lies behind the bottleneck: the receivers, and their acknowledgements on the way back.
+/// The part behind the bottleneck: the receivers, and their acknowledgements on the way back.
 pub struct BehindSink<'a, A: Aqm, L: Log> {
     pub arena: &'a mut Arena,
     pub lines: &'a mut DelayLines,

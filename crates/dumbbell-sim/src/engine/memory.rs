@@ -1,21 +1,21 @@
 //! The memory of send buffers, where it is limited.
 
-/// A processor keeps changes of the total to itself until they are so many bytes. Linux `SK_MEMORY_PCPU_RESERVE`, since 6.0.
+/// Bytes that a CPU accumulates before it adds them to the shared total. Linux `SK_MEMORY_PCPU_RESERVE`, since 6.0.
 const MEMORY_RESERVE: i64 = 1 << 20;
-/// A write takes memory in pieces of so many bytes at the most. Linux `SKB_FRAG_PAGE_ORDER`.
+/// Largest piece of memory that a write takes, bytes. Linux `SKB_FRAG_PAGE_ORDER`.
 const MEMORY_TAKEN: i64 = 32_768;
-/// And it is given back by socket buffers of so many at the most.
+/// Largest piece of memory that socket buffers give back, bytes.
 const MEMORY_FREED: i64 = 65_536;
 
-/// What the send buffers of all endpoints hold, where that is limited. The kernel's total changes in steps: what one processor takes or gives back counts once it is
+/// Bytes in the send buffers of all endpoints, where they are limited. The kernel's total changes in steps: what one processor takes or gives back counts once it is
 /// [`MEMORY_RESERVE`]. Linux `sk_memory_allocated_add`, `tcp_should_expand_sndbuf`.
 pub struct SendMemory {
     limit: u64,
-    /// As the kernel counts it.
+    /// The shared total, bytes, as the kernel counts it.
     total: i64,
-    /// What it does not count yet.
+    /// Changes that the shared total does not have yet, bytes.
     reserve: i64,
-    /// Of every slot.
+    /// Bytes in the send buffer of each slot.
     by_slot: Vec<u64>,
 }
 

@@ -42,7 +42,7 @@ impl Receiver {
         self.prior_rcv_nxt = self.rcv_nxt;
     }
 
-    /// Codepoints with which the next packet changes nothing in [`Receiver::update_ece`], as bits; but for the echo of SCE.
+    /// Codepoints, as bits, with which the next packet changes nothing in [`Receiver::update_ece`] except the echo of SCE.
     fn settled_codepoints(&self) -> u8 {
         let bit = |ecn: Ecn| 1_u8 << ecn as u8;
         if !self.ecn_ok {
