@@ -35,7 +35,7 @@ def draft(
     if name not in DRAFTS:
         raise UnknownName(name, among=list(DRAFTS), command="draft", what="draft")
     tables = fill.chosen(DRAFTS[name].tables, only)
-    published = comparing.read_reference(reference or shipped.references()[DRAFTS[name].reference])
+    published = comparing.read_reference(reference or shipped.list_references()[DRAFTS[name].reference])
     found = [options.open_whole_runs(file, where, engine, "draft holds whole runs") for file in results]
     runs, flows = (
         pl.concat(parts, how="diagonal_relaxed").unique(keys, keep="first", maintain_order=True)

@@ -12,13 +12,13 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.errors import WrongValue, shown
+from dumbbell.errors import WrongValue, quote_value
 from dumbbell.processes import count_cores
 from dumbbell.published import pictures as beside
 from dumbbell.published.compare import Cell, Comparison, Figure, Pair, compare
 from dumbbell.published.drafts.model import Table
-from dumbbell.results.tables import aligned
-from dumbbell.waiting import hear_ctrl_c
+from dumbbell.results.tables import align_table
+from dumbbell.waiting import restore_ctrl_c
 from dumbbell.writing import make_folder
 
 # metric of a difference → what is subtracted, and whether the rate divides it
@@ -46,7 +46,9 @@ def chosen(tables: Sequence[Table], only: str | None) -> list[Table]:
         match = re.fullmatch(r"\s*([0-9]{1,6})(?:-([0-9]{1,6}))?\s*", part)
         numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
         if not numbers or numbers[0] < tables[0].number or numbers[-1] > tables[-1].number:
-            raise WrongValue(shown(part), f"numbers from 1 to {len(tables)}, such as 12,13 or 22-36", key="--only")
+            raise WrongValue(
+                quote_value(part), f"numbers from 1 to {len(tables)}, such as 12,13 or 22-36", key="--only"
+            )
         wanted.update(numbers)
     return [table for table in tables if table.number in wanted]
 
@@ -122,7 +124,7 @@ def markdown(filled: Sequence[Filled]) -> str:
             [f"{rate:g}", *(_text(one.cells[rate, delay], table.decimals) for delay in table.grid.delays)]
             for rate in table.grid.rates
         ]
-        parts += [aligned(header, rows), f"Table {table.number}: {table.title}; {table.grid.caption}"]
+        parts += [align_table(header, rows), f"Table {table.number}: {table.title}; {table.grid.caption}"]
     return "\n\n".join(parts)
 
 
@@ -157,7 +159,7 @@ def heat_maps(filled: Sequence[Filled], folder: str | Path) -> list[Path]:
         for path, pairs in largest_first:
             _draw(path, pairs)
     else:  # matplotlib holds Python's lock; processes are not forked from one with threads
-        hear_ctrl_c()
+        restore_ctrl_c()
         with ProcessPoolExecutor(processes, mp_context=multiprocessing.get_context("spawn")) as pool:
             list(pool.map(_draw, *zip(*largest_first, strict=True)))
     return list(drawn)
