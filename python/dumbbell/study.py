@@ -10,6 +10,7 @@ from dumbbell.figures import Picture, Series
 from dumbbell.notebook import Results
 from dumbbell.pages.captions import of_runs, seconds_of, seeds_in, seeds_of
 from dumbbell.pages.evidence import Evidence, Tables, members
+from dumbbell.pages.summaries import cross, means, named, ordered
 from dumbbell.pages.sweeps import Sweep
 from dumbbell.pages.values import Answers, Rows
 from dumbbell.pages.words import count, listed
@@ -32,15 +33,19 @@ __all__ = [
     "aligned",
     "bins_note",
     "count",
+    "cross",
     "figures",
     "half_text",
     "half_width",
     "listed",
     "load",
     "mean_text",
+    "means",
     "members",
+    "named",
     "number",
     "of_runs",
+    "ordered",
     "parse",
     "seconds_of",
     "seeds_in",

@@ -4,9 +4,9 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, aligned, figures, of_runs, seconds_of
+from dumbbell.study import Evidence, Picture, aligned, cross, figures, means, named, of_runs, ordered, seconds_of
 
-from .runs import FIVE, cross, means, named, ordered, two_digits
+from .runs import FIVE, two_digits
 
 # 7
 

@@ -14,14 +14,18 @@ from dumbbell.study import (
     Series,
     Sweep,
     aligned,
+    cross,
     figures,
+    means,
+    named,
     of_runs,
+    ordered,
     seconds_of,
     seeds_of,
 )
 
 from . import queues, tables
-from .runs import BBR, FIVE, Found, cross, means, named, ordered, percent, two_digits
+from .runs import BBR, FIVE, Found, percent, two_digits
 
 QUESTION = (
     "How do BBRv1, v2, v3 and the draft's BBR share with CUBIC and Reno, by buffer, RTT, number and time of arrival?"

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from dumbbell.results import diff
-from dumbbell.study import Evidence, Nothing, Picture, Results, Rows, Sweep, aligned, figures, number, seeds_of
+from dumbbell.study import Evidence, Nothing, Picture, Results, Rows, Sweep, aligned, figures, number, ordered, seeds_of
 
 from . import paper
 
@@ -211,7 +211,7 @@ def _forest(first: str, second: str, title: str) -> Any:
         names = [name_of(what).split(", ms")[0].removesuffix(", %").removesuffix(", Mbit/s") for what in MEASURES]
         shown = chosen.with_columns(
             name=pl.col("what").replace_strict(dict(zip(MEASURES, names, strict=True))).cast(pl.Enum(names)),
-            workload=pl.col("workload").cast(pl.Enum(WORKLOADS)),
+            workload=ordered("workload", WORKLOADS),
             **{name: 100 * pl.col(name) for name in ("change", "change_low", "change_high")},
         )
         return figures.forest(
