@@ -259,7 +259,7 @@ wheel-test: wheel
 		&& cd "$$folder/empty" && PATH="$$folder/venv/bin:$$PATH" && unset PYTHONPATH \
 		&& dumbbell list experiments | grep sce/one-flow-reno-cubic \
 		&& dumbbell run sce/one-flow-reno-cubic \
-		&& dumbbell draft sce results.duckdb | grep '^## 5.1.1' \
+		&& dumbbell paper sce results.duckdb | grep '^## 5.1.1' \
 		&& echo 'the wheel works in an empty folder'
 
 # pip builds the source package where Rust is installed. All files in it must be committed.
