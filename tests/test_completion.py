@@ -114,7 +114,6 @@ def test_what_the_package_imports() -> None:
 # words after a name that let the command fail, or end, once it knows the name
 AFTER = {
     **{name: ["--set", "nothing=1"] for name in ("run", "explain", "watch")},
-    "draft": ["missing"],
     "paper": ["missing"],
     "study run": ["--output", "/dev/null/folder"],
     "study page": ["--check", "--output", "."],

@@ -171,7 +171,7 @@ def test_commands_take_names_of_kernels(path: Path, command: Command, tmp_path: 
     both = command("compare", path, "sce", "--engine", "linux")
     assert both.returncode == 2
     assert "--engine: linux is 2 kernels; use linux:default or linux:target20" in both.stderr
-    for arguments in (("claims", path, "--engine", "linux:x"), ("draft", "sce", path, "--engine", "linux:x")):
+    for arguments in (("claims", path, "--engine", "linux:x"), ("paper", "sce", path, "--engine", "linux:x")):
         wrong = command(*arguments)
         assert wrong.returncode == 2 and "unknown engine linux:x; " in wrong.stderr, arguments
 

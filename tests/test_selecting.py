@@ -246,7 +246,7 @@ def test_each_mean_changes_the_rows_that_are_used_or_is_refused(name: str, mixed
 def test_every_command_with_conditions_is_here() -> None:
     functions = {name: found for name in COMMANDS if inspect.isfunction(found := load_command(name))}
     taking = {name for name, one in functions.items() if "where" in inspect.signature(one).parameters}
-    of_results = {"table", "plot", "report", "diff", "compare", "draft", "paper", "claims", "export"}
+    of_results = {"table", "plot", "report", "diff", "compare", "paper", "claims", "export"}
     assert taking == of_results | {"explain", "watch", "trace"}
     assert {kind for kind in plotting.KINDS if any(name.split()[0] == kind for name in USES)} == set(plotting.KINDS)
 

@@ -418,7 +418,7 @@ def test_runs_without_flows_fall_over_nothing(tmp_path: Path, command: Command) 
     assert command("run", "only.toml", "-o", "r.duckdb", "--dry-run").stdout.startswith("1 run, 1 of them already")
     for line in (
         ["compare", "r.duckdb", "linux-6.12"],
-        ["draft", "sce", "r.duckdb"],
+        ["paper", "sce", "r.duckdb"],
         ["paper", "abe", "r.duckdb"],
     ):
         done = command(*line)

@@ -12,7 +12,7 @@ from dumbbell import experiment
 from dumbbell.experiment import shipped
 from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.plugins import built
-from website import schematic, speeds
+from website import speeds
 from website.findings import studies, study_page
 from website.links import FILES, NOTEBOOKS, sources, title
 from website.markdown import DOCS, ROOT, paragraphs, table
@@ -171,8 +171,6 @@ def _entry(entry: Entry, sized: bool) -> Iterator[str]:
     if entry.figure:
         picture = f"![{entry.title}](../{entry.figure}){{ .thumbnail loading=lazy }}"
         yield f"[{picture}](../{entry.figure})"
-    else:
-        yield f'<div class="thumbnail setup">{schematic.draw(contents(entry.file))}</div>'
     yield entry.question.replace("<", "&lt;")
     yield f"    dumbbell run {entry.name}"
     told = [size(entry)] if sized else []

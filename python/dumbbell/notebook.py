@@ -5,7 +5,7 @@ Each holds a handle of `dumbbell.results` and hands its questions to the functio
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
@@ -163,17 +163,23 @@ class Results(Tables):
 
     @overload
     def tidy(
-        self, of: Parts = "flows", keys: Sequence[str] | None = None, *, to: Literal["polars"] = "polars"
+        self,
+        of: Parts = "flows",
+        keys: Sequence[str] | Mapping[str, str] | None = None,
+        *,
+        to: Literal["polars"] = "polars",
     ) -> pl.DataFrame: ...
     @overload
-    def tidy(self, of: Parts = "flows", keys: Sequence[str] | None = None, *, to: Other) -> Any: ...
-    def tidy(self, of: Parts = "flows", keys: Sequence[str] | None = None, *, to: To = "polars") -> pl.DataFrame | Any:
+    def tidy(self, of: Parts = "flows", keys: Sequence[str] | Mapping[str, str] | None = None, *, to: Other) -> Any: ...
+    def tidy(
+        self, of: Parts = "flows", keys: Sequence[str] | Mapping[str, str] | None = None, *, to: To = "polars"
+    ) -> pl.DataFrame | Any:
         """Return one row per cell, seed and flow (or what else `of` names), with every key by which runs differ.
 
         `keys` are other keys in their place: `tidy(keys=["flows[0].cc.name", "bottleneck.rate"])`. A key that a run
         has not, or that is without effect there, is null. Keys are typed columns whose names end in their unit:
-        `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. Where
-        there are runs on Linux, `kernel` has the names of the kernels. `to` is "polars", "pandas" or "arrow".
+        `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`; `keys={"rate": "bottleneck.rate"}` gives columns other names.
+        Where there are runs on Linux, `kernel` has the names of the kernels. `to` is "polars", "pandas" or "arrow".
         Raises InputError.
         """
         return convert_frame(self._runs.tidy(of, keys), to)

@@ -10,6 +10,7 @@ from dumbbell.figures import Picture, Series
 from dumbbell.notebook import Results
 from dumbbell.pages.captions import count_experiment_seeds, count_seeds, describe_runs, list_durations
 from dumbbell.pages.evidence import Evidence, Tables, list_members
+from dumbbell.pages.summaries import cross, means, named, ordered
 from dumbbell.pages.sweeps import Sweep
 from dumbbell.pages.values import Answers, Rows
 from dumbbell.pages.words import count
@@ -35,6 +36,7 @@ __all__ = [
     "count",
     "count_experiment_seeds",
     "count_seeds",
+    "cross",
     "describe_runs",
     "explain_bins",
     "figures",
@@ -45,7 +47,10 @@ __all__ = [
     "list_members",
     "load",
     "mean_text",
+    "means",
+    "named",
     "number",
+    "ordered",
     "parse",
     "shipped",
 ]

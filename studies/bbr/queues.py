@@ -4,9 +4,20 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, align_table, describe_runs, figures, list_durations
+from dumbbell.study import (
+    Evidence,
+    Picture,
+    align_table,
+    cross,
+    describe_runs,
+    figures,
+    list_durations,
+    means,
+    named,
+    ordered,
+)
 
-from .runs import FIVE, cross, means, named, ordered, two_digits
+from .runs import FIVE, two_digits
 
 # 7
 

@@ -15,13 +15,17 @@ from dumbbell.study import (
     Sweep,
     align_table,
     count_experiment_seeds,
+    cross,
     describe_runs,
     figures,
     list_durations,
+    means,
+    named,
+    ordered,
 )
 
 from . import queues, tables
-from .runs import BBR, FIVE, Found, cross, means, named, ordered, percent, two_digits
+from .runs import BBR, FIVE, Found, percent, two_digits
 
 QUESTION = (
     "How do BBRv1, v2, v3 and the draft's BBR share with CUBIC and Reno, by buffer, RTT, number and time of arrival?"

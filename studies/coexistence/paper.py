@@ -16,7 +16,16 @@ import dumbbell
 from dumbbell import results
 from dumbbell.published.compare import alike
 from dumbbell.published.variants import left_out, require_alike
-from dumbbell.study import Picture, align_table, compute_half_width, explain_bins, figures, format_counts, mean_text
+from dumbbell.study import (
+    Picture,
+    align_table,
+    compute_half_width,
+    explain_bins,
+    figures,
+    format_counts,
+    mean_text,
+    ordered,
+)
 
 from . import terms
 from .terms import AQMS, DROP, LARGE, LIMIT, MIXES, NO_LIMIT, PLACE, SMALL
@@ -161,7 +170,7 @@ class Results:
         named = {name: words for name, words in _FACETS.items() if name in figure.facet}
         return (
             mean.filter(pl.col("value").is_not_null())
-            .with_columns(pl.col("aqm").cast(pl.Enum(AQMS)), **named)
+            .with_columns(ordered("aqm", AQMS), **named)
             .sort(*figure.facet, "aqm", *_ORDER_OF_N, *(["cls"] if figure.by_class else []), "k")
         )
 

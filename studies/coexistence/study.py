@@ -19,6 +19,7 @@ from dumbbell.study import (
     figures,
     join_words,
     list_durations,
+    named,
     number,
 )
 
@@ -406,9 +407,7 @@ def _throughput(found: Evidence, mix: str, rtt: str, title: str, order: Iterable
     chosen = found["classes"].filter(
         pl.col("mix") == mix, pl.col("rtt").cast(pl.String) == rtt, pl.col("gbit") == 1, pl.col("relative") > 0
     )
-    shown = _counted(chosen).with_columns(
-        who=pl.col("cls").replace_strict(names, return_dtype=pl.String).cast(pl.Enum(list(names.values())))
-    )
+    shown = _counted(chosen).with_columns(who=named("cls", names))
     picture = figures.lines(
         shown.sort("k"),
         "k",
@@ -479,7 +478,7 @@ def beside_linux(found: Evidence) -> Picture:
     )
     limits = {"0": "no limit", "5": "limit 5 ms"}
     shown = pl.concat([random, started.select(random.columns)]).with_columns(
-        limit=pl.col("limit").replace_strict(limits, return_dtype=pl.String).cast(pl.Enum(list(limits.values()))),
+        limit=named("limit", limits),
         place=pl.format("{} ms, N = {}", "rtt", "n").cast(pl.Enum(order)),
         starts=pl.format("simulator, starts {}", "starts").cast(
             pl.Enum(["simulator, starts random", "simulator, starts as on Linux"])

@@ -1,12 +1,22 @@
 """Figures and tables of the page, from its evidence: one section for each question."""
 
-from typing import Any
-
 import polars as pl
 import polars.selectors as cs
 
 from dumbbell.experiment import units
-from dumbbell.study import Evidence, Picture, Rows, Series, align_table, count_experiment_seeds, describe_runs, figures
+from dumbbell.study import (
+    Evidence,
+    Picture,
+    Rows,
+    Series,
+    align_table,
+    count_experiment_seeds,
+    describe_runs,
+    figures,
+    means,
+    named,
+    ordered,
+)
 
 from . import pi2_margins
 from .rows import BURST_S, DUALPI2, FQ_CODEL, FQ_STEP, HELD, TARGET_MS
@@ -22,17 +32,6 @@ PAIRS = {
 }
 TRAFFIC = {2: "1 Prague, 1 CUBIC", 10: "10 CUBIC", 100: "100 CUBIC"}
 SIZES = (1000, 10_000, 50_000, 200_000)
-
-
-def named(column: str, names: dict[Any, str]) -> pl.Expr:
-    """Return the names of a column's values, in the order of `names`."""
-    return pl.col(column).replace_strict(names, return_dtype=pl.String).cast(pl.Enum(list(names.values())))
-
-
-def spread(frame: pl.DataFrame, *by: str, value: str) -> pl.DataFrame:
-    """Return mean, least and largest of a column over seeds as `value`, `low` and `high`."""
-    col = pl.col(value)
-    return frame.group_by(by, maintain_order=True).agg(col.mean(), low=col.min(), high=col.max(), n=col.count())
 
 
 def spread_of(rows: Rows) -> Rows:
@@ -69,7 +68,7 @@ def rates_table(found: Evidence) -> str:
 def rtt(found: Evidence) -> Picture:
     """Draw the ratio of rates over the base RTT of both flows."""
     equal = found["rtt"].filter(pl.col("rtt") == pl.col("second_rtt"))
-    shown = spread(equal, "version", "rtt", value="ratio")
+    shown = means(equal, ["version", "rtt"], "ratio")
     picture = figures.lines(
         shown,
         "rtt",
@@ -88,7 +87,7 @@ def rtt(found: Evidence) -> Picture:
 
 def rtt_map(found: Evidence) -> Picture:
     """Draw the ratio of rates of Prague 0.7 as a map over both RTTs."""
-    ratios = spread(found["rtt"].filter(pl.col("version") == "Prague 0.7"), "rtt", "second_rtt", value="ratio")
+    ratios = means(found["rtt"].filter(pl.col("version") == "Prague 0.7"), ["rtt", "second_rtt"], "ratio")
     return figures.heat(
         ratios,
         "second_rtt",
@@ -128,7 +127,7 @@ def rtt_rates(found: Evidence) -> Picture:
             ),
         )
     )
-    values = spread(shown, "at", "beside", "rtt", value="relative")
+    values = means(shown, ["at", "beside", "rtt"], "relative")
     picture = figures.lines(
         values,
         "rtt",
@@ -204,16 +203,14 @@ def _load(rate: float) -> str:
 def _protection(found: Evidence, value: str, of: int) -> pl.DataFrame:
     chosen = found["protection"].filter(pl.col("class") == of)
     loads = {rate: _load(rate) for rate in sorted(chosen["udp"].unique())}
-    return spread(
+    return means(
         chosen.with_columns(
             shown=named("count", {1: "1 Prague, 1 CUBIC", 8: "8 Prague, 1 CUBIC"}),
             load=named("udp", loads),
             share=100 * pl.col("share"),
         ),
-        "shown",
-        "load",
-        "protection",
-        value=value,
+        ["shown", "load", "protection"],
+        value,
     )
 
 
@@ -287,18 +284,18 @@ def _pairs(found: Evidence) -> pl.DataFrame:
         .with_columns(pair=pl.lit(name))
         for (cc, second, ecn, mask), name in PAIRS.items()
     ]
-    return pl.concat(parts).with_columns(pl.col("pair").cast(pl.Enum(list(PAIRS.values()))))
+    return pl.concat(parts).with_columns(ordered("pair", PAIRS.values()))
 
 
 def any_ect(found: Evidence) -> Picture:
     """Draw the goodput of both flows where ECN of a classic flow lands in either queue."""
-    values = spread(_pairs(found), "pair", "rtt", "class", value="goodput").with_columns(
+    values = means(_pairs(found), ["pair", "rtt", "class"], "goodput").with_columns(
         named("class", {0: "the first of the two", 1: "the classic flow with ECN"}),
         rtt=pl.format("{} ms", pl.col("rtt").cast(pl.Int64)),
     )
     order = [f"{value} ms" for value in sorted({int(text.split()[0]) for text in values["rtt"]})]
     return figures.bars(
-        values.with_columns(pl.col("rtt").cast(pl.Enum(order))),
+        values.with_columns(ordered("rtt", order)),
         "rtt",
         "goodput",
         low="low",
@@ -342,7 +339,7 @@ def fq_delay(found: Evidence) -> Picture:
     )
     return figures.lines(
         middle.with_columns(
-            pl.col("queue").cast(pl.Enum(KINDS)),
+            ordered("queue", KINDS),
             rate=named("rate", {rate: f"{rate:g} Mbit/s" for rate in rates}),
         ),
         "rtt",
@@ -363,7 +360,7 @@ def fq_delay(found: Evidence) -> Picture:
 def fq_short(found: Evidence) -> Picture:
     """Draw the slow-down of short flows by size."""
     shown = found["short"].with_columns(
-        pl.col("queue").cast(pl.Enum(KINDS)), shown=named("web", WEB), size=pl.col("from_bytes") / 1e3
+        ordered("queue", KINDS), shown=named("web", WEB), size=pl.col("from_bytes") / 1e3
     )
     return figures.lines(
         shown.sort("shown", "queue", "size"),

@@ -20,6 +20,7 @@ from dumbbell.study import (
     count_experiment_seeds,
     figures,
     number,
+    ordered,
 )
 
 from . import paper
@@ -222,7 +223,7 @@ def _forest(first: str, second: str, title: str) -> Any:
         names = [name_of(what).split(", ms")[0].removesuffix(", %").removesuffix(", Mbit/s") for what in MEASURES]
         shown = chosen.with_columns(
             name=pl.col("what").replace_strict(dict(zip(MEASURES, names, strict=True))).cast(pl.Enum(names)),
-            workload=pl.col("workload").cast(pl.Enum(WORKLOADS)),
+            workload=ordered("workload", WORKLOADS),
             **{name: 100 * pl.col(name) for name in ("change", "change_low", "change_high")},
         )
         return figures.forest(

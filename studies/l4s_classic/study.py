@@ -1,6 +1,5 @@
 """Prague against CUBIC and Reno in one queue of RFC 3168, from classic-*.toml."""
 
-import json
 from typing import Any
 
 import polars as pl
@@ -17,6 +16,8 @@ from dumbbell.study import (
     count_seeds,
     describe_runs,
     figures,
+    named,
+    ordered,
 )
 
 QUESTION = "What does Prague leave to CUBIC and Reno in one classic queue?"
@@ -83,13 +84,29 @@ HOSTS = {
 MARKS = ("CoDel", "PIE", "CoDel that drops", "PIE that drops", "tail drop", "FQ-CoDel", "DualPI2")
 
 
+KEYS = {
+    "rate": "bottleneck.rate",
+    "rtt": "flows[0].base_rtt",
+    "seconds": "duration",
+    "first": "flows[0].cc.name",
+    "second": "flows[1].cc.name",
+    "firsts": "flows[0].count",
+    "others": "flows[1].count",
+    "version": "flows[0].cc.version",
+    "ecn": "flows[1].ecn",
+    "ecn_echo": "flows[1].ecn_echo",
+    **{name: f"hosts.{name}" for name in ("profile", "offload", "writes")},
+    **{f"aqm_{name}": f"bottleneck.aqm.{name}" for name in ("name", "ecn", "flows", "target", "limit", "isolation")},
+}
+
+
 def queue_of(aqm: dict[str, Any]) -> str:
-    """Return the name of a queue in words."""
+    """Return the name of a queue in words; its target is in ms, the limit of RED in bytes."""
     name = aqm["name"]
     if name in ("codel", "pie", "red") and not aqm["ecn"]:
         return f"{ {'codel': 'CoDel', 'pie': 'PIE', 'red': 'RED'}[name] } that drops"
     if name == "fq_codel" and aqm["flows"] == 1:
-        return QUEUES[0] if aqm["target"] == 5_000_000 else QUEUES[1]
+        return QUEUES[0] if aqm["target"] == 5 else QUEUES[1]
     if name == "pie":
         return QUEUES[2] if aqm["limit"] > 100 else QUEUES[3]
     if name == "red":
@@ -101,31 +118,21 @@ def queue_of(aqm: dict[str, Any]) -> str:
 
 def pairs_of(results: Results, engine: str) -> pl.DataFrame:
     """Return one row per run of two classes: shares, signals, windows and times in queue of both."""
-    rows = []
-    for run in results.runs.iter_rows(named=True):
-        config = json.loads(run["config"])
-        first, second = config["flows"][:2]
-        hosts = config["hosts"]
-        rows.append(
-            {
-                "key": run["key"],
-                "experiment": run["experiment"],
-                "engine": engine,
-                "queue": queue_of(config["bottleneck"]["aqm"]),
-                "rate": config["bottleneck"]["rate"] / 1e6,
-                "rtt": first["base_rtt"] / 1e6,
-                "first": CONTROLS[first["cc"]["name"]],
-                "version": f"{CONTROLS[first['cc']['name']]} {first['cc'].get('version', '')}".strip(),
-                "second": CONTROLS[second["cc"]["name"]],
-                "ecn": second["ecn"] is not False,
-                "counts": f"{first['count']}:{second['count']}",
-                "seconds": config["duration"] / 1e9,
-                "firsts": first["count"],
-                "hosts": HOSTS.get((hosts["profile"], hosts["offload"], hosts["writes"], second["ecn_echo"])),
-                "seed": run["seed"],
-            }
-        )
-    runs = pl.DataFrame(rows, infer_schema_length=None)
+    runs = results.tidy("runs", KEYS)
+    aqms = [{key[4:]: row[key] for key in KEYS if key.startswith("aqm_")} for row in runs.iter_rows(named=True)]
+    hosts = [HOSTS.get(row) for row in runs.select("profile", "offload", "writes", "ecn_echo").iter_rows()]
+    first = pl.col("first").replace(CONTROLS)
+    runs = runs.select(
+        *("key", "experiment", "rate", "rtt", "seconds", "firsts", "seed"),
+        pl.col("second").replace(CONTROLS),
+        pl.col("ecn").fill_null(True),
+        pl.Series("queue", map(queue_of, aqms), dtype=pl.String),
+        pl.Series("hosts", hosts, dtype=pl.String),
+        first=first,
+        version=pl.concat_str([first, "version"], separator=" ", ignore_nulls=True),
+        counts=pl.format("{}:{}", "firsts", "others"),
+        engine=pl.lit(engine),
+    )
     signals = pl.col("ce_marks") + pl.col("drops")
     flows = results.frame("flows").select(
         "key",
@@ -185,11 +192,8 @@ def evidence(simulated: Results, linux: Results) -> dict[str, pl.DataFrame]:
     ]
     measured = pl.DataFrame(theirs).with_columns(ratio=pl.col("prague_mbit") / pl.col("other_mbit"))
     dctcp = pl.concat([pairs.filter(pl.col("first") == "DCTCP"), pairs_of(linux, "Linux")])
-    time = simulated.runs.filter(pl.col("experiment") == "classic-time", pl.col("seed") == 1)
-    series = simulated.with_keys(time["key"]).frame("series").join(time.select("key", "config"), on="key")
-    joins = pl.col("config").map_elements(
-        lambda text: CONTROLS[json.loads(text)["flows"][1]["cc"]["name"]], return_dtype=pl.String
-    )
+    time = pairs.filter(pl.col("experiment") == "classic-time", pl.col("seed") == 1)
+    series = simulated.with_keys(time["key"]).frame("series").join(time.select("key", joins="second"), on="key")
     return {
         "published": published,
         "measured": measured,
@@ -203,9 +207,7 @@ def evidence(simulated: Results, linux: Results) -> dict[str, pl.DataFrame]:
         "dctcp": dctcp.select("engine", "queue", "second", "seed", "ratio", "share").sort(
             "engine", "queue", "second", "seed"
         ),
-        "time": series.with_columns(joins=joins)
-        .select("joins", "flow", "time_s", "goodput_mbit", "srtt_ms")
-        .sort("joins", "flow", "time_s"),
+        "time": series.select("joins", "flow", "time_s", "goodput_mbit", "srtt_ms").sort("joins", "flow", "time_s"),
     }
 
 
@@ -372,7 +374,7 @@ def ratios(found: Evidence) -> Picture:
     names = {True: "with ECN", False: "without ECN"}
     return figures.bars(
         both.with_columns(
-            pl.col("queue").cast(pl.Enum(QUEUES)),
+            ordered("queue", QUEUES),
             source=pl.col("source").cast(pl.Enum([*sources, "measured in 2020"])),
             against=pl.format("{} {}", "second", pl.col("ecn").replace_strict(names, return_dtype=pl.String)),
         ).sort("against", "queue", "source"),
@@ -399,7 +401,7 @@ def over_time(found: Evidence) -> Picture:
         .filter((pl.col("flow") != 2) | pl.col("time_s").is_between(30, 91, closed="right"))
         .with_columns(
             srtt_ms=pl.col("srtt_ms").replace(0.0, None),  # before the first ACK
-            who=pl.col("flow").replace_strict(names, return_dtype=pl.String).cast(pl.Enum(list(names.values()))),
+            who=named("flow", names),
             shown=pl.format("{} joins", "joins").cast(pl.Enum(["Prague joins", "CUBIC joins"])),
         )
     )

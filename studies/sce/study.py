@@ -1,11 +1,10 @@
 """What the page on the SCE draft's open questions rests on: experiments/findings-*.toml."""
 
-import json
 from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, align_table, figures, list_members
+from dumbbell.study import Evidence, Picture, Results, Rows, Series, Sweep, align_table, figures, list_members, named
 
 QUESTION = "Why is a link with SCE idle at low rates, and the RTT higher; when is it unfair?"
 GALLERY = {
@@ -39,8 +38,7 @@ def evidence(results: Results) -> dict[str, pl.DataFrame]:
     """Return the means over seeds of every cell, and two time series."""
     flows = results.frame("flows").filter(pl.col("flow") == 0)
     own = flows.select("key", "cwnd_mean", flow_goodput="goodput_mbit", srtt="rtt_mean_ms")
-    rows = pl.DataFrame([_place(row) for row in results.runs.iter_rows(named=True)], infer_schema_length=None)
-    rows = rows.join(list_members(f"sce/findings-{name}" for name in EXPERIMENTS), on="cell").drop("cell")
+    rows = _places(results).join(list_members(f"sce/findings-{name}" for name in EXPERIMENTS), on="cell").drop("cell")
     runs = rows.join(own, on="key").with_columns(beyond=pl.col("srtt") - pl.col("rtt"))
     trains = runs.filter(experiment="findings-trains", pacing="cc", delayed_ack=False)
     shown = runs.filter(
@@ -55,34 +53,32 @@ def evidence(results: Results) -> dict[str, pl.DataFrame]:
     }
 
 
-def _place(row: dict[str, Any]) -> dict[str, Any]:
-    config = json.loads(row["config"])
-    flows, hosts, bottleneck = config["flows"], config["hosts"], config["bottleneck"]
-    cc = flows[0]["cc"]
-    return {
-        "key": row["key"],
-        "cell": row["cell"],
-        "seed": row["seed"],
-        "seconds": config["duration"] / 1e9,
-        "cc": cc["name"],
-        "divisor": cc.get("mss_divisor"),
-        "rate": bottleneck["rate"] / 1e6,
-        "rtt": flows[0]["base_rtt"] / 1e6,
-        "target": bottleneck["aqm"]["rtt"] / 20e6,  # Cake: a twentieth of what it takes for the RTT
-        "ramp": f"{bottleneck['aqm']['sce']} {bottleneck['aqm']['sce_thresh']}",
-        "pacing": hosts["pacing"],
-        "delayed_ack": hosts["delayed_ack"],
-        "feedback": hosts["sce_feedback"],
-        "prr": hosts["prr"],
-        "offload": hosts["offload"],
-        "utilisation": row["utilisation"],
-        "goodput": row["goodput_total_mbit"],
-        "jain": row["jain"],
-        "sojourn": row["sojourn_mean_ms"],
-        "sojourn_max": row["sojourn_max_ms"],
-        "packets": row["packets"],
-        "sce_marks": row["sce_marks"],
-    }
+KEYS = {
+    "seconds": "duration",
+    "cc": "flows[0].cc.name",
+    "divisor": "flows[0].cc.mss_divisor",
+    "rate": "bottleneck.rate",
+    "rtt": "flows[0].base_rtt",
+    "cake_rtt": "bottleneck.aqm.rtt",
+    "sce": "bottleneck.aqm.sce",
+    "sce_thresh": "bottleneck.aqm.sce_thresh",
+    "pacing": "hosts.pacing",
+    "delayed_ack": "hosts.delayed_ack",
+    "feedback": "hosts.sce_feedback",
+    "prr": "hosts.prr",
+    "offload": "hosts.offload",
+}
+
+
+def _places(results: Results) -> pl.DataFrame:
+    """Return the runs with what tells them apart, and measures under short names."""
+    return results.tidy("runs", KEYS).with_columns(
+        target=pl.col("cake_rtt") / 20,  # Cake: a twentieth of what it takes for the RTT
+        ramp=pl.format("{} {}", "sce", pl.col("sce_thresh").fill_null(8)),  # the default, without effect on "on"
+        goodput="goodput_total_mbit",
+        sojourn="sojourn_mean_ms",
+        sojourn_max="sojourn_max_ms",
+    )
 
 
 def _series(results: Results, runs: pl.DataFrame, *values: str) -> pl.DataFrame:
@@ -332,7 +328,7 @@ TABLES = {
 
 
 def _named(frame: pl.DataFrame) -> pl.DataFrame:
-    return frame.with_columns(pl.col("cc").replace(SCE).cast(pl.Enum(list(SCE.values()))))
+    return frame.with_columns(named("cc", SCE))
 
 
 def trains(found: Evidence) -> Picture:

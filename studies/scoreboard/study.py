@@ -1,12 +1,11 @@
 """A scoreboard: every control alone and next to every other, over every queue; real Linux where it was measured."""
 
-import json
 from statistics import mean, median
 from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, Results, Sweep, align_table, figures, shipped
+from dumbbell.study import Evidence, Picture, Results, Sweep, align_table, figures, ordered, shipped
 
 QUESTION = "What does each control do alone and next to each other, over each queue?"
 RUNS = (Sweep("scoreboard-alone.duckdb", ("alone",)), Sweep("scoreboard-pairs.duckdb", ("pairs",)))
@@ -57,23 +56,12 @@ NAMES = (
 )
 
 
-def _cell(config: dict[str, Any]) -> dict[str, Any]:
-    aqm = config["bottleneck"]["aqm"]
-    name = f"pfifo {aqm['limit']}" if aqm["name"] == "pfifo" else aqm["name"]
-    return {
-        "queue": QUEUES[name],
-        "rate": config["bottleneck"]["rate"] // 10**6,
-        "rtt": config["flows"][0]["base_rtt"] // 10**6,
-    }
-
-
 def _flows(results: Results) -> pl.DataFrame:
-    cells = pl.DataFrame(
-        [
-            {"key": r["key"], "seed": r["seed"]} | _cell(json.loads(r["config"]))
-            for r in results.runs.iter_rows(named=True)
-        ]
-    )
+    keys = {"rate": "bottleneck.rate", "rtt": "flows[0].base_rtt", "aqm": "bottleneck.aqm.name"}
+    runs = results.tidy("runs", keys | {"limit": "bottleneck.aqm.limit"})
+    fifo = pl.format("FIFO, {} packets", "limit")
+    queue = pl.when(pl.col("aqm") == "pfifo").then(fifo).otherwise(pl.col("aqm").replace(QUEUES))
+    cells = runs.select("key", "seed", pl.col("rate", "rtt").cast(pl.Int64), queue=queue)
     found = results.flows.select(
         "key",
         "flow",
@@ -261,7 +249,7 @@ def harm(found: Evidence) -> Picture:
     order = pl.Enum(list(CONTROLS.values()))
     frame = found["two"].group_by("queue", "cc", "other").agg(harm=100 * pl.col("harm").mean())
     frame = frame.with_columns(
-        pl.col("queue").cast(pl.Enum(list(QUEUES.values()))), pl.col("cc").cast(order), pl.col("other").cast(order)
+        ordered("queue", QUEUES.values()), pl.col("cc").cast(order), pl.col("other").cast(order)
     ).sort("queue", "cc", "other")
     return figures.heat(
         frame,

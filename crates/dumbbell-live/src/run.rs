@@ -47,9 +47,9 @@ pub enum LiveError {
     /// A server ended before it listened.
     #[error("server {number} ended with status {status}")]
     Server {
-        /// Its place among the servers.
+        /// Index among the servers.
         number: usize,
-        /// Its exit status.
+        /// Exit status.
         status: i32,
     },
     /// Something that must always hold did not: a bug.
@@ -178,7 +178,7 @@ fn readable_hops(config: &RunConfig) -> Result<(), ParamError> {
 struct Director {
     config: Arc<RunConfig>,
     recorder: LiveRecorder,
-    /// What is to come, the next at the end.
+    /// Actions that are still to come, the next one at the end.
     agenda: Vec<(Time, Act)>,
     over: Arc<AtomicBool>,
     progress: Arc<AtomicU64>,
@@ -213,7 +213,7 @@ impl Director {
     }
 }
 
-/// What was counted of each flow: of its data in the direction in which they go, and of its acknowledgements in the other one.
+/// Returns the counters of each flow: of its data in their direction, and of its acknowledgements in the other one.
 fn flow_counts<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Vec<FlowCounts> {
     let of = |slot: u32| {
         let up = usize::from(config.flows[slot as usize].route.up);
@@ -229,7 +229,7 @@ fn flow_counts<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Ve
     (0..config.flows.len() as u32).map(of).collect()
 }
 
-/// What there is at each hop at `now`; `at_end` with the counters of the queue discipline itself.
+/// Returns the state of each hop at `now`; `at_end` adds the counters of the queue discipline itself.
 fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], now: Time, at_end: bool) -> Vec<LiveHop<'_>> {
     let queues = directions.iter_mut().filter_map(Direction::queue_mut);
     let found = queues.map(|queue| {

@@ -48,18 +48,18 @@ const END_PATIENCE: Duration = Duration::from_secs(2);
 /// Base RTT of a path that no flow describes: the default of `flows.base_rtt`.
 const BASE_RTT: Time = Time::from_millis(20);
 
-/// What to do, except for the command.
+/// Settings of a run of `dumbbell shell`, without the command itself.
 #[derive(Debug, Default)]
 pub struct Job {
     /// Canonical JSON of the bottleneck in each direction, in the order of [`DIRECTIONS`].
     pub configs: [Value; 2],
     /// Commands of the far end, lines for the shell.
     pub servers: Vec<OsString>,
-    /// What the command finds in place of files of the host.
+    /// Files that the command sees in place of those of the host.
     pub files: HostFiles,
     /// Whether there is a way out, to the host and its network.
     pub way_out: bool,
-    /// What [`DNS`](crate::namespaces::DNS) stands for.
+    /// The address that [`DNS`](crate::namespaces::DNS) stands for.
     pub resolver: Option<Ipv4Addr>,
 }
 
@@ -108,7 +108,7 @@ fn base_rtt(config: &RunConfig) -> Time {
 pub struct Ended {
     /// Exit status of the command; 128 and the number of the signal that ended it.
     pub status: i32,
-    /// What was measured in each direction, in the order of [`DIRECTIONS`].
+    /// Measurements of each direction, in the order of [`DIRECTIONS`].
     pub measured: [Outcome; 2],
     /// Servers that ended before the command did, by number, with their status.
     pub servers: Vec<(usize, i32)>,
@@ -146,7 +146,7 @@ impl Shell {
         Ok(Shell { job, configs, wire, outside, live: Mutex::default(), ending: AtomicI32::new(0) })
     }
 
-    /// What was seen so far, JSON: `time_s`, and for each direction counters that only grow, what is queued, and the rate.
+    /// Returns the state so far as JSON: `time_s`, and for each direction counters that only grow, the backlog, and the rate.
     pub fn look(&self) -> Value {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -397,7 +397,7 @@ fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<from_frames::FrameFlow> {
 /// Takes down both directions: points of their series, changes of rate, and what [`Shell::look`] shows.
 struct Observing<'a> {
     recorders: [FrameRecorder; 2],
-    /// Of each direction: the interval of its series.
+    /// The interval of the series of each direction.
     intervals: [Option<Time>; 2],
     points: [Time; 2],
     /// Changes of rate to come, the next at the end.

@@ -1,11 +1,11 @@
-//! What links carried against what they can carry: checked in every run, as packets are counted.
+//! Checks in every run that links carried no more than they can, as packets are counted.
 
 use dumbbell_config::RunConfig;
 use dumbbell_core::record::QueueCounters;
 use dumbbell_core::tcp::host::Offload;
 use dumbbell_core::units::Time;
 
-/// What the link carried over the `capacity` bits that it could carry, 0 to 1.
+/// Returns the bits that the link carried, divided by the `capacity` bits that it could carry, 0 to 1.
 ///
 /// Packets count where they left. If that is more than it could carry, they count by what it carried of them: a bucket lends bursts, and a packet
 /// that left as counting began was carried in part before. What is more even then is what [`check`] lets pass at a change of the rate.
@@ -22,7 +22,7 @@ const LONGEST: u16 = 9_014;
 /// The longest burst that segmentation offload makes and a bucket lets pass as one packet, bytes.
 const LONGEST_BURST: u64 = 1 << 16;
 
-/// What a link was given until it was last settled.
+/// Bits that a link was given until it was last settled.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Given {
     /// Bytes on the link of all packets that the queue gave it.
@@ -37,7 +37,7 @@ pub struct Given {
 /// on the wire goes on at the old rate, and a bucket keeps its debt as time.
 ///
 /// # Errors
-/// It carried more.
+/// The link carried more than it can.
 pub fn check(config: &RunConfig, hop: usize, until: Time, counted: &QueueCounters, given: Given) -> Result<(), String> {
     let could = config.capacity_bits_of(hop, Time::ZERO, until) / 8.0 - counted.lost_bytes as f64;
     let changes = config.rate_changes.iter().filter(|change| usize::from(change.hop) == hop).count();

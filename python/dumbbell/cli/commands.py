@@ -28,7 +28,6 @@ COMMANDS = {
     "part.",
     "compare": "Print results against published ones, or two engines' side by side, cell by cell, with errors and "
     "scores.",
-    "draft": "Print a draft's tables in its own order: simulated (published).",
     "paper": "Print a paper's results as tables and, with -o, draw its figures: those that there are runs for.",
     "claims": "Print whether a paper's claims hold in results, with values and intervals.",
     "export": "Write every table of the results as CSV or Parquet, or runs for Flent; files that exist are not written "

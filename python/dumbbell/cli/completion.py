@@ -14,7 +14,6 @@ from dumbbell.errors import UnknownName
 from dumbbell.experiment import shipped
 from dumbbell.experiment.registry import read_registry
 from dumbbell.plotting.kinds import KINDS
-from dumbbell.published.drafts import DRAFTS
 from dumbbell.results import columns, versions
 
 _COLUMNS = ("--rows", "--columns", "--value", "--against", "--by", "--facet", "--mean-over", "--where")
@@ -49,7 +48,6 @@ def list_commands() -> dict[str, Command]:
         "describe": reference.list_names(),
         "doctor": [one.name for one in versions.list_runners()],
         "completion": [*_WRITTEN],
-        "draft": [*DRAFTS],
         "paper": [*shipped.list_papers()],
     }
     takes: dict[str, list[str]] = {

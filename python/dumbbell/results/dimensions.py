@@ -10,7 +10,7 @@ from typing import Any
 
 from dumbbell.errors import InputError
 from dumbbell.experiment import matrix, plugins, schema, spelling, switches, units
-from dumbbell.experiment.file import find_param
+from dumbbell.experiment.file import find_param, has_value
 from dumbbell.experiment.registry import Param, read_registry
 
 NOTHING = "-"  # the text of a key that a run has not, or that another of its keys turns off
@@ -251,11 +251,17 @@ def convert_value(path: matrix.Path, value: Any, param: Param | None = None) -> 
 
 
 def make_dimension(
-    name: str, path: matrix.Path, configs: dict[str, dict[str, Any]], *, unused: bool = False
+    name: str,
+    path: matrix.Path,
+    configs: dict[str, dict[str, Any]],
+    *,
+    unused: bool = False,
+    plain: bool = False,
 ) -> Dimension:
     """Return what each configuration has at `path`: one value, or the different ones of several places.
 
-    With `unused`, what another key turns off is said, too.
+    With `unused`, what another key turns off is said, too. With `plain`, the value of an unset key is None, and
+    numbers are numbers whether they count packets or bytes.
     """
     texts: dict[str, str] = {}
     values: dict[str, Any] = {}
@@ -264,17 +270,19 @@ def make_dimension(
     params = {(p.unit, p.kind): p for found in held.values() for _, used, p in found if used and p is not None}
     unlike_units = len(params) > 1
     for cell, found in held.items():
-        plain = found[0][0] if len(found) == 1 else None
-        code = repr([one for one, _, _ in found]) if not isinstance(plain, int | float | str) else ""
-        code += f"{type(plain).__name__} {plain} {[(used, p and p.unit) for _, used, p in found]}"
+        only_one = found[0][0] if len(found) == 1 else None
+        code = repr([one for one, _, _ in found]) if not isinstance(only_one, int | float | str) else ""
+        code += f"{type(only_one).__name__} {only_one} {[(used, p and p.unit) for _, used, p in found]}"
         if code not in known:
             said = [(value, param) for value, used, param in found if used]
             different = list(dict.fromkeys(_show_value(path, *one, unit=unlike_units) for one in said))
             text = " / ".join(different) or NOTHING
             value = (convert_value(path, *said[0]) if len(different) == 1 else text) if said else None
+            if plain and all(value is None for value, _ in said):
+                value = None
             if unused and not said and found:
                 value = text = f"{spell_path_value(path, found[0][0], found[0][2])} (not used)"
-            known[code] = (text, text if unlike_units and value is not None else value)
+            known[code] = (text, text if unlike_units and not plain and value is not None else value)
         texts[cell], values[cell] = known[code]
     kinds = set(map(type, values.values())) - {type(None)}
     if not kinds <= {int, float} and kinds != {bool}:
@@ -286,7 +294,8 @@ def make_dimension(
 def _show_value(path: matrix.Path, value: Any, param: Param | None, *, unit: bool) -> str:
     """Return a value as a file has it; with what it counts, if `unit` and it does not say that itself."""
     text = spell_path_value(path, value, param)
-    return f"{text} {param.unit}" if unit and param and param.unit and not spelling.find_unit_kind(param) else text
+    counts = unit and value is not None and param and param.unit and not spelling.find_unit_kind(param)
+    return f"{text} {param.unit}" if counts else text  # type: ignore[union-attr]
 
 
 def _find_values(path: matrix.Path, config: dict[str, Any]) -> list[tuple[Any, bool, Param | None]]:
@@ -357,6 +366,16 @@ def find_path(
         if len(candidates) == 1:
             return matrix.parse_path(candidates[0])
     return None
+
+
+def exact_path(name: str, configs: Iterable[dict[str, Any]]) -> matrix.Path | None:
+    """Return the path that a dotted name spells, if configurations or experiment files have such a key."""
+    try:
+        path = matrix.parse_path(name)
+    except InputError:
+        return None
+    known = len(path) > 1 and (has_value(path) or any(matrix.get_path(config, path) for config in configs))
+    return path if known else None
 
 
 def make_column(name: str, of_cell: dict[str, str]) -> Dimension:

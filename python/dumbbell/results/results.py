@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -188,12 +188,13 @@ class Results(Tables, Runs):
     def tidy(
         self,
         of: Literal["flows", "runs", "classes", "slowdowns", "short_flows", "hops"] = "flows",
-        keys: Sequence[str] | None = None,
+        keys: Sequence[str] | Mapping[str, str] | None = None,
     ) -> pl.DataFrame:
         """Return one row per cell, seed and flow (or what else `of` names), with `keys`: by default all that differ.
 
-        Keys are typed columns whose names end in their unit: `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. Where
-        there are runs on Linux, `kernel` has the names of the kernels.
+        Keys are typed columns whose names end in their unit: `bottleneck.rate_mbit`, `flows[*].base_rtt_ms`. A mapping
+        names columns itself, and what is unset is null there. Where there are runs on Linux, `kernel` has the names of
+        the kernels.
         """
         if not isinstance(of, str) or of not in ("runs", *PARTS):
             raise UnknownName(str(of), among=["runs", *PARTS], file=self.path, key="of", what="table")
@@ -206,9 +207,16 @@ class Results(Tables, Runs):
             for cell in self._configs
         }
         cells = pl.DataFrame({"cell": sorted(places, key=places.__getitem__)}).with_row_index("cell place")
-        found = self.varying if keys is None else [self.find_key(name, "keys") for name in dict.fromkeys(keys)]
-        found = [one for one in found if one.column not in ("experiment", "engine_version", "kernel", *rows.columns)]
-        columns = [pl.Series(one.column, [one.values[cell] for cell in cells["cell"]], strict=False) for one in found]
+        if isinstance(keys, Mapping):
+            found = {name: self.exact_key(key, "keys") for name, key in keys.items()}
+            rows = rows.drop(found, strict=False)
+        else:
+            wanted = self.varying if keys is None else [self.find_key(name, "keys") for name in dict.fromkeys(keys)]
+            already = ("experiment", "engine_version", "kernel", *rows.columns)
+            found = {one.column: one for one in wanted if one.column not in already}
+        columns = [
+            pl.Series(name, [one.values[cell] for cell in cells["cell"]], strict=False) for name, one in found.items()
+        ]
         described = self._index.select("key", "experiment", "engine_version")
         if self._file.kernels:  # of those runs that have one
             names = name_kernels(self.engines, self._file.kernels)
@@ -220,7 +228,7 @@ class Results(Tables, Runs):
         whole = whole.sort("cell place", "seed", maintain_order=True).drop("cell place")
         if "part" in whole.columns:
             whole = whole.rename({"part": "which"})
-        front = ["experiment", *(one.column for one in found), "seed", *(["which"] if "which" in whole.columns else [])]
+        front = ["experiment", *found, "seed", *(["which"] if "which" in whole.columns else [])]
         own = [*self._file.columns[of], *front]
         rest = [c for c in whole.columns if c in own and c not in (*front, *last)]
         return whole.select(*front, *rest, *last)

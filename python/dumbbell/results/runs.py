@@ -376,6 +376,11 @@ class Runs:
         known = [*self.matrix_keys, *(one.name for one in self.dimensions), *OF_RUN, "flow", "cc", "base_rtt"]
         raise self._make_selector(option).make_key_error(name, known)
 
+    def exact_key(self, name: str, option: str = "key") -> Dimension:
+        """Return the values of a key by its full name, None where it is unset or a run has no such key."""
+        path = dims.exact_path(name, self._configs.values())
+        return dims.make_dimension(name, path, self._configs, plain=True) if path else self.find_key(name, option)
+
     def has_key(self, name: str) -> bool:
         """Whether there is such a key of runs."""
         known = name == "kernel" or any(name == one.name for one in (*self.varying, *self.dimensions))

@@ -9,7 +9,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-/// What a control reads of its connection, as `dumbbell_conn` of the C interface.
+/// State of a connection that a control reads, as `dumbbell_conn` of the C interface.
 #[pyclass(frozen, get_all, name = "Conn")]
 struct PyConn {
     now: u64,
@@ -59,7 +59,7 @@ impl PyConn {
     }
 }
 
-/// What it steers, as `dumbbell_steer`.
+/// Values that a control sets, as `dumbbell_steer`.
 #[pyclass(get_all, name = "Steer")]
 struct PySteer {
     cwnd: u32,
@@ -103,7 +103,7 @@ impl PySteer {
     }
 }
 
-/// What an ACK brought, as `dumbbell_sample`; None where there is nothing.
+/// Sample of an ACK, as `dumbbell_sample`; None for missing values.
 #[pyclass(frozen, get_all, name = "Sample")]
 struct PySample {
     delivered: u32,
@@ -121,7 +121,7 @@ struct PySample {
     prior_delivered: u64,
 }
 
-/// What the class says of itself once.
+/// Traits that the class declares once.
 #[derive(Clone, Copy)]
 pub(super) struct Traits {
     pub control: Control,
@@ -310,7 +310,7 @@ fn told_model(told: &Bound<'_, PyDict>) -> PyResult<Model> {
     Ok(steering::model(&found, state))
 }
 
-/// What model() may tell, as in `dumbbell_model`.
+/// Keys that model() may return, as in `dumbbell_model`.
 const MODEL: [&str; 17] = [
     "state",
     "round",
@@ -331,7 +331,7 @@ const MODEL: [&str; 17] = [
     "idle_restart",
 ];
 
-/// What a key of model() may be, in words.
+/// Returns the allowed values of a key of model() in words.
 fn kind_of(key: &str) -> &'static str {
     match key {
         "state" => "text",
