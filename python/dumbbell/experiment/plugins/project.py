@@ -91,6 +91,7 @@ def contents(kind: str, name: str, language: str) -> tuple[dict[str, str], str, 
         made = {
             "src/lib.rs": _template(f"{kind}.rs"),
             "src/dumbbell.rs": _interface() if kind == STACK else _template("dumbbell.rs"),
+            "src/abi.rs": _native.plugin_types(),
             "Cargo.toml": _CARGO,
         }
     else:
