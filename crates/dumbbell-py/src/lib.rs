@@ -308,7 +308,12 @@ fn try_plugin(
     trial: &Trial,
 ) -> PyResult<(u32, u32)> {
     let plugin = load(plugin)?;
-    let tried = py.detach(|| trial::try_out(&plugin, seed, sequences, runs, &trial.0)).map_err(PyRuntimeError::new_err)?;
+    let simulate = |config: &Value, extensions, simulated: &AtomicU64| {
+        let outcome = dumbbell_sim::run_with(config, extensions, &AtomicBool::new(false), simulated);
+        outcome.map(|outcome| outcome.hash).map_err(|error| error.to_string())
+    };
+    let tried = py.detach(|| trial::try_out(&plugin, seed, sequences, runs, &trial.0, simulate));
+    let tried = tried.map_err(PyRuntimeError::new_err)?;
     Ok((tried.sequences, tried.runs))
 }
 
