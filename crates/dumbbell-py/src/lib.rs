@@ -6,7 +6,7 @@ use dumbbell_config::{BottleneckParams, RunConfig};
 use dumbbell_core::link_trace::{BadTrace, LinkTrace};
 use dumbbell_core::param::{ParamError, ParamType};
 use dumbbell_measure::from_capture::{measure, Capture, CaptureError, Crossed};
-use dumbbell_plugin::{trial, Plugin, HEADER};
+use dumbbell_plugin::{abi, trial, Plugin, HEADER};
 use dumbbell_sim::extensions::Extensions;
 use dumbbell_sim::huge_pages::HugePages;
 use dumbbell_sim::{Outcome, RunError, Tables};
@@ -318,6 +318,12 @@ fn plugin_header() -> &'static str {
     HEADER
 }
 
+/// The types of that header, for plugins in Rust.
+#[pyfunction]
+fn plugin_types() -> &'static str {
+    abi::SOURCE
+}
+
 fn trace_error(error: BadTrace) -> PyErr {
     PyValueError::new_err((error.found, error.allowed))
 }
@@ -420,6 +426,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(describe_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(try_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_header, module)?)?;
+    module.add_function(wrap_pyfunction!(plugin_types, module)?)?;
     module.add_function(wrap_pyfunction!(schedule, module)?)?;
     module.add_function(wrap_pyfunction!(from_capture, module)?)?;
     module.add_function(wrap_pyfunction!(gather, module)?)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from importlib.resources import files
 
+from dumbbell import _native
 from dumbbell.stacks.tree import CRATES, Tree
 
 LOG = "log"  # the feature of a library that can write the stack's own qlog, and is slower for it when it does not
@@ -79,6 +80,7 @@ def make_contents(plan: BuildPlan) -> dict[str, str]:
         package, folder = json.dumps(plan.tree.package), json.dumps(str(plan.tree.folder))
         lines.append(f"user = {{ package = {package}, path = {folder} }}")
     made = {f"src/{name}.rs": _read_source("src", f"{name}.rs") for name in _SOURCES}
+    made["src/abi.rs"] = _native.plugin_types()
     made["Cargo.toml"] = _read_source("Cargo.toml.in").replace("@DEPENDENCIES@", "\n".join([*lines, ""]))
     made["random/virtual/lib.rs"] = _read_source("random", "virtual", "lib.rs")
     made["random/virtual/Cargo.toml"] = _make_manifest("virtual-random", "0.1.0")
@@ -96,6 +98,7 @@ def make_contents(plan: BuildPlan) -> dict[str, str]:
 def _make_contents_for_quiche(plan: BuildPlan) -> dict[str, str]:
     made = {f"src/{name}.rs": _read_source("quiche", f"{name}.rs") for name in _OF_QUICHE}
     made |= {f"src/{name}.rs": _read_source("src", f"{name}.rs") for name in _SHARED}
+    made["src/abi.rs"] = _native.plugin_types()
     made["build.rs"] = _read_source("quiche", "build.rs")
     dependency = f"quiche = {{ {plan.requirement} }}\n"
     made["Cargo.toml"] = _read_source("quiche", "Cargo.toml.in").replace("@DEPENDENCIES@", dependency)
