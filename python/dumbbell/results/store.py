@@ -518,8 +518,9 @@ def clear_errors(path: Path) -> Iterator[None]:
             raise Unwritable(f"no room for more ({reason.lower()})", "a disk with free space", file=path) from None
         if is_other(text):
             raise Unreadable(f"this is {kind(path)}", ALLOWED, file=path) from None
-        found = f"it is damaged ({text}); dumbbell store check {path} says what can be read"
-        raise Unreadable(found, file=path) from None
+        raise Unreadable(
+            f"it is damaged ({text}); docs/troubleshooting.md has how to save the rest", file=path
+        ) from None
     except OSError as error:
         reason = reason_of(error)
         if error.errno in _FULL:
