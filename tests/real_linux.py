@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from dumbbell.engines import by_name
+from dumbbell.engines import find_engine
 from dumbbell.engines.linux import engine as linux
 from dumbbell.engines.linux import kernels
 from dumbbell.errors import InputError
@@ -32,6 +32,6 @@ def require_engine() -> linux.Engine:
         pytest.skip("no C compiler")
     if shutil.which("tc") is None:
         pytest.skip("no tc (iproute2)")
-    found = by_name("linux")
+    found = find_engine("linux")
     assert isinstance(found, linux.Engine)
     return found

@@ -85,7 +85,7 @@ def test_other_kinds_of_files_are_called_what_they_are(tmp_path: Path, command: 
 
 
 def test_an_export_that_fails_leaves_nothing(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Store.table
+    real = Store.read_table
     for stop in (KeyboardInterrupt(), OSError(28, "No space left on device")):
 
         def failing(self: Store, name: str, stop: BaseException = stop) -> pl.DataFrame:
@@ -93,7 +93,7 @@ def test_an_export_that_fails_leaves_nothing(whole: Path, tmp_path: Path, monkey
                 raise stop
             return real(self, name)
 
-        monkeypatch.setattr(Store, "table", failing)
+        monkeypatch.setattr(Store, "read_table", failing)
         with pytest.raises((KeyboardInterrupt, InputError)):
             export(str(whole), str(tmp_path / "out"), engine="all")
         assert not (tmp_path / "out").exists()
@@ -101,14 +101,14 @@ def test_an_export_that_fails_leaves_nothing(whole: Path, tmp_path: Path, monkey
         with pytest.raises((KeyboardInterrupt, InputError)):
             export(str(whole), str(tmp_path / "there"), engine="all")
         assert not list((tmp_path / "there").iterdir())
-    monkeypatch.setattr(Store, "table", real)
+    monkeypatch.setattr(Store, "read_table", real)
     export(str(whole), str(tmp_path / "there"), engine="all")
     assert {path.stem for path in (tmp_path / "there").iterdir()} == set(store.TABLES)
 
 
 def test_the_size_of_a_sweep_is_reckoned_before_it() -> None:
     small = experiment.parse({"bottleneck": {"aqm": "codel"}, "flows": [{"cc": "reno"}], "duration": "1s"})
-    assert 0 < estimate.size([small]) < 1e6
+    assert 0 < estimate.estimate_size([small]) < 1e6
     seeds = [*range(1, 1001)]
     table = {
         "bottleneck": {"aqm": "codel"},
@@ -116,4 +116,4 @@ def test_the_size_of_a_sweep_is_reckoned_before_it() -> None:
         "duration": "1000s",
         "seeds": seeds,
     }
-    assert estimate.size([experiment.parse(table | {"record": {"interval": "1ms"}})]) > 10e9
+    assert estimate.estimate_size([experiment.parse(table | {"record": {"interval": "1ms"}})]) > 10e9

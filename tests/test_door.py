@@ -74,8 +74,8 @@ def plain(annotation: Any) -> str:
         (Results.table, tables.table, (), ()),
         (Results.plot, plotting.plot, ("interactive",), ()),
         (Results.report, report.write, (), ("where", "engine")),
-        (Results.diff, diff.diff, ("other",), ("second",)),
-        (notebook.Run.packets, again.packets, ("to",), ()),
+        (Results.diff, diff.compare_results, ("other",), ("second",)),
+        (notebook.Run.packets, again.repeat_packets, ("to",), ()),
     ],
 )
 def test_a_method_has_the_options_of_the_function_that_it_calls(

@@ -276,7 +276,7 @@ class Results(Tables):
             picture = plotting.plot(
                 self._runs,
                 kind,
-                other=_stored(other),
+                other=_get_handle(other),
                 value=value,
                 against=against,
                 by=by,
@@ -306,7 +306,7 @@ class Results(Tables):
         """
         from dumbbell.results import diff
 
-        return diff.diff(self._runs, _stored(other), by=by, values=values)
+        return diff.compare_results(self._runs, _get_handle(other), by=by, values=values)
 
     def report(
         self,
@@ -338,7 +338,7 @@ class Results(Tables):
         )
 
 
-def _stored(results: Results | str | Path | None) -> stored.Results | None:
+def _get_handle(results: Results | str | Path | None) -> stored.Results | None:
     """Return the handle of public results, or of a results file."""
     return results._runs if isinstance(results, Results) else None if results is None else stored.Results(results)
 
@@ -374,7 +374,7 @@ class Run:
 
         Raises InputError if the run recorded no series, or has no such measure.
         """
-        return convert_frame(over_time.series(self.results._runs, *measures), to)
+        return convert_frame(over_time.collect_series(self.results._runs, *measures), to)
 
     @overload
     def packets(
@@ -412,7 +412,7 @@ class Run:
         """
         from dumbbell.packets import again
 
-        return convert_frame(again.packets(self.results._runs, at, flows, time), to)
+        return convert_frame(again.repeat_packets(self.results._runs, at, flows, time), to)
 
     def explain(self, *, stored: bool = False) -> Explained:
         """Return what happened in the run, in sentences, as `dumbbell explain` prints it.
@@ -423,7 +423,7 @@ class Run:
         from dumbbell.explain import explained, observed
         from dumbbell.results import one_stored
 
-        run = observed.of_results(one_stored.choose_run(str(self.results.path), self.key))
+        run = observed.observe_results(one_stored.choose_run(str(self.results.path), self.key))
         if not stored:
             observed.repeat(run)
-        return explained.explained(run)
+        return explained.explain_run(run)

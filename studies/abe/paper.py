@@ -13,7 +13,7 @@ import polars as pl
 from dumbbell import results
 from dumbbell.published.compare import alike, only_flows
 from dumbbell.published.variants import left_out, require_alike
-from dumbbell.study import Nothing, Picture, Series, aligned, figures, half_width, ordered, times
+from dumbbell.study import Nothing, Picture, Series, align_table, compute_half_width, figures, format_counts, ordered
 
 TARGET_MS = 5.0  # of CoDel; a queue below it is drained
 STANDARD = {"reno": 0.5, "cubic": 0.7}
@@ -70,7 +70,7 @@ def _means(runs: pl.DataFrame, by: list[str], *measures: str) -> pl.DataFrame:
         deviation=value.std(),
         n=pl.when(pl.col("hash").n_unique() > 1).then(value.count()).otherwise(1),
     )
-    half = half_width(pl.col("deviation"), pl.col("n"))
+    half = compute_half_width(pl.col("deviation"), pl.col("n"))
     return mean.with_columns(low=value - half, high=value + half)
 
 
@@ -88,7 +88,7 @@ class Results:
     """
 
     def __init__(self, source: str | Path | results.Results) -> None:
-        found = results.Results.opened(source)
+        found = results.Results.open_source(source)
         rows = [row for row in found.runs.iter_rows(named=True) if _has_abe(json.loads(row["config"]))]
         if not rows:
             raise Nothing("no run with ABE", "results of abe/*, of dumbbell list", file=found.path)
@@ -176,7 +176,7 @@ def _called(runs: pl.DataFrame, *keys: str) -> pl.DataFrame:
 
 def _points(counts: pl.Series, what: str) -> str:
     """Return what the points of a figure are: means with intervals, or single values."""
-    return f"one {what} each" if counts.max() == 1 else f"means of {times(counts)} {what}s, 95 % intervals"
+    return f"one {what} each" if counts.max() == 1 else f"means of {format_counts(counts)} {what}s, 95 % intervals"
 
 
 def _named_rtts(frame: pl.DataFrame) -> pl.DataFrame:
@@ -213,7 +213,7 @@ def shown_sojourns(results: Results) -> pl.DataFrame:
 
 def _sojourn(results: Results) -> Picture:
     counts = shown_sojourns(results).group_by("cc", "aqm", "beta").agg(n=pl.col("seed").n_unique())["n"]
-    starts = f"{times(counts)} start{'s' * (counts.max() != 1)}"
+    starts = f"{format_counts(counts)} start{'s' * (counts.max() != 1)}"
     return figures.cdf(
         _in_order(results.sojourns().with_columns(pl.col("from_ms").clip(_EMPTY_MS))),
         "from_ms",
@@ -246,7 +246,7 @@ def _convergence(results: Results) -> Picture:
         log_x=False,
         x_label="time to Jain's index 0.95, s",
         y_label="share of runs",
-        title=f"Convergence of a new flow\n{times(counts['runs'])} runs; within {WITHIN_S:g} s; {_WITHOUT_ABE}",
+        title=f"Convergence of a new flow\n{format_counts(counts['runs'])} runs; within {WITHIN_S:g} s; {_WITHOUT_ABE}",
     )
     picture.level(1)
     return picture
@@ -434,7 +434,7 @@ def _by(frame: pl.DataFrame, rows: list[str], column: str, value: str, form: str
         + [text(*cells.get((*line, head), (None, 0, 0))) for head in heads]
         for line in lines
     ]
-    return aligned([*rows, *(f"{head:g}" for head in heads)], body, words=tuple(range(len(rows))))
+    return align_table([*rows, *(f"{head:g}" for head in heads)], body, words=tuple(range(len(rows))))
 
 
 def tables(results: Results) -> str:
@@ -445,7 +445,7 @@ def tables(results: Results) -> str:
         gains = results.gains()
         own = gains.filter(pl.col("abe"))
         parts += [
-            (f"Gain in goodput, %: means of {times(own['n'])} runs", _by(own, place, by_rtt, "gain", "+.1f")),
+            (f"Gain in goodput, %: means of {format_counts(own['n'])} runs", _by(own, place, by_rtt, "gain", "+.1f")),
             ("Time in queue, P50 - standard, ms", _by(own, place, by_rtt, "p50", "+.1f")),
             ("Time in queue, P99 / standard", _by(own, place, by_rtt, "p99", ".2f")),
         ]

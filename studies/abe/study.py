@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import LEVEL, Evidence, Picture, Results, Rows, Sweep, aligned, half_width, shipped
+from dumbbell.study import LEVEL, Evidence, Picture, Results, Rows, Sweep, align_table, compute_half_width, shipped
 
 from . import paper
 
@@ -107,7 +107,7 @@ def _linux(results: Results) -> pl.DataFrame:
         pl.col("marks").mean(), goodput=goodput.mean(), low=goodput.min(), high=goodput.max(), starts=pl.len()
     )
     measured = pl.read_csv(
-        shipped.references()[LINUX], schema_overrides={"rate_mbit": pl.Float64, "delay_ms": pl.Float64}
+        shipped.list_references()[LINUX], schema_overrides={"rate_mbit": pl.Float64, "delay_ms": pl.Float64}
     )
     measured = measured.rename(
         {"rate_mbit": "rate", "delay_ms": "rtt", "goodput_mbit": "linux", "marks": "linux_marks"}
@@ -142,7 +142,7 @@ def _mean(frame: pl.DataFrame, by: list[str], value: str) -> pl.DataFrame:
     """Return means of a column with half of the 95 % interval."""
     column = pl.col(value)
     means = frame.group_by(by).agg(mean=column.mean(), deviation=column.std(), n=column.count())
-    return means.with_columns(half=half_width(pl.col("deviation"), pl.col("n"))).drop("deviation").sort(by)
+    return means.with_columns(half=compute_half_width(pl.col("deviation"), pl.col("n"))).drop("deviation").sort(by)
 
 
 def facts(found: Evidence) -> dict[str, Any]:
@@ -231,7 +231,7 @@ def closed_table(found: Evidence) -> str:
     }
     betas = sorted(set(own["beta"]))
     rows = [[f"{beta:g}", *(shown[beta, depth] for depth in depths)] for beta in betas]
-    return aligned(["beta \\ threshold / BDP", *(f"{depth:g}" for depth in depths)], rows)
+    return align_table(["beta \\ threshold / BDP", *(f"{depth:g}" for depth in depths)], rows)
 
 
 def gain_table(found: Evidence) -> str:
@@ -245,7 +245,7 @@ def gain_table(found: Evidence) -> str:
             half = row["high"] - row["gain"]
             texts.append(f"{row['gain']:.1f}" + (f" ± {half:.1f}" if half >= 0.05 else ""))
         rows.append([f"{CCS[cc]}, {AQMS[aqm]}, {rate} Mbit/s", *texts])
-    return aligned(["gain, %", "20 ms", "80 ms", "160 ms", "320 ms"], rows)
+    return align_table(["gain, %", "20 ms", "80 ms", "160 ms", "320 ms"], rows)
 
 
 def linux_table(found: Evidence) -> str:
@@ -257,7 +257,7 @@ def linux_table(found: Evidence) -> str:
             for r in own.iter_rows(named=True)
         ]
         rows.append([f"{rate:g} Mbit/s, {rtt:g} ms", *cells])
-    return aligned(["", *(f"beta {beta:g}" for beta in sorted(set(found["linux"]["beta"])))], rows)
+    return align_table(["", *(f"beta {beta:g}" for beta in sorted(set(found["linux"]["beta"])))], rows)
 
 
 def waits_table(found: Evidence) -> str:
@@ -273,7 +273,7 @@ def waits_table(found: Evidence) -> str:
                     for r in own.iter_rows(named=True)
                 ]
                 rows.append([f"{CCS[cc]}, {beta:g}, {AQMS[aqm]}", *texts])
-    return aligned(["median of 20 runs, s", "80 ms", "160 ms", "320 ms"], rows)
+    return align_table(["median of 20 runs, s", "80 ms", "160 ms", "320 ms"], rows)
 
 
 TABLES = {"closed": closed_table, "gain": gain_table, "linux": linux_table, "waits": waits_table}

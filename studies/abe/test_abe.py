@@ -37,7 +37,7 @@ def test_the_formula_gives_the_known_values() -> None:
 @pytest.mark.parametrize("every", [12, pytest.param(1, marks=pytest.mark.long)])
 def test_a_deterministic_flow_uses_what_theory_says(every: int) -> None:
     found = experiment.load(ROOT / "studies/abe/experiments/closed-form.toml")
-    cells = [cell for number, cell in enumerate(found.cells()) if number % every == 0]
+    cells = [cell for number, cell in enumerate(found.make_cells()) if number % every == 0]
     assert len(cells) >= 3
     for cell in cells:
         config = json.loads(cell.config)
@@ -185,7 +185,7 @@ def test_statistics_of_classes_beside_published_ones(tmp_path: Path, command: Co
     output = tmp_path / "two.duckdb"
     dumbbell.run(tmp_path / "two.toml", output=output)
     with Store.open(output) as store:
-        runs, classes = store.table("runs"), store.table("classes")
+        runs, classes = store.read_table("runs"), store.read_table("classes")
     compared = by_class.compare(runs, classes, by_class.read(published))
     assert compared.missing == 1
     by_metric = {(p.figure.table, p.figure.metric): p for p in compared.pairs}

@@ -160,7 +160,7 @@ def two_digits(value: float) -> str:
 
 def linux() -> pl.DataFrame:
     """Return one row for each run that was measured on Linux: what it was, share of the first flow or group, loss."""
-    cells = pl.read_csv(shipped.references()[OTHERS], schema_overrides={"rtts_ms": pl.String})
+    cells = pl.read_csv(shipped.list_references()[OTHERS], schema_overrides={"rtts_ms": pl.String})
     first = pl.col("cc") == pl.col("cc").first()
     own = pl.when(pl.col("cc").n_unique() == 1).then(pl.col("flow") == 1).otherwise(first)
     goodput, dropped = pl.col("goodput_mbit"), pl.col("queue_drops").first()

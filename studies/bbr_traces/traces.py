@@ -84,7 +84,7 @@ def _state_of(row: dict[str, Any]) -> str:
 def linux() -> dict[Cell, Trace]:
     """Return the traces of Linux."""
     rows: dict[Cell, list[dict[str, Any]]] = defaultdict(list)
-    for row in pl.read_csv(shipped.references()[LINUX], infer_schema_length=None).iter_rows(named=True):
+    for row in pl.read_csv(shipped.list_references()[LINUX], infer_schema_length=None).iter_rows(named=True):
         cell = Cell(row["version"], row["ecn"] == 1, row["qdisc"], float(row["rate_mbit"]), float(row["delay_ms"]))
         rows[cell].append(row)
     traces = {}

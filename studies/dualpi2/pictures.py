@@ -4,7 +4,19 @@ import polars as pl
 import polars.selectors as cs
 
 from dumbbell.experiment import units
-from dumbbell.study import Evidence, Picture, Rows, Series, aligned, figures, means, named, of_runs, ordered, seeds_of
+from dumbbell.study import (
+    Evidence,
+    Picture,
+    Rows,
+    Series,
+    align_table,
+    count_experiment_seeds,
+    describe_runs,
+    figures,
+    means,
+    named,
+    ordered,
+)
 
 from . import pi2_margins
 from .rows import BURST_S, DUALPI2, FQ_CODEL, FQ_STEP, HELD, TARGET_MS
@@ -47,7 +59,7 @@ def rates_table(found: Evidence) -> str:
     names = [f"{count} each, {'ECN' if ecn else 'no ECN'}" for count, ecn in kinds]
     rates = sorted({key[0] for key in of})
     rows = [[f"{rate:g} Mbit/s", *(f"{of[rate, count, ecn]:.2f}" for count, ecn in kinds)] for rate in rates]
-    return aligned(["", *names], rows, words=(0,))
+    return align_table(["", *names], rows, words=(0,))
 
 
 # 1
@@ -67,7 +79,7 @@ def rtt(found: Evidence) -> Picture:
         log_x=True,
         x_label="base RTT of both, ms",
         y_label="rate of Prague over that of CUBIC",
-        title=f"How Prague shares with CUBIC over DualPI2\n40 Mbit/s; {of_runs(shown['n'], what='seed')}",
+        title=f"How Prague shares with CUBIC over DualPI2\n40 Mbit/s; {describe_runs(shown['n'], what='seed')}",
     )
     picture.level(1)
     return picture
@@ -86,7 +98,7 @@ def rtt_map(found: Evidence) -> Picture:
         y_label="base RTT of Prague, ms",
         label="rate of Prague over that of CUBIC",
         title="How Prague shares with CUBIC of another RTT\n"
-        f"DualPI2, 40 Mbit/s, Prague 0.7; {of_runs(ratios['n'], spread='', what='seed')}",
+        f"DualPI2, 40 Mbit/s, Prague 0.7; {describe_runs(ratios['n'], spread='', what='seed')}",
     )
 
 
@@ -128,7 +140,8 @@ def rtt_rates(found: Evidence) -> Picture:
         log_x=True,
         x_label="base RTT of Prague, ms",
         y_label="rate over that at 10 ms",
-        title=f"How Prague's rate depends on its own RTT\nDualPI2, CUBIC at 20 ms; {of_runs(values['n'], what='seed')}",
+        title="How Prague's rate depends on its own RTT\nDualPI2, CUBIC at 20 ms; "
+        f"{describe_runs(values['n'], what='seed')}",
     )
     picture.level(1)
     return picture
@@ -140,7 +153,7 @@ def rtt_rates(found: Evidence) -> Picture:
 def burst(found: Evidence) -> Picture:
     """Draw the delay of both queues over time, as the long flows see it, before, in and after a burst."""
     flows = {0: "Prague (L queue)", 1: "CUBIC (C queue)"}
-    seeds = max(seeds_of(found, "questions-burst"), default=1)
+    seeds = max(count_experiment_seeds(found, "questions-burst"), default=1)
     shown = found["burst_series"].with_columns(who=named("flow", flows), shown=named("web", WEB))
     tails = pl.concat(
         [
@@ -175,7 +188,9 @@ def burst_table(found: Evidence) -> str:
         rows.append(
             [WEB[str(web)] if load else "no short flows", name, each[0], each[1], each.get(2, "") if load else ""]
         )
-    return aligned(["short flows", "load", "Prague P50 / P99 / P99.9, ms", "CUBIC", "short flows"], rows, words=(0, 1))
+    return align_table(
+        ["short flows", "load", "Prague P50 / P99 / P99.9, ms", "CUBIC", "short flows"], rows, words=(0, 1)
+    )
 
 
 # 3
@@ -215,7 +230,7 @@ def protection_delay(found: Evidence) -> Picture:
         x_label="classic protection, %",
         y_label="P99 of Prague's delay, ms",
         title="What classic protection costs the L queue\n"
-        f"DualPI2, 40 Mbit/s, 10 ms; {of_runs(values['n'], what='seed')}",
+        f"DualPI2, 40 Mbit/s, 10 ms; {describe_runs(values['n'], what='seed')}",
     )
 
 
@@ -233,7 +248,8 @@ def protection_share(found: Evidence) -> Picture:
         log_x=True,
         x_label="classic protection, %",
         y_label="CUBIC's share of the link, %",
-        title=f"What classic protection buys CUBIC\nDualPI2, 40 Mbit/s, 10 ms; {of_runs(values['n'], what='seed')}",
+        title="What classic protection buys CUBIC\nDualPI2, 40 Mbit/s, 10 ms; "
+        f"{describe_runs(values['n'], what='seed')}",
     )
     points = [float(share) for share in range(1, 51)]
     picture.curve(points, points, "what is protected")
@@ -255,7 +271,7 @@ def protection_table(found: Evidence) -> str:
         cells = [f"{100 * r['share']:.1f} %, {r['mean']:.2g} / {r['p99']:.2g}" for r in each.iter_rows(named=True)]
         rows.append([f"{count} Prague", _load(float(str(load))), f"{share}", *cells])
     head = ["", "", "protection, %", "Prague together: share, mean / P99 ms", "CUBIC"]
-    return aligned(head, rows, words=(0, 1))
+    return align_table(head, rows, words=(0, 1))
 
 
 # 4
@@ -290,7 +306,7 @@ def any_ect(found: Evidence) -> Picture:
         x_label="base RTT of both",
         y_label="goodput, Mbit/s",
         title="A classic flow with ECN in the C and in the L queue\n"
-        f"DualPI2, 40 Mbit/s; {of_runs(values['n'], what='seed')}",
+        f"DualPI2, 40 Mbit/s; {describe_runs(values['n'], what='seed')}",
     )
 
 
@@ -308,7 +324,7 @@ def any_ect_table(found: Evidence) -> str:
         cells = [f"{100 * row['marks']:.1f}", f"{row['window']:.1f}", f"{friendly:.1f}", f"{row['goodput']:.1f}"]
         rows.append([f"{row['rtt']:g} ms", *cells, f"{beside.sum() / beside.len():.1f}"])
     head = ["base RTT", "marked, %", "window, segments", "sqrt(1.76 / p)", "CUBIC, Mbit/s", "Prague, Mbit/s"]
-    return aligned(head, rows)
+    return align_table(head, rows)
 
 
 # 5
@@ -337,7 +353,7 @@ def fq_delay(found: Evidence) -> Picture:
         x_label="base RTT, ms",
         y_label="P99 of Prague's delay, ms",
         title="How long Prague's packets wait with and without a queue per flow\n"
-        f"One CUBIC flow and short flows beside it; {of_runs(middle['n'], 'median', what='seed')}",
+        f"One CUBIC flow and short flows beside it; {describe_runs(middle['n'], 'median', what='seed')}",
     )
 
 
@@ -359,7 +375,7 @@ def fq_short(found: Evidence) -> Picture:
         y_label="slow-down, mean",
         title="Completion time of short flows over size/rate + base RTT\n"
         "40 Mbit/s, 10 ms, 10 short flows a second; "
-        f"{of_runs(seeds_of(found, 'questions-fq'), what='seed')}",
+        f"{describe_runs(count_experiment_seeds(found, 'questions-fq'), what='seed')}",
     )
 
 
@@ -383,7 +399,7 @@ def fq_table(found: Evidence) -> str:
                 [kind, f"{row['rtt']:g}", f"{row['ratio']:.2f}", f"{row['utilisation']:.3f}", seeds, *cells[1:]]
             )
     head = ["queue", "RTT, ms", "Prague / CUBIC", "utilisation", "Prague: P99 of each seed, ms"]
-    return aligned([*head, "CUBIC: mean / P99, ms", "short flows"], rows, words=(0, 4))
+    return align_table([*head, "CUBIC: mean / P99, ms", "short flows"], rows, words=(0, 4))
 
 
 def short_table(found: Evidence) -> str:
@@ -394,7 +410,7 @@ def short_table(found: Evidence) -> str:
         for web, name in WEB.items()
         for kind in KINDS
     ]
-    return aligned(["", "queue", *(f"from {size // 1000} kB" for size in SIZES)], rows, words=(0, 1))
+    return align_table(["", "queue", *(f"from {size // 1000} kB" for size in SIZES)], rows, words=(0, 1))
 
 
 # 6
@@ -456,4 +472,4 @@ def swing_table(found: Evidence) -> str:
             [f"{row['rate']:g} Mbit/s", f"{row['rtt']:g}", *cells, f"{row['phase']:.0f}", f"{row['model_period']:.1f}"]
         )
     head = ["", "RTT, ms", "mean, ms", "deviation / target", "period, s", "within 25 % of it, % of power"]
-    return aligned([*head, "model: phase margin, degrees", "model: period, s"], rows)
+    return align_table([*head, "model: phase margin, degrees", "model: period, s"], rows)

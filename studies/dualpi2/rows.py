@@ -178,7 +178,7 @@ def evidence(results: Results) -> dict[str, Callable[[], pl.DataFrame]]:
 
 def _linux() -> pl.DataFrame:
     """Return the ratio of Prague 0.7 to CUBIC with ECN at 40 Mbit/s on Linux 6.18, by RTT and seed."""
-    rows = pl.read_csv(shipped.references()["linux-6.18-l4s"], infer_schema_length=None)
+    rows = pl.read_csv(shipped.list_references()["linux-6.18-l4s"], infer_schema_length=None)
     chosen = rows.filter(
         pl.col("options") == "default", pl.col("ccs") == "prague+cubic", pl.col("rate_mbit") == 40, pl.col("ecn") == 1
     ).with_columns(rtt=pl.col("rtts_ms").cast(pl.String))

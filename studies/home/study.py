@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, Results, Series, Sweep, aligned, figures, of_runs, ordered
+from dumbbell.study import Evidence, Picture, Results, Series, Sweep, align_table, describe_runs, figures, ordered
 
 from . import flent
 
@@ -199,7 +199,7 @@ def _table(found: Evidence, traffic: str) -> str:
     head += ["ACKs dropped on the way up, %"]
     if traffic == TRAFFIC["evening"]:
         head = [name.replace("ping P", "call P").replace("pings", "call") for name in head] + ["short flows P95, s"]
-    return aligned(head, rows, words=(0, 1))
+    return align_table(head, rows, words=(0, 1))
 
 
 def two_table(found: Evidence) -> str:
@@ -224,7 +224,7 @@ def two_table(found: Evidence) -> str:
         "queue empty, %",
     ]
     head += ["both empty, %", "above 5 ms, median, ms", f"of these under {_INTERVAL_MS} ms, %"]
-    return aligned(head, rows, words=(0, 2))
+    return align_table(head, rows, words=(0, 2))
 
 
 def pings(found: Evidence) -> Picture:
@@ -254,7 +254,7 @@ def pings(found: Evidence) -> Picture:
         log_y=True,
         x_label="",
         y_label="P99 of pings, ms",
-        title=f"Pings under load on access links\nbase RTT 40 ms; {of_runs(frame['n'], what='seed')}",
+        title=f"Pings under load on access links\nbase RTT 40 ms; {describe_runs(frame['n'], what='seed')}",
     )
 
 

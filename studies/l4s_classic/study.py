@@ -12,12 +12,12 @@ from dumbbell.study import (
     Rows,
     Series,
     Sweep,
-    aligned,
+    align_table,
+    count_seeds,
+    describe_runs,
     figures,
     named,
-    of_runs,
     ordered,
-    seeds_in,
 )
 
 QUESTION = "What does Prague leave to CUBIC and Reno in one classic queue?"
@@ -253,7 +253,7 @@ def against_published(found: Evidence) -> str:
             name = f"{second}, {'ECN' if ecn else 'no ECN'}"
             rows.append([name, queue, f"{cells[0]['theirs']:.0f}", *shown, verdict[0], verdict[-1]])
     head = ["against Prague", "queue", "published", *versions]
-    return aligned([*head, f"{versions[0]} agrees", f"{versions[-1]} agrees"], rows, words=(0, 1, 6, 7))
+    return align_table([*head, f"{versions[0]} agrees", f"{versions[-1]} agrees"], rows, words=(0, 1, 6, 7))
 
 
 def _spread(frame: pl.DataFrame, *by: str, value: str = "ratio") -> pl.DataFrame:
@@ -272,7 +272,7 @@ def hosts_table(found: Evidence) -> str:
         keys = [(queue, second) for queue in (QUEUES[0], QUEUES[2]) for second in ("CUBIC", "Reno")]
         cells = [ranges[name, *key] for key in keys]
         rows.append([name, *(f"{c['ratio']:.0f} ({c['low']:.0f} to {c['high']:.0f})" for c in cells)])
-    return aligned(["hosts", f"{QUEUES[0]}: CUBIC", "Reno", "PIE: CUBIC", "Reno"], rows, words=(0,))
+    return align_table(["hosts", f"{QUEUES[0]}: CUBIC", "Reno", "PIE: CUBIC", "Reno"], rows, words=(0,))
 
 
 def marks_table(found: Evidence) -> str:
@@ -287,7 +287,7 @@ def marks_table(found: Evidence) -> str:
         rows.append(
             [queue, *(f"{100 * c['share']:.0f} ({100 * c['low']:.0f} to {100 * c['high']:.0f})" for c in cells)]
         )
-    return aligned(["queue", "CUBIC, ECN", "CUBIC, no ECN", "Reno, ECN", "Reno, no ECN"], rows, words=(0,))
+    return align_table(["queue", "CUBIC, ECN", "CUBIC, no ECN", "Reno, ECN", "Reno, no ECN"], rows, words=(0,))
 
 
 def signals_table(found: Evidence) -> str:
@@ -308,7 +308,7 @@ def signals_table(found: Evidence) -> str:
         "CUBIC",
         "time in queue, ms",
     ]
-    return aligned(head, rows, words=(0,))
+    return align_table(head, rows, words=(0,))
 
 
 def tunnel_table(found: Evidence) -> str:
@@ -324,7 +324,7 @@ def tunnel_table(found: Evidence) -> str:
     for r in means.sort("queue", "first", "second", descending=[True, True, False]).iter_rows(named=True):
         cells = [f"{r[f'goodput_{side}']:.1f}" for side in (1, 2, 3)]
         rows.append([names[r["queue"]], f"{r['first']}, {r['second']}", *cells])
-    return aligned(["", "inside", "first, Mbit/s", "second", "CUBIC outside"], rows, words=(0, 1))
+    return align_table(["", "inside", "first, Mbit/s", "second", "CUBIC outside"], rows, words=(0, 1))
 
 
 def dctcp_table(found: Evidence) -> str:
@@ -335,7 +335,7 @@ def dctcp_table(found: Evidence) -> str:
     for queue, second in dict.fromkeys((r["queue"], r["second"]) for r in ranges.iter_rows(named=True)):
         cells = [of[queue, second, engine] for engine in ("simulator", "Linux")]
         rows.append([second, queue, *(f"{c['low']:.1f} to {c['high']:.1f}" for c in cells)])
-    return aligned(["against DCTCP", "queue", "simulator", "Linux 6.12"], rows, words=(0, 1))
+    return align_table(["against DCTCP", "queue", "simulator", "Linux 6.12"], rows, words=(0, 1))
 
 
 def by_rate(found: Evidence) -> Picture:
@@ -346,7 +346,7 @@ def by_rate(found: Evidence) -> Picture:
         at=pl.format("{} ms", pl.col("rtt").cast(pl.Int64)).cast(pl.Enum(["5 ms", "20 ms", "100 ms"])),
         share=100 * pl.col("share"),
     )
-    counts = seeds_in(shown, "queue", "at", "against", "rate")
+    counts = count_seeds(shown, "queue", "at", "against", "rate")
     return figures.lines(
         _spread(shown, "queue", "at", "against", "rate", value="share").sort("queue", "at", "against", "rate"),
         "rate",
@@ -358,7 +358,8 @@ def by_rate(found: Evidence) -> Picture:
         log_x=True,
         x_label="rate, Mbit/s",
         y_label="CUBIC's share, %",
-        title=f"What a CUBIC flow gets against Prague in one queue with ECN\n{of_runs(counts, 'median', what='seed')}",
+        title="What a CUBIC flow gets against Prague in one queue with ECN\n"
+        f"{describe_runs(counts, 'median', what='seed')}",
     )
 
 
@@ -387,7 +388,8 @@ def ratios(found: Evidence) -> Picture:
         x_label="",
         y_label="goodput of Prague over that of the other",
         title="Prague against a classic flow in one queue with ECN\n"
-        f"50 Mbit/s, 20 ms; {of_runs(seeds_in(ours, 'queue', 'second', 'ecn', 'source'), 'median', what='seed')}",
+        "50 Mbit/s, 20 ms; "
+        f"{describe_runs(count_seeds(ours, 'queue', 'second', 'ecn', 'source'), 'median', what='seed')}",
     )
 
 

@@ -16,10 +16,10 @@ from typing import Any, Literal
 import polars as pl
 
 from dumbbell import results
-from dumbbell.errors import WrongValue, shown
+from dumbbell.errors import WrongValue, quote_value
 from dumbbell.published import pictures
 from dumbbell.published.compare import Cell, Comparison, Figure, Pair, compare, read_reference
-from dumbbell.study import Nothing, Picture, aligned, figures, shipped
+from dumbbell.study import Nothing, Picture, align_table, figures, shipped
 
 TAKES_REFERENCE = True
 
@@ -166,7 +166,8 @@ def select_tables(only: str | None) -> list[Table]:
         match = re.fullmatch(r"\s*([0-9]{1,6})(?:-([0-9]{1,6}))?\s*", part)
         numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else range(0)
         if not numbers or numbers[0] < 1 or numbers[-1] > len(TABLES):
-            raise WrongValue(shown(part), f"numbers from 1 to {len(TABLES)}, such as 12,13 or 22-36", key="--only")
+            allowed = f"numbers from 1 to {len(TABLES)}, such as 12,13 or 22-36"
+            raise WrongValue(quote_value(part), allowed, key="--only")
         wanted.update(numbers)
     return [table for table in TABLES if table.number in wanted]
 
@@ -242,7 +243,7 @@ def markdown(filled: Sequence[Filled]) -> str:
             [f"{rate:g}", *(_text(one.cells[rate, delay], table.decimals) for delay in table.grid.delays)]
             for rate in table.grid.rates
         ]
-        parts += [aligned(header, rows), f"Table {table.number}: {table.title}; {table.grid.caption}"]
+        parts += [align_table(header, rows), f"Table {table.number}: {table.title}; {table.grid.caption}"]
     return "\n\n".join(parts)
 
 
@@ -277,7 +278,7 @@ class Results:
             pl.concat(parts, how="diagonal_relaxed").unique(keys, keep="first", maintain_order=True)
             for parts, keys in (([f.runs for f in found], ["key"]), ([f.flows for f in found], ["key", "flow"]))
         )
-        published = read_reference(reference or shipped.references()["sce"])
+        published = read_reference(reference or shipped.list_references()["sce"])
         self.filled = fill(select_tables(only), runs, flows, published)
         self.notes = [note for one in found for note in one.notes]
         if not any(pair.seeds for one in self.filled for cell in one.cells.values() for pair in cell):

@@ -15,7 +15,7 @@ from dumbbell.experiment import shipped
 from dumbbell.published.compare import Figure, read_reference
 from studies.sce import paper
 
-REFERENCE = shipped.references()["sce"]
+REFERENCE = shipped.list_references()["sce"]
 BY_NUMBER = {table.number: table for table in paper.TABLES}
 
 # two of the draft's tests, short
@@ -91,7 +91,7 @@ def store(*runs: tuple[str, list[str], list[float], float]) -> tuple[pl.DataFram
     for number, (isolation, ccs, goodputs, jain) in enumerate(runs):
         named = [{"cc": "reno", "base_rtt": "20ms"} for _ in ccs]
         aqm = {"name": "cake", "isolation": isolation}
-        config = parsed(bottleneck={"rate": "10Mbit", "aqm": aqm}, flows=named).cell(0).groups
+        config = parsed(bottleneck={"rate": "10Mbit", "aqm": aqm}, flows=named).make_cell(0).groups
         for flow, cc in zip(config["flows"], ccs, strict=True):
             flow["cc"] = {"name": cc}
         rows.append({"key": f"k{number}", "config": json.dumps(config), "jain": jain})

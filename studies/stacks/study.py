@@ -5,7 +5,18 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.study import Evidence, Picture, Results, Rows, Sweep, aligned, figures, of_runs, ordered, seconds_of
+from dumbbell.study import (
+    Evidence,
+    Picture,
+    Results,
+    Rows,
+    Sweep,
+    align_table,
+    describe_runs,
+    figures,
+    list_durations,
+    ordered,
+)
 
 QUESTION = "Do quinn, noq and picoquic fill a link and share it as Linux does, and why not?"
 RUNS = (
@@ -218,7 +229,7 @@ def _mean_table(frame: pl.DataFrame, control: str) -> str:
             r = found[rate, rtt, queue, name]
             row.append(f"{r['goodput']:.1f} / {r['rtt_mean']:.0f} / {r['drops']:.0f}" + ("*" if r["closed"] else ""))
         rows.append(row)
-    return aligned(["cell", "queue", *names], rows, words=(0, 1))
+    return align_table(["cell", "queue", *names], rows, words=(0, 1))
 
 
 def cubic_table(found: Evidence) -> str:
@@ -243,7 +254,7 @@ def beside_table(found: Evidence) -> str:
         [name, other, *(f"{100 * shares[other, name, queue]:.0f}" for queue in queues)]
         for other, name in sorted(pairs, key=lambda pair: (pair[0], list(SENDERS.values()).index(pair[1])))
     ]
-    return aligned(["flow", "next to", *queues], rows, words=(0, 1))
+    return align_table(["flow", "next to", *queues], rows, words=(0, 1))
 
 
 def any_loss_table(found: Evidence) -> str:
@@ -252,7 +263,7 @@ def any_loss_table(found: Evidence) -> str:
     shares = {(r["sender"], r["queue"]): r["share"] for r in means.iter_rows(named=True)}
     queues, names = (list(dict.fromkeys(key[n] for key in shares)) for n in (1, 0))
     rows = [[name, *(f"{100 * shares[name, queue]:.0f}" for queue in queues)] for name in names]
-    return aligned(["flow", *queues], rows, words=(0,))
+    return align_table(["flow", *queues], rows, words=(0,))
 
 
 def closed_table(found: Evidence) -> str:
@@ -265,7 +276,7 @@ def closed_table(found: Evidence) -> str:
         [r["sender"], f"{r['rate']} Mbit/s, {r['rtt']} ms, {r['queue']}", str(r["runs"]), f"{r['first']:.1f}"]
         for r in cells.sort("sender", "rate", "rtt", "queue").iter_rows(named=True)
     ]
-    return aligned(["flow", "cell", "runs", "after, s"], rows, words=(0, 1))
+    return align_table(["flow", "cell", "runs", "after, s"], rows, words=(0, 1))
 
 
 def steps_table(found: Evidence) -> str:
@@ -283,7 +294,7 @@ def steps_table(found: Evidence) -> str:
             r = of[rate, rtt, queue, step]
             row.append(f"{100 * r['use']:.1f} / {r['rtt_mean']:.0f} / {r['drops']:.0f}")
         rows.append(row)
-    return aligned(["cell", "queue", *STEPS], rows, words=(0, 1))
+    return align_table(["cell", "queue", *STEPS], rows, words=(0, 1))
 
 
 def drops_by_step(found: Evidence) -> Picture:
@@ -307,8 +318,8 @@ def drops_by_step(found: Evidence) -> Picture:
         columns=1,
         log_y=True,
         x_label="",
-        y_label=f"packets dropped in {max(seconds_of(found, 'steps')):g} s",
-        title=f"From Linux's CUBIC to that of quinn, one change at a time\n{of_runs(frame['n'], what='seed')}",
+        y_label=f"packets dropped in {max(list_durations(found, 'steps')):g} s",
+        title=f"From Linux's CUBIC to that of quinn, one change at a time\n{describe_runs(frame['n'], what='seed')}",
     )
 
 

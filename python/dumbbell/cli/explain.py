@@ -31,11 +31,11 @@ def explain(
 
     if one_stored.is_experiment(what):
         run_options.refuse_of_results("explain", {"KEY": key, "--stored": stored_only})
-        run = observed.of_file(what, settings, cell, where or [], engine=engine, trust=trust, command="explain")
+        run = observed.observe_file(what, settings, cell, where or [], engine=engine, trust=trust, command="explain")
     else:
         run_options.refuse_of_files("explain", {"--set": settings, "--cell": cell, "--trust": trust})
-        run = observed.of_results(one_stored.choose_run(what, key, where or [], engine))
+        run = observed.observe_results(one_stored.choose_run(what, key, where or [], engine))
     if not stored_only:
         observed.repeat(run)
-    found = explained.explained(run)
-    print(found.json_text() if as_json else found.text())
+    found = explained.explain_run(run)
+    print(found.to_json_text() if as_json else found.to_text())

@@ -37,7 +37,7 @@ def paper(
 ) -> None:
     from dumbbell import figures, programs
 
-    known = shipped.papers()
+    known = shipped.list_papers()
     if name not in known:
         raise UnknownName(name, among=known, command="paper", what="paper")
     module = programs.load(known[name])
