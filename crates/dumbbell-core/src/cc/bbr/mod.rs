@@ -6,6 +6,7 @@ use super::conn::Conn;
 use super::RateSample;
 use crate::buffers::MAX_TCP_HEADER;
 
+pub mod phase;
 pub mod probing;
 
 /// log2 of the unit of rates. Linux `BW_SCALE`.
