@@ -3,8 +3,8 @@
 //! nor ECN but by a round of packet conservation.
 
 use super::bbr::{
-    bdp, bytes_per_sec, in_network, payload_rate, rate_floor, scale_by_share, to_fixed, Aggregation, BbrPacing, Bursts,
-    AGGREGATION_ROUNDS, GSO_LEGACY_MAX_SIZE, MIN_CWND, SCALE, UNIT, UNSET,
+    in_network, to_fixed, Aggregation, BbrPacing, BbrRate, Bursts, WindowedMax, AGGREGATION_ROUNDS, GSO_LEGACY_MAX_SIZE,
+    MIN_CWND, SCALE, UNIT, UNSET,
 };
 use super::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use super::exit::ExitCause;
@@ -44,7 +44,7 @@ crate::params! {
 /// Bursts do not depend on the RTT.
 pub(super) const BURSTS: Bursts = Bursts { near: 0, most: GSO_LEGACY_MAX_SIZE, least: None };
 /// Rounds of the filter of rates. Linux `bbr_bw_rtts`.
-const BW_ROUNDS: u32 = 10;
+const BW_ROUNDS: u64 = 10;
 /// Phases of the cycle; the first probes, the second drains. Linux `CYCLE_LEN`.
 const PHASES: u32 = 8;
 /// The cycle begins in one of so many phases. Linux `bbr_cycle_rand`.
@@ -64,45 +64,6 @@ enum Bbr1Mode {
     ProbeRtt,
 }
 
-/// The largest of a window of rounds, by its three best values. Linux `lib/win_minmax.c`.
-#[derive(Clone, Copy, Debug, Default)]
-struct MaxFilter([(u32, u32); 3]);
-
-impl MaxFilter {
-    fn get(&self) -> u32 {
-        self.0[0].1
-    }
-
-    /// `value` at `round`. Linux `minmax_running_max`.
-    fn update(&mut self, round: u32, value: u32) {
-        let best = &mut self.0;
-        let new = (round, value);
-        if value >= best[0].1 || round - best[2].0 > BW_ROUNDS {
-            *best = [new; 3];
-            return;
-        }
-        if value >= best[1].1 {
-            best[2] = new;
-            best[1] = new;
-        } else if value >= best[2].1 {
-            best[2] = new;
-        }
-        // Linux minmax_subwin_update
-        let age = round - best[0].0;
-        if age > BW_ROUNDS {
-            *best = [best[1], best[2], new];
-            if round - best[0].0 > BW_ROUNDS {
-                *best = [best[1], best[2], new];
-            }
-        } else if best[1].0 == best[0].0 && age > BW_ROUNDS / 4 {
-            best[2] = new;
-            best[1] = new;
-        } else if best[2].0 == best[1].0 && age > BW_ROUNDS / 2 {
-            best[2] = new;
-        }
-    }
-}
-
 /// Looks for a policer: two intervals in a row with many losses and the same rate. Linux `lt_*`.
 #[derive(Clone, Copy, Debug, Default)]
 struct LongTerm {
@@ -110,7 +71,7 @@ struct LongTerm {
     /// The rate of the policer is known, and used.
     in_use: bool,
     rounds: u32,
-    bw: u32,
+    bw: BbrRate,
     /// Begin of the interval: ms, delivered, lost.
     stamp_ms: u64,
     delivered: u64,
@@ -136,12 +97,12 @@ impl LongTerm {
     }
 
     /// The rate of an interval is `bw`. Returns whether the policer is found. Linux `bbr_lt_bw_interval_done`.
-    fn end(&mut self, bw: u32, mss: u32) -> bool {
-        if self.bw > 0 {
-            let difference = bw.abs_diff(self.bw);
-            let alike = u64::from(difference) * u64::from(UNIT) <= u64::from(LT_BW_RATIO) * u64::from(self.bw);
-            if alike || bytes_per_sec(difference, UNIT, mss, LT_MARGIN) <= LT_BW_DIFF {
-                self.bw = ((u64::from(bw) + u64::from(self.bw)) >> 1) as u32;
+    fn end(&mut self, bw: BbrRate, mss: u32) -> bool {
+        if self.bw > BbrRate(0) {
+            let difference = BbrRate(bw.0.abs_diff(self.bw.0));
+            let alike = u64::from(difference.0) * u64::from(UNIT) <= u64::from(LT_BW_RATIO) * u64::from(self.bw.0);
+            if alike || difference.bytes_per_sec(UNIT, mss, LT_MARGIN) <= LT_BW_DIFF {
+                self.bw = BbrRate(((u64::from(bw.0) + u64::from(self.bw.0)) >> 1) as u32);
                 self.in_use = true;
                 self.rounds = 0;
                 return true;
@@ -174,9 +135,9 @@ pub struct State {
     delivered_us: u64,
     next_round: u64,
     round_start: bool,
-    rounds: u32,
-    bw: MaxFilter,
-    full_bw: u32,
+    rounds: u64,
+    bw: WindowedMax<BbrRate>,
+    full_bw: BbrRate,
     full_bw_rounds: u32,
     full_bw_reached: bool,
     packet_conservation: bool,
@@ -209,8 +170,8 @@ impl State {
             next_round: 0,
             round_start: false,
             rounds: 0,
-            bw: MaxFilter::default(),
-            full_bw: 0,
+            bw: WindowedMax::default(),
+            full_bw: BbrRate(0),
             full_bw_rounds: 0,
             full_bw_reached: false,
             packet_conservation: false,
@@ -226,11 +187,11 @@ impl State {
         }
     }
 
-    fn bw(&self) -> u32 {
+    fn bw(&self) -> BbrRate {
         if self.long_term.in_use {
             self.long_term.bw
         } else {
-            self.bw.get()
+            self.bw.largest()
         }
     }
 
@@ -241,8 +202,8 @@ impl State {
     }
 
     /// Linux `bbr_inflight`.
-    fn inflight(&self, conn: &Conn, bw: u32, gain: u32) -> u32 {
-        self.add_burst_budget(conn, bdp(bw, self.min_rtt_us, gain, INIT_CWND))
+    fn inflight(&self, conn: &Conn, bw: BbrRate, gain: u32) -> u32 {
+        self.add_burst_budget(conn, bw.bdp(self.min_rtt_us, gain, INIT_CWND))
     }
 
     fn in_network(&self, conn: &Conn, in_flight: u32, sample: &RateSample) -> u32 {
@@ -263,9 +224,9 @@ impl State {
             self.packet_conservation = false;
         }
         self.sample_long_term(conn, sample.ack_lost > 0, sample.is_app_limited);
-        let bw = rate_floor(delivered, interval);
-        if !sample.is_app_limited || bw >= self.bw.get() {
-            self.bw.update(self.rounds, bw);
+        let bw = BbrRate::floor(delivered, interval);
+        if !sample.is_app_limited || bw >= self.bw.largest() {
+            self.bw.update(BW_ROUNDS, self.rounds, bw);
         }
     }
 
@@ -322,7 +283,7 @@ impl State {
         if ms >= u64::from(u32::MAX) / 1000 {
             return self.reset_long_term(conn);
         }
-        let bw = rate_floor(delivered as u32, ms * 1000);
+        let bw = BbrRate::floor(delivered as u32, ms * 1000);
         if self.long_term.end(bw, conn.mss) {
             self.pacing_gain = UNIT;
         } else {
@@ -360,10 +321,10 @@ impl State {
         }
         let in_net = self.in_network(conn, sample.prior_in_flight, sample);
         if self.pacing_gain > UNIT {
-            let probed = in_net >= self.inflight(conn, self.bw.get(), self.pacing_gain);
+            let probed = in_net >= self.inflight(conn, self.bw.largest(), self.pacing_gain);
             return full_length && (sample.ack_lost > 0 || probed);
         }
-        full_length || in_net <= self.inflight(conn, self.bw.get(), UNIT)
+        full_length || in_net <= self.inflight(conn, self.bw.largest(), UNIT)
     }
 
     /// Linux `bbr_check_full_bw_reached`.
@@ -371,8 +332,8 @@ impl State {
         if self.full_bw_reached || !self.round_start || sample.is_app_limited {
             return;
         }
-        if self.bw.get() >= scale_by_share(self.full_bw, FULL_BW_THRESH) {
-            self.full_bw = self.bw.get();
+        if self.bw.largest() >= self.full_bw.scale_by_share(FULL_BW_THRESH) {
+            self.full_bw = self.bw.largest();
             self.full_bw_rounds = 0;
             return;
         }
@@ -385,9 +346,9 @@ impl State {
         if self.mode == Bbr1Mode::Startup && self.full_bw_reached {
             self.mode = Bbr1Mode::Drain;
             conn.leave_slow_start(ExitCause::Plateau);
-            conn.ssthresh = self.inflight(conn, self.bw.get(), UNIT);
+            conn.ssthresh = self.inflight(conn, self.bw.largest(), UNIT);
         }
-        let bdp = self.inflight(conn, self.bw.get(), UNIT);
+        let bdp = self.inflight(conn, self.bw.largest(), UNIT);
         if self.mode == Bbr1Mode::Drain && self.in_network(conn, conn.in_flight(), sample) <= bdp {
             self.enter_probe_bw();
         }
@@ -493,7 +454,7 @@ impl State {
     }
 
     /// Linux `bbr_set_cwnd`.
-    fn set_cwnd(&mut self, conn: &mut Conn, sample: &RateSample, bw: u32) {
+    fn set_cwnd(&mut self, conn: &mut Conn, sample: &RateSample, bw: BbrRate) {
         let mut cwnd = conn.cwnd;
         let acked = sample.ack_delivered;
         if acked > 0 {
@@ -502,7 +463,7 @@ impl State {
             if !last {
                 let extra = if self.full_bw_reached { self.aggregation.allowance(bw) } else { 0 };
                 let target =
-                    self.add_burst_budget(conn, bdp(bw, self.min_rtt_us, self.cwnd_gain, INIT_CWND).saturating_add(extra));
+                    self.add_burst_budget(conn, bw.bdp(self.min_rtt_us, self.cwnd_gain, INIT_CWND).saturating_add(extra));
                 if self.full_bw_reached {
                     cwnd = cwnd.saturating_add(acked).min(target);
                 } else if cwnd < target || conn.delivered < u64::from(INIT_CWND) {
@@ -601,7 +562,7 @@ impl CongestionControl for State {
     fn set_state(&mut self, conn: &mut Conn, state: CaState) {
         if state == CaState::Loss {
             self.prev_state = CaState::Loss;
-            self.full_bw = 0;
+            self.full_bw = BbrRate(0);
             // a timeout counts as the start of a round with losses
             self.round_start = true;
             self.sample_long_term(conn, true, false);
@@ -609,7 +570,7 @@ impl CongestionControl for State {
     }
 
     fn undo_cwnd(&mut self, conn: &mut Conn) -> u32 {
-        self.full_bw = 0;
+        self.full_bw = BbrRate(0);
         self.full_bw_rounds = 0;
         self.reset_long_term(conn);
         conn.cwnd
@@ -627,9 +588,9 @@ impl CongestionControl for State {
         };
         Some(Model {
             state,
-            round: u64::from(self.rounds),
-            max_bw: payload_rate(self.bw.get(), conn.mss),
-            bw: payload_rate(self.bw(), conn.mss),
+            round: self.rounds,
+            max_bw: self.bw.largest().payload(conn.mss),
+            bw: self.bw().payload(conn.mss),
             min_rtt_us: (self.min_rtt_us != UNSET).then_some(self.min_rtt_us),
             extra_acked: self.aggregation.extra(),
             inflight: self.inflight(conn, self.bw(), UNIT),

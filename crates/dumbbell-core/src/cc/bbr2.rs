@@ -2,7 +2,7 @@
 //! REFILL. The machine that it shares with v3 is in [`probing`](super::bbr::probing); here is what v2 does otherwise.
 
 use super::bbr::probing::{probing_params, settings, BbrVersion, FullBw, Machine, Settings, FULL_BW_ROUNDS};
-use super::bbr::{to_fixed, Bursts, UNIT};
+use super::bbr::{to_fixed, BbrRate, Bursts, UNIT};
 use super::conn::Conn;
 use super::{CcContext, RateSample};
 use crate::units::Time;
@@ -46,7 +46,7 @@ impl BbrVersion for V2 {
     const BOUNDS_END_FAST_PATH: bool = false;
 
     /// In STARTUP, once per round, by the largest rate. Linux `bbr_check_full_bw_reached`.
-    fn check_full_bw(machine: &mut Machine<V2>, sample: &RateSample, _bw: u32) {
+    fn check_full_bw(machine: &mut Machine<V2>, sample: &RateSample, _bw: BbrRate) {
         if machine.full_bw_reached || !machine.round_start || sample.is_app_limited {
             return;
         }
@@ -60,10 +60,10 @@ impl BbrVersion for V2 {
         machine.full_bw_reached = machine.full.now;
     }
 
-    fn enter_up(_machine: &mut Machine<V2>, _bw: u32) {}
+    fn enter_up(_machine: &mut Machine<V2>, _bw: BbrRate) {}
 
     /// When the last probe was too high and this one gets there, or after a round trip with a queue of a quarter of the product.
-    fn up_is_over(machine: &mut Machine<V2>, conn: &Conn, in_net: u32, _bw: u32) -> bool {
+    fn up_is_over(machine: &mut Machine<V2>, conn: &Conn, in_net: u32, _bw: BbrRate) -> bool {
         if machine.last_probe.too_high && in_net >= machine.bounds.inflight_hi {
             machine.last_probe.risky = true;
             return true;

@@ -2,7 +2,7 @@
 //! [`probing`](super::bbr::probing); here is what v3 does otherwise.
 
 use super::bbr::probing::{probing_params, settings, BbrVersion, FullBw, Machine, Settings, FULL_BW_ROUNDS};
-use super::bbr::{to_fixed, Bursts, GSO_LEGACY_MAX_SIZE};
+use super::bbr::{to_fixed, BbrRate, Bursts, GSO_LEGACY_MAX_SIZE};
 use super::conn::Conn;
 use super::{CcContext, RateSample};
 use crate::units::Time;
@@ -50,7 +50,7 @@ impl BbrVersion for V3 {
     const BOUNDS_END_FAST_PATH: bool = true;
 
     /// In every state, growth with any ACK, its absence once per round. Linux `bbr_check_full_bw_reached`.
-    fn check_full_bw(machine: &mut Machine<V3>, sample: &RateSample, bw: u32) {
+    fn check_full_bw(machine: &mut Machine<V3>, sample: &RateSample, bw: BbrRate) {
         if machine.full.now || sample.is_app_limited {
             return;
         }
@@ -66,13 +66,13 @@ impl BbrVersion for V3 {
         machine.full_bw_reached |= machine.full.now;
     }
 
-    fn enter_up(machine: &mut Machine<V3>, bw: u32) {
+    fn enter_up(machine: &mut Machine<V3>, bw: BbrRate) {
         machine.full = FullBw::starting_at(bw);
     }
 
     /// When the last probe was too high and this one gets there, or when the rate grows no more; while the upper bound limits the window the rate
     /// cannot grow, and the search begins anew.
-    fn up_is_over(machine: &mut Machine<V3>, conn: &Conn, in_net: u32, bw: u32) -> bool {
+    fn up_is_over(machine: &mut Machine<V3>, conn: &Conn, in_net: u32, bw: BbrRate) -> bool {
         if machine.last_probe.too_high && in_net >= machine.bounds.inflight_hi {
             machine.last_probe.risky = true;
             return true;

@@ -31,12 +31,13 @@ mod path;
 mod states;
 
 use super::bbr::phase::{AckPhase, BbrState, Phase};
+use super::bbr::WindowedMax;
 use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{CcContext, CongestionControl, Control, EcnUse, LossEvent, Model, RateSample};
 use crate::packet::Ecn;
 use crate::rng::Rng;
 use crate::units::Time;
-use filter::{MaxOfCycles, WindowedMax};
+use filter::MaxOfCycles;
 
 /// Name in experiment files.
 pub const NAME: &str = "bbr-draft";
@@ -213,7 +214,7 @@ struct ProbeRttClock {
 struct ExtraAcked {
     /// `BBR.extra_acked`, segments.
     extra: f64,
-    filter: WindowedMax,
+    filter: WindowedMax<f64>,
     interval_start: Time,
     delivered: f64,
 }

@@ -8,26 +8,23 @@ fn v1() -> State {
     let mut conn = Conn { delivered: 1, ..conn() };
     conn.rtt.sample_min(20_000, Time::ZERO);
     state.init(&mut conn);
-    state.bw.update(1, 13_852);
+    state.bw.update(BW_ROUNDS, 1, BbrRate(13_852));
     state
 }
 
 #[test]
 fn the_largest_of_ten_rounds_is_kept_by_its_three_best() {
-    fn update_filter(filter: &mut MaxFilter, round: u32, value: u32) -> u32 {
-        filter.update(round, value);
-        filter.get()
-    }
-    let mut filter = MaxFilter::default();
-    assert_eq!(update_filter(&mut filter, 1, 100), 100);
-    assert_eq!(update_filter(&mut filter, 2, 50), 100);
+    let mut filter = WindowedMax::default();
+    let at = |all: &mut WindowedMax<u32>, round, value| all.update(BW_ROUNDS, round, value);
+    assert_eq!(at(&mut filter, 1, 100), 100);
+    assert_eq!(at(&mut filter, 2, 50), 100);
     // a quarter of the window later the second choice is of a quarter's own
-    assert_eq!((update_filter(&mut filter, 4, 80), filter.0[1]), (100, (4, 80)));
-    assert_eq!(update_filter(&mut filter, 8, 70), 100);
-    assert_eq!(update_filter(&mut filter, 11, 60), 100, "ten rounds old");
-    assert_eq!(update_filter(&mut filter, 12, 60), 80, "too old: the second choice");
-    assert_eq!(update_filter(&mut filter, 13, 90), 90);
-    assert_eq!(update_filter(&mut filter, 40, 5), 5, "nothing in the window");
+    assert_eq!((at(&mut filter, 4, 80), filter.best[1]), (100, (4, 80)));
+    assert_eq!(at(&mut filter, 8, 70), 100);
+    assert_eq!(at(&mut filter, 11, 60), 100, "ten rounds old");
+    assert_eq!(at(&mut filter, 12, 60), 80, "too old: the second choice");
+    assert_eq!(at(&mut filter, 13, 90), 90);
+    assert_eq!(at(&mut filter, 40, 5), 5, "nothing in the window");
 }
 
 #[test]
@@ -88,24 +85,24 @@ fn phases_last_a_round_trip_and_the_probe_until_it_filled_the_pipe() {
 fn a_fifth_of_losses_makes_an_interval_lossy() {
     assert!(LongTerm::lossy(10, 50) && !LongTerm::lossy(9, 50) && !LongTerm::lossy(0, 0));
     // 50 segments in 40 ms
-    assert_eq!(rate_floor(50, 40_000), 20_971);
+    assert_eq!(BbrRate::floor(50, 40_000), BbrRate(20_971));
 }
 
 #[test]
 fn two_intervals_of_one_rate_are_a_policer() {
     for (second, found) in [(20_971 + 2_621, true), (20_971 + 2_622, false), (20_971 - 2_621, true)] {
         let mut policer = LongTerm::default();
-        assert!(!policer.end(20_971, 1448));
-        assert_eq!((policer.end(second, 1448), policer.in_use), (found, found), "{second}");
-        assert_eq!(policer.bw, if found { (20_971 + second) / 2 } else { second });
+        assert!(!policer.end(BbrRate(20_971), 1448));
+        assert_eq!((policer.end(BbrRate(second), 1448), policer.in_use), (found, found), "{second}");
+        assert_eq!(policer.bw.0, if found { (20_971 + second) / 2 } else { second });
     }
     // 5 are less than 500 B/s apart
     let mut slow = LongTerm::default();
-    slow.end(10, 1448);
-    assert!(slow.end(15, 1448));
+    slow.end(BbrRate(10), 1448);
+    assert!(slow.end(BbrRate(15), 1448));
     let mut apart = LongTerm::default();
-    apart.end(10, 1448);
-    assert!(!apart.end(16, 1448));
+    apart.end(BbrRate(10), 1448);
+    assert!(!apart.end(BbrRate(16), 1448));
 }
 
 /// An ACK of 50 segments that begins a round, with 15 of 65 lost, `ms` after the start.
@@ -148,7 +145,7 @@ fn a_policer_is_found_and_its_rate_kept_for_48_rounds() {
             _ => {}
         }
         if state.long_term.in_use {
-            assert_eq!((state.long_term.bw, state.pacing_gain), (rate_floor(50, 10_000), UNIT));
+            assert_eq!((state.long_term.bw, state.pacing_gain), (BbrRate::floor(50, 10_000), UNIT));
         }
     }
     panic!("found: {found:?}");
@@ -228,15 +225,15 @@ fn aggregation_counts_once_the_pipe_was_full() {
         let mut state = v1();
         state.full_bw_reached = full;
         let mut conn = Conn { cwnd: 1000, pacing_rate: 1_183_576, delivered: 500, now: Time::from_millis(500), ..conn() };
-        state.aggregation.update(&conn, 20, 13_852, false, AGGREGATION_ROUNDS);
-        state.set_cwnd(&mut conn, &RateSample { ack_delivered: 1, ..RateSample::default() }, 13_852);
-        let target = state.add_burst_budget(&conn, bdp(13_852, 20_000, 739, 10) + extra);
+        state.aggregation.update(&conn, 20, BbrRate(13_852), false, AGGREGATION_ROUNDS);
+        state.set_cwnd(&mut conn, &RateSample { ack_delivered: 1, ..RateSample::default() }, BbrRate(13_852));
+        let target = state.add_burst_budget(&conn, BbrRate(13_852).bdp(20_000, 739, 10) + extra);
         // without a full pipe the window is left where it is above the target
         assert_eq!(conn.cwnd, if full { target } else { 1000 });
-        let mut growing = Conn { cwnd: state.add_burst_budget(&conn, bdp(13_852, 20_000, 739, 10)), ..conn.clone() };
+        let mut growing = Conn { cwnd: state.add_burst_budget(&conn, BbrRate(13_852).bdp(20_000, 739, 10)), ..conn.clone() };
         let before = growing.cwnd;
         state.full_bw_reached = false;
-        state.set_cwnd(&mut growing, &RateSample { ack_delivered: 1, ..RateSample::default() }, 13_852);
+        state.set_cwnd(&mut growing, &RateSample { ack_delivered: 1, ..RateSample::default() }, BbrRate(13_852));
         assert_eq!(growing.cwnd, before, "at the target without what is aggregated");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{BbrVersion, Climb, Machine, MAX_ROUNDS, MAX_UP_ROUNDS, RAND_ROUNDS};
 use crate::cc::bbr::phase::{AckPhase, BbrState, Phase, Wait};
-use crate::cc::bbr::{scale_by_share, SCALE, UNIT, UNSET};
+use crate::cc::bbr::{scale_by_share, BbrRate, SCALE, UNIT, UNSET};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::RateSample;
 
@@ -30,7 +30,7 @@ impl<V: BbrVersion> Machine<V> {
         self.enter(Phase::Refill { up_rounds });
     }
 
-    fn start_up(&mut self, conn: &Conn, bw: u32, up_rounds: u32) {
+    fn start_up(&mut self, conn: &Conn, bw: BbrRate, up_rounds: u32) {
         self.ack_phase = AckPhase::ProbeStarting;
         self.begin_round(conn);
         V::enter_up(self, bw);
@@ -113,8 +113,8 @@ impl<V: BbrVersion> Machine<V> {
             self.probe_samples = false;
             self.ack_phase = AckPhase::Init;
             if self.phase.state().in_cycle() {
-                if !sample.is_app_limited && self.bw_hi[1] > 0 {
-                    self.bw_hi = [self.bw_hi[1], 0];
+                if !sample.is_app_limited && self.bw_hi[1] > BbrRate(0) {
+                    self.bw_hi = [self.bw_hi[1], BbrRate(0)];
                 }
                 if self.last_probe.risky && !self.last_probe.too_high {
                     self.start_refill(conn, 0);
@@ -150,7 +150,7 @@ impl<V: BbrVersion> Machine<V> {
     }
 
     /// Linux `bbr_update_cycle_phase`.
-    pub(super) fn update_cycle(&mut self, conn: &Conn, sample: &RateSample, bw: u32) {
+    pub(super) fn update_cycle(&mut self, conn: &Conn, sample: &RateSample, bw: BbrRate) {
         if !self.full_bw_reached || self.adapt_upper_bounds(conn, sample) || !self.phase.state().in_cycle() {
             return;
         }

@@ -4,10 +4,7 @@
 //! The order of work is that of Linux `tcp_bbr2.c` and `tcp_bbr.c` (google/bbr); bounds have their Linux names: `bw_lo`, `inflight_lo`, `inflight_hi`.
 
 use super::phase::{AckPhase, BbrState, Phase};
-use super::{
-    bdp, in_network, payload_rate, rate_ceil, scale_by_share, Aggregation, BbrPacing, Bursts, AGGREGATION_ROUNDS, MIN_CWND, UNIT,
-    UNSET,
-};
+use super::{in_network, scale_by_share, Aggregation, BbrPacing, BbrRate, Bursts, AGGREGATION_ROUNDS, MIN_CWND, UNIT, UNSET};
 use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use crate::cc::exit::ExitCause;
 use crate::cc::{CcContext, CongestionControl, Control, Echo, EcnUse, LossEvent, Model, RateSample};
@@ -42,7 +39,7 @@ const MAX_INIT_CWND: u32 = 127;
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FullBw {
     /// Largest rate so far.
-    pub bw: u32,
+    pub bw: BbrRate,
     /// Rounds without growth since.
     pub rounds: u32,
     /// Found, in this search.
@@ -51,13 +48,13 @@ pub struct FullBw {
 
 impl FullBw {
     /// From here on `bw` has to be exceeded.
-    pub fn starting_at(bw: u32) -> FullBw {
+    pub fn starting_at(bw: BbrRate) -> FullBw {
         FullBw { bw, ..FullBw::default() }
     }
 
     /// `bw` is growth.
-    pub fn is_growth(&self, bw: u32) -> bool {
-        bw >= scale_by_share(self.bw, FULL_BW_THRESH)
+    pub fn is_growth(&self, bw: BbrRate) -> bool {
+        bw >= self.bw.scale_by_share(FULL_BW_THRESH)
     }
 }
 
@@ -83,13 +80,13 @@ pub trait BbrVersion: Sized + Clone + std::fmt::Debug {
     const BOUNDS_END_FAST_PATH: bool;
 
     /// Looks whether the rate `bw` of this ACK still grows.
-    fn check_full_bw(machine: &mut Machine<Self>, sample: &RateSample, bw: u32);
+    fn check_full_bw(machine: &mut Machine<Self>, sample: &RateSample, bw: BbrRate);
 
     /// PROBE_UP begins with an ACK of rate `bw`.
-    fn enter_up(machine: &mut Machine<Self>, bw: u32);
+    fn enter_up(machine: &mut Machine<Self>, bw: BbrRate);
 
     /// Whether PROBE_UP ends, after an ACK of rate `bw` with `in_net` segments in the network.
-    fn up_is_over(machine: &mut Machine<Self>, conn: &Conn, in_net: u32, bw: u32) -> bool;
+    fn up_is_over(machine: &mut Machine<Self>, conn: &Conn, in_net: u32, bw: BbrRate) -> bool;
 
     /// `inflight_hi` after a STARTUP that losses or marks ended.
     fn inflight_hi_after_startup(machine: &Machine<Self>, inflight: u32) -> u32;
@@ -106,7 +103,7 @@ struct MinRtt {
 /// Bounds of rate and volume.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    bw_lo: u32,
+    bw_lo: BbrRate,
     inflight_lo: u32,
     pub(in crate::cc) inflight_hi: u32,
 }
@@ -114,7 +111,7 @@ pub struct Bounds {
 /// Largest rate and volume of the round of losses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Latest {
-    bw: u32,
+    bw: BbrRate,
     pub(in crate::cc) inflight: u32,
 }
 
@@ -192,7 +189,7 @@ pub struct Machine<V: BbrVersion> {
     /// The one whose age asks for PROBE_RTT.
     probe_rtt_min: MinRtt,
     /// Largest rate of the last and of this cycle.
-    bw_hi: [u32; 2],
+    bw_hi: [BbrRate; 2],
     pub(in crate::cc) bounds: Bounds,
     /// Before the last reduction.
     undo: Bounds,
@@ -207,7 +204,7 @@ impl<V: BbrVersion> Machine<V> {
     /// A machine with `set`; `name` is that of its random stream.
     pub fn from_settings(set: Settings, name: &str, context: &CcContext) -> Machine<V> {
         let unset = MinRtt { us: UNSET, stamp: 0 };
-        let bounds = Bounds { bw_lo: UNSET, inflight_lo: UNSET, inflight_hi: UNSET };
+        let bounds = Bounds { bw_lo: BbrRate::UNSET, inflight_lo: UNSET, inflight_hi: UNSET };
         Machine {
             rng: Rng::stream(context.seed, name, context.flow),
             // replaced when the connection is established
@@ -232,9 +229,9 @@ impl<V: BbrVersion> Machine<V> {
             idle_restart: false,
             min_rtt: unset,
             probe_rtt_min: unset,
-            bw_hi: [0; 2],
+            bw_hi: [BbrRate(0); 2],
             bounds,
-            undo: Bounds { bw_lo: 0, inflight_lo: 0, inflight_hi: 0 },
+            undo: Bounds { bw_lo: BbrRate(0), inflight_lo: 0, inflight_hi: 0 },
             latest: Latest::default(),
             aggregation: Aggregation::default(),
             losses: Losses::default(),
@@ -245,16 +242,16 @@ impl<V: BbrVersion> Machine<V> {
     }
 
     /// Largest rate of the filter.
-    pub fn max_bw(&self) -> u32 {
+    pub fn max_bw(&self) -> BbrRate {
         self.bw_hi[0].max(self.bw_hi[1])
     }
 
-    fn bw(&self) -> u32 {
+    fn bw(&self) -> BbrRate {
         self.max_bw().min(self.bounds.bw_lo)
     }
 
-    fn bdp(&self, bw: u32, gain: u32) -> u32 {
-        bdp(bw, self.min_rtt.us, gain, self.init_cwnd)
+    fn bdp(&self, bw: BbrRate, gain: u32) -> u32 {
+        bw.bdp(self.min_rtt.us, gain, self.init_cwnd)
     }
 
     /// Room for bursts, and to probe at all. Linux `bbr_quantization_budget`.
@@ -264,7 +261,7 @@ impl<V: BbrVersion> Machine<V> {
     }
 
     /// What `gain` times `bw` has in flight. Linux `bbr_inflight`.
-    pub fn inflight(&self, conn: &Conn, bw: u32, gain: u32) -> u32 {
+    pub fn inflight(&self, conn: &Conn, bw: BbrRate, gain: u32) -> u32 {
         self.add_burst_budget(conn, self.bdp(bw, gain))
     }
 
@@ -328,7 +325,7 @@ impl<V: BbrVersion> Machine<V> {
     }
 
     /// Linux `bbr_set_cwnd`.
-    fn set_cwnd(&mut self, conn: &mut Conn, acked: u32, bw: u32) {
+    fn set_cwnd(&mut self, conn: &mut Conn, acked: u32, bw: BbrRate) {
         let mut cwnd = conn.cwnd;
         if acked > 0 {
             let target = self.bdp(bw, self.cwnd_gain).saturating_add(self.aggregation.allowance(bw));
@@ -360,7 +357,7 @@ impl<V: BbrVersion> Machine<V> {
         conn.cwnd = conn.cwnd.min(cap.min(self.bounds.inflight_lo).max(MIN_CWND));
     }
 
-    fn update_model(&mut self, conn: &mut Conn, sample: &RateSample, bw: u32) {
+    fn update_model(&mut self, conn: &mut Conn, sample: &RateSample, bw: BbrRate) {
         if sample.interval_us.is_some_and(|us| us > 0) && sample.ack_delivered > 0 {
             self.update_signals(conn, sample, bw);
             let window = if self.full_bw_reached { AGGREGATION_ROUNDS } else { 1 };
@@ -376,7 +373,7 @@ impl<V: BbrVersion> Machine<V> {
 
     /// The application is the limit, and nothing in the model can change: only what follows time is looked at. Returns whether that was
     /// all, and whether the model is to be updated if not. Linux `bbr_run_fast_path`.
-    fn fast_path(&mut self, conn: &mut Conn, sample: &RateSample, bw: u32) -> Option<bool> {
+    fn fast_path(&mut self, conn: &mut Conn, sample: &RateSample, bw: BbrRate) -> Option<bool> {
         let plain = self.try_fast_path && sample.is_app_limited && bw < self.max_bw();
         if !plain || self.losses.in_round || self.marks.in_round {
             return Some(true);
@@ -449,7 +446,7 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
             self.update_alpha(conn);
         }
         self.marks.in_round |= sample.ece && (self.marks.eligible || !V::ALPHA_WHEN_ELIGIBLE);
-        let bw = interval.map_or(0, |us| rate_ceil(sample.sample_delivered.unwrap_or(0), us));
+        let bw = interval.map_or(BbrRate(0), |us| BbrRate::ceil(sample.sample_delivered.unwrap_or(0), us));
         self.losses.round_start = false;
         if V::LATEST_BEFORE && interval.is_some() && sample.ack_delivered > 0 {
             self.take_latest(conn, sample, bw);
@@ -513,7 +510,7 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
     fn set_state(&mut self, conn: &mut Conn, state: CaState) {
         if state == CaState::Loss {
             self.prev_state = CaState::Loss;
-            self.full = if V::TIMEOUT_ENDS_SEARCH { FullBw::default() } else { FullBw { bw: 0, ..self.full } };
+            self.full = if V::TIMEOUT_ENDS_SEARCH { FullBw::default() } else { FullBw { bw: BbrRate(0), ..self.full } };
             if !self.phase.state().is_probing() && self.bounds.inflight_lo == UNSET {
                 self.bounds.inflight_lo = conn.cwnd.max(self.prior_cwnd);
             }
@@ -541,9 +538,9 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
         Some(Model {
             state: self.phase.state().name(),
             round: self.rounds,
-            max_bw: payload_rate(self.max_bw(), conn.mss),
-            bw: payload_rate(self.bw(), conn.mss),
-            bw_shortterm: set(self.bounds.bw_lo).map(|bw| payload_rate(bw, conn.mss)),
+            max_bw: self.max_bw().payload(conn.mss),
+            bw: self.bw().payload(conn.mss),
+            bw_shortterm: (self.bounds.bw_lo != BbrRate::UNSET).then(|| self.bounds.bw_lo.payload(conn.mss)),
             inflight_shortterm: set(self.bounds.inflight_lo),
             inflight_longterm: set(self.bounds.inflight_hi),
             min_rtt_us: set(self.min_rtt.us),

@@ -1,7 +1,7 @@
 //! What losses and marks say: the average of marks, the signals of a round, the short-term bounds.
 
 use super::{BbrVersion, Latest, Machine, FULL_ECN_ROUNDS, MAX_LOSS_EVENTS};
-use crate::cc::bbr::{scale_by_share, SCALE, UNIT, UNSET};
+use crate::cc::bbr::{scale_by_share, BbrRate, SCALE, UNIT, UNSET};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::exit::ExitCause;
 use crate::cc::RateSample;
@@ -52,7 +52,7 @@ impl<V: BbrVersion> Machine<V> {
     }
 
     /// Linux `bbr_update_latest_delivery_signals`.
-    pub(super) fn take_latest(&mut self, conn: &Conn, sample: &RateSample, bw: u32) {
+    pub(super) fn take_latest(&mut self, conn: &Conn, sample: &RateSample, bw: BbrRate) {
         self.latest.bw = self.latest.bw.max(bw);
         self.latest.inflight = self.latest.inflight.max(sample.sample_delivered.unwrap_or(0));
         if sample.prior_delivered >= self.losses.round_delivered {
@@ -61,12 +61,12 @@ impl<V: BbrVersion> Machine<V> {
         }
     }
 
-    pub(super) fn forget_latest(&mut self, sample: &RateSample, bw: u32) {
+    pub(super) fn forget_latest(&mut self, sample: &RateSample, bw: BbrRate) {
         self.latest = Latest { bw, inflight: sample.sample_delivered.unwrap_or(0) };
     }
 
     /// Linux `bbr_update_congestion_signals`.
-    pub(super) fn update_signals(&mut self, conn: &Conn, sample: &RateSample, bw: u32) {
+    pub(super) fn update_signals(&mut self, conn: &Conn, sample: &RateSample, bw: BbrRate) {
         if !sample.is_app_limited || bw >= self.max_bw() {
             self.bw_hi[1] = self.bw_hi[1].max(bw);
         }
@@ -98,13 +98,13 @@ impl<V: BbrVersion> Machine<V> {
             by_ecn = scale_by_share(self.bounds.inflight_lo, self.ecn_cut());
         }
         if self.losses.in_round {
-            if self.bounds.bw_lo == UNSET {
+            if self.bounds.bw_lo == BbrRate::UNSET {
                 self.bounds.bw_lo = self.max_bw();
             }
             if self.bounds.inflight_lo == UNSET {
                 self.bounds.inflight_lo = conn.cwnd;
             }
-            self.bounds.bw_lo = self.latest.bw.max(self.beta_cut(self.bounds.bw_lo)).max(1);
+            self.bounds.bw_lo = self.latest.bw.max(self.bounds.bw_lo.scale_by_share(UNIT - self.set.beta)).max(BbrRate(1));
             self.bounds.inflight_lo = self.latest.inflight.max(self.beta_cut(self.bounds.inflight_lo));
         }
         self.bounds.inflight_lo = self.bounds.inflight_lo.min(by_ecn);
@@ -116,7 +116,7 @@ impl<V: BbrVersion> Machine<V> {
     }
 
     pub(super) fn reset_lower_bounds(&mut self) {
-        self.bounds.bw_lo = UNSET;
+        self.bounds.bw_lo = BbrRate::UNSET;
         self.bounds.inflight_lo = UNSET;
     }
 

@@ -22,7 +22,7 @@ fn establish_machine<V: BbrVersion>(mut machine: Machine<V>) -> Machine<V> {
     let mut conn = Conn { delivered: 1, ..conn() };
     conn.rtt.sample_min(20_000, Time::ZERO);
     machine.init(&mut conn);
-    machine.bw_hi[1] = 13_852;
+    machine.bw_hi[1] = BbrRate(13_852);
     machine.marks.eligible = true;
     machine
 }
@@ -166,7 +166,7 @@ fn marks_cut_by_a_third_of_their_average() {
         two.marks.in_round = true;
         assert_eq!(two.ecn_cut(), left, "{alpha}");
         two.adapt_lower_bounds(&Conn { cwnd: 100, ..conn() });
-        assert_eq!((two.bounds.inflight_lo, two.bounds.bw_lo), (of_100, UNSET), "{alpha}: the rate has no bound");
+        assert_eq!((two.bounds.inflight_lo, two.bounds.bw_lo), (of_100, BbrRate::UNSET), "{alpha}: the rate has no bound");
     }
 }
 
@@ -176,15 +176,15 @@ fn losses_cut_to_what_was_delivered_but_not_by_more_than_beta() {
         let mut two = v2();
         two.phase = in_state(BbrState::Cruise);
         two.losses.in_round = true;
-        (two.bounds.inflight_lo, two.latest.inflight, two.latest.bw) = (37, latest, 9_000);
+        (two.bounds.inflight_lo, two.latest.inflight, two.latest.bw) = (37, latest, BbrRate(9_000));
         two.adapt_lower_bounds(&conn());
-        assert_eq!((two.bounds.inflight_lo, two.bounds.bw_lo), (inflight_lo, 9_739));
+        assert_eq!((two.bounds.inflight_lo, two.bounds.bw_lo), (inflight_lo, BbrRate(9_739)));
     }
     let mut fast = v2();
     fast.phase = in_state(BbrState::Cruise);
-    (fast.losses.in_round, fast.latest.bw) = (true, 12_000);
+    (fast.losses.in_round, fast.latest.bw) = (true, BbrRate(12_000));
     fast.adapt_lower_bounds(&conn());
-    assert_eq!(fast.bounds.bw_lo, 12_000);
+    assert_eq!(fast.bounds.bw_lo, BbrRate(12_000));
     // both: the marks' bound is made before the losses cut, and has no floor. 37 * 171 / 256 = 24
     let mut both = v2();
     both.phase = in_state(BbrState::Cruise);
@@ -198,7 +198,7 @@ fn losses_cut_to_what_was_delivered_but_not_by_more_than_beta() {
         probing.phase = in_state(mode);
         probing.losses.in_round = true;
         probing.adapt_lower_bounds(&conn());
-        assert_eq!((probing.bounds.inflight_lo, probing.bounds.bw_lo), (UNSET, UNSET));
+        assert_eq!((probing.bounds.inflight_lo, probing.bounds.bw_lo), (UNSET, BbrRate::UNSET));
     }
 }
 
@@ -257,8 +257,8 @@ fn a_probe_that_repairs_a_loss_counts_for_v3() {
 
 #[test]
 fn a_quarter_more_is_growth() {
-    let search = FullBw::starting_at(13_852);
-    assert!(!search.is_growth(17_314) && search.is_growth(17_315));
+    let search = FullBw::starting_at(BbrRate(13_852));
+    assert!(!search.is_growth(BbrRate(17_314)) && search.is_growth(BbrRate(17_315)));
 }
 
 #[test]
@@ -334,10 +334,13 @@ fn probe_rtt_lasts_200_ms_and_a_round() {
     two.round_start = true;
     two.update_min_rtt(&mut quiet(6_220), &sample);
     assert_eq!(two.phase.state(), BbrState::ProbeRtt);
-    (two.bounds.bw_lo, two.bounds.inflight_lo) = (1, 1);
+    (two.bounds.bw_lo, two.bounds.inflight_lo) = (BbrRate(1), 1);
     let mut after = quiet(6_221);
     two.update_min_rtt(&mut after, &sample);
-    assert_eq!((two.phase.state(), after.cwnd, two.bounds.bw_lo, two.bounds.inflight_lo), (BbrState::Cruise, 37, UNSET, UNSET));
+    assert_eq!(
+        (two.phase.state(), after.cwnd, two.bounds.bw_lo, two.bounds.inflight_lo),
+        (BbrState::Cruise, 37, BbrRate::UNSET, UNSET)
+    );
     // before the pipe was ever full: back to STARTUP
     let mut young = v2();
     young.phase = in_state(BbrState::ProbeRtt);
@@ -349,15 +352,16 @@ fn probe_rtt_lasts_200_ms_and_a_round() {
 #[test]
 fn an_undo_restores_the_bounds_of_before() {
     let mut three = v3();
-    (three.bounds.bw_lo, three.bounds.inflight_lo, three.bounds.inflight_hi) = (UNSET, 30, 40);
+    (three.bounds.bw_lo, three.bounds.inflight_lo, three.bounds.inflight_hi) = (BbrRate::UNSET, 30, 40);
     let mut conn = Conn { cwnd: 37, ..conn() };
     three.ssthresh(&conn, Congestion::Loss);
-    (three.bounds.bw_lo, three.bounds.inflight_lo, three.bounds.inflight_hi, three.losses.in_round) = (9_000, 20, 25, true);
-    three.full = FullBw { bw: 5, rounds: 2, now: true };
+    (three.bounds.bw_lo, three.bounds.inflight_lo, three.bounds.inflight_hi, three.losses.in_round) =
+        (BbrRate(9_000), 20, 25, true);
+    three.full = FullBw { bw: BbrRate(5), rounds: 2, now: true };
     conn.cwnd = 12;
     assert_eq!(three.undo_cwnd(&mut conn), 37);
-    assert_eq!((three.bounds.bw_lo, three.bounds.inflight_lo, three.bounds.inflight_hi), (UNSET, 30, 40));
-    assert!(!three.losses.in_round && !three.full.now && three.full.bw == 0);
+    assert_eq!((three.bounds.bw_lo, three.bounds.inflight_lo, three.bounds.inflight_hi), (BbrRate::UNSET, 30, 40));
+    assert!(!three.losses.in_round && !three.full.now && three.full.bw == BbrRate(0));
 }
 
 #[test]

@@ -31,11 +31,11 @@ fn a_cycle_of_v2_goes_through_its_four_states() {
     let (mut two, mut conn) = cruising(v2());
     two.last_probe.too_high = true;
     two.bounds.inflight_hi = 40;
-    (two.bounds.inflight_lo, two.bounds.bw_lo) = (20, 9_000);
+    (two.bounds.inflight_lo, two.bounds.bw_lo) = (20, BbrRate(9_000));
     // the bounded rate has 11 segments in flight, which ask for 11 rounds, and this ACK begins the 11th
     two.phase.wait().rounds = 10;
     two.cong_control(&mut conn, &ack_of(0));
-    assert_eq!((two.phase.state(), two.bounds.inflight_lo, two.bounds.bw_lo), (BbrState::Refill, UNSET, UNSET));
+    assert_eq!((two.phase.state(), two.bounds.inflight_lo, two.bounds.bw_lo), (BbrState::Refill, UNSET, BbrRate::UNSET));
     assert!(!two.probe_samples);
     let refill = conn.delivered;
     // ACKs of what was sent before it do not end the round
@@ -84,7 +84,7 @@ fn v3_probes_until_the_rate_grows_no_more() {
     let at_refill = conn.delivered;
     conn.delivered += 16;
     three.cong_control(&mut conn, &ack_of(at_refill));
-    assert_eq!((three.phase.state(), three.full.bw, three.full.now), (BbrState::Up, 13_852, false));
+    assert_eq!((three.phase.state(), three.full.bw, three.full.now), (BbrState::Up, BbrRate(13_852), false));
     for round in 1..=3 {
         let sent = conn.delivered;
         conn.delivered += 16;
@@ -111,22 +111,22 @@ fn v3_probes_until_the_rate_grows_no_more() {
 #[test]
 fn the_largest_rate_is_of_two_cycles() {
     let (mut two, mut conn) = cruising(v2());
-    two.bw_hi = [20_000, 13_852];
+    two.bw_hi = [BbrRate(20_000), BbrRate(13_852)];
     two.phase = in_state(BbrState::Up);
     two.start_down(&conn);
     let down = conn.delivered;
     conn.delivered += 16;
     two.cong_control(&mut conn, &ack_of(down));
-    assert_eq!((two.bw_hi, two.max_bw()), ([13_852, 0], 13_852));
+    assert_eq!((two.bw_hi, two.max_bw()), ([BbrRate(13_852), BbrRate(0)], BbrRate(13_852)));
     // not while the application is the limit
     let (mut paused, mut quiet) = cruising(v2());
-    paused.bw_hi = [20_000, 13_852];
+    paused.bw_hi = [BbrRate(20_000), BbrRate(13_852)];
     paused.phase = in_state(BbrState::Up);
     paused.start_down(&quiet);
     let before = quiet.delivered;
     quiet.delivered += 16;
     paused.cong_control(&mut quiet, &RateSample { is_app_limited: true, ..ack_of(before) });
-    assert_eq!(paused.bw_hi, [20_000, 13_852]);
+    assert_eq!(paused.bw_hi, [BbrRate(20_000), BbrRate(13_852)]);
 }
 
 #[test]
@@ -146,8 +146,8 @@ fn a_probe_that_stopped_out_of_caution_and_found_nothing_goes_on() {
     let (mut two, conn) = cruising(v2());
     two.phase = in_state(BbrState::Up);
     (two.bounds.inflight_hi, two.last_probe.too_high) = (40, true);
-    assert!(!V2::up_is_over(&mut two, &conn, 39, 13_852) && !two.last_probe.risky);
-    assert!(V2::up_is_over(&mut two, &conn, 40, 13_852) && two.last_probe.risky);
+    assert!(!V2::up_is_over(&mut two, &conn, 39, BbrRate(13_852)) && !two.last_probe.risky);
+    assert!(V2::up_is_over(&mut two, &conn, 40, BbrRate(13_852)) && two.last_probe.risky);
 }
 
 #[test]
@@ -193,14 +193,14 @@ fn waits_are_drawn_and_a_cycle_forgets_the_congestion_of_the_last() {
     let mut rounds = [0; 2];
     for _ in 0..100 {
         (two.losses.in_round, two.losses.in_cycle, two.marks.in_round, two.marks.in_cycle) = (true, true, true, true);
-        (two.latest.bw, two.latest.inflight) = (1, 1);
+        (two.latest.bw, two.latest.inflight) = (BbrRate(1), 1);
         two.phase = in_state(BbrState::Up);
         two.start_down(&conn());
         let wait = two.phase.wait();
         rounds[wait.rounds as usize] += 1;
         assert!((2_000_000..3_000_000).contains(&wait.until));
         assert!(!two.losses.in_round && !two.losses.in_cycle && !two.marks.in_round && !two.marks.in_cycle);
-        assert_eq!((two.latest.bw, two.latest.inflight), (0, 0));
+        assert_eq!((two.latest.bw, two.latest.inflight), (BbrRate(0), 0));
     }
     assert!(rounds[0] > 20 && rounds[1] > 20, "{rounds:?}");
 }
@@ -246,10 +246,10 @@ fn before_the_pipe_is_full_the_window_grows_to_twice_the_initial_one_at_least() 
     let mut two = v2();
     two.cwnd_gain = 739;
     let mut young = Conn { cwnd: 12, pacing_rate: 1_183_576, ..conn() };
-    two.set_cwnd(&mut young, 2, 2_200);
+    two.set_cwnd(&mut young, 2, BbrRate(2_200));
     assert_eq!((young.cwnd, two.try_fast_path), (14, false));
     young.cwnd = 20;
-    two.set_cwnd(&mut young, 2, 2_200);
+    two.set_cwnd(&mut young, 2, BbrRate(2_200));
     assert_eq!((young.cwnd, two.try_fast_path), (20, true));
 }
 
