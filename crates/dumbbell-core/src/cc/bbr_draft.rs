@@ -30,7 +30,7 @@ mod output;
 mod path;
 mod states;
 
-use super::bbr::phase::{AckPhase, BbrState, Phase};
+use super::bbr::phase::{AckPhase, BbrPhase, BbrState};
 use super::bbr::WindowedMax;
 use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{CcContext, CongestionControl, Control, EcnUse, LossEvent, Model, RateSample};
@@ -84,6 +84,8 @@ crate::params! {
         min_pipe_cwnd: u32 = 4, unit "segments", range 1u32, 1_000u32, source "MinPipeCwnd, section 2.8";
         /// A minimum of the RTT is kept so long.
         min_rtt_filter_len: Time = Time::from_secs(10), unit "", range Time::from_millis(1), Time::from_secs(3600), source "MinRTTFilterLen, section 2.16.1";
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.4.2
+        //# To allow coordination with other BBR flows, each BBR flow MUST use the standard BBR.ProbeRTTInterval of 5 secs.
         /// Without a new minimum for so long it enters ProbeRTT.
         probe_rtt_interval: Time = Time::from_secs(5), unit "", range Time::from_millis(1), Time::from_secs(3600), source "ProbeRTTInterval, section 2.16.2";
         /// Least time in ProbeRTT with little in flight.
@@ -278,7 +280,7 @@ struct Climb {
 pub struct State {
     params: Params,
     rng: Rng,
-    phase: Phase<Time, Climb>,
+    phase: BbrPhase<Time, Climb>,
     ack_phase: AckPhase,
     is_bw_probe_sample: bool,
     last_probe: LastProbe,
@@ -308,7 +310,7 @@ impl State {
         State {
             rng: Rng::stream(context.seed, NAME, context.flow),
             params,
-            phase: Phase::Startup,
+            phase: BbrPhase::Startup,
             ack_phase: AckPhase::Init,
             is_bw_probe_sample: false,
             last_probe: LastProbe::default(),
@@ -362,6 +364,9 @@ impl CongestionControl for State {
 
     /// Section 3.7: who has no answer to CE must not send ECT.
     fn ecn(&self) -> EcnUse {
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 3.7
+        //# However, if the connection claims ECN support by marking packets using either the ECT(0) or ECT(1) code point, the congestion
+        //# controller response MUST treat any CE marks as congestion.
         EcnUse { codepoint: Ecn::NotEct, ..EcnUse::default() }
     }
 
@@ -445,7 +450,7 @@ impl CongestionControl for State {
             min_rtt_us: self.min_rtt.delay.is_finite().then_some(self.min_rtt.delay as u32),
             extra_acked: self.extra_acked.extra as u32,
             inflight: self.inflight(self.bw.estimate, 1.0),
-            probe_up_step: if let Phase::Up(climb) = &self.phase { Some(1 << climb.rounds.saturating_sub(1)) } else { None },
+            probe_up_step: if let BbrPhase::Up(climb) = &self.phase { Some(1 << climb.rounds.saturating_sub(1)) } else { None },
             pacing_gain: self.pacing_gain(),
             cwnd_gain: self.cwnd_gain(),
             full_bw_now: Some(self.full_bw.now),

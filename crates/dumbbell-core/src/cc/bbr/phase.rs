@@ -78,7 +78,7 @@ pub struct RttProbe<Clock> {
 
 /// A state and its variables. `Climb` are those of a probe.
 #[derive(Clone, Debug)]
-pub enum Phase<Clock, Climb> {
+pub enum BbrPhase<Clock, Climb> {
     /// See [`BbrState::Startup`].
     Startup,
     /// See [`BbrState::Drain`].
@@ -101,33 +101,33 @@ pub enum Phase<Clock, Climb> {
     ProbeRtt(RttProbe<Clock>),
 }
 
-impl<Clock: Copy, Climb> Phase<Clock, Climb> {
+impl<Clock: Copy, Climb> BbrPhase<Clock, Climb> {
     /// ProbeRTT before little is in flight.
-    pub const PROBE_RTT: Phase<Clock, Climb> = Phase::ProbeRtt(RttProbe { done: None, round_done: false });
+    pub const PROBE_RTT: BbrPhase<Clock, Climb> = BbrPhase::ProbeRtt(RttProbe { done: None, round_done: false });
 
     /// The state.
     #[inline]
     pub fn state(&self) -> BbrState {
         match self {
-            Phase::Startup => BbrState::Startup,
-            Phase::Drain { .. } => BbrState::Drain,
-            Phase::Down(_) => BbrState::Down,
-            Phase::Cruise(_) => BbrState::Cruise,
-            Phase::Refill { .. } => BbrState::Refill,
-            Phase::Up(_) => BbrState::Up,
-            Phase::ProbeRtt(_) => BbrState::ProbeRtt,
+            BbrPhase::Startup => BbrState::Startup,
+            BbrPhase::Drain { .. } => BbrState::Drain,
+            BbrPhase::Down(_) => BbrState::Down,
+            BbrPhase::Cruise(_) => BbrState::Cruise,
+            BbrPhase::Refill { .. } => BbrState::Refill,
+            BbrPhase::Up(_) => BbrState::Up,
+            BbrPhase::ProbeRtt(_) => BbrState::ProbeRtt,
         }
     }
 
     /// Goes to `next`, which must be allowed to follow.
-    pub fn enter(&mut self, next: Phase<Clock, Climb>) {
+    pub fn enter(&mut self, next: BbrPhase<Clock, Climb>) {
         debug_assert!(self.state().may_become(next.state()), "{:?} to {:?}", self.state(), next.state());
         *self = next;
     }
 
     /// A round begins.
     pub fn count_round(&mut self) {
-        if let Phase::Down(wait) | Phase::Cruise(wait) = self {
+        if let BbrPhase::Down(wait) | BbrPhase::Cruise(wait) = self {
             wait.rounds = wait.rounds.saturating_add(1);
         }
     }
@@ -150,36 +150,36 @@ pub enum AckPhase {
 
 /// What tests set and look at.
 #[cfg(test)]
-impl<Clock: Copy, Climb> Phase<Clock, Climb> {
+impl<Clock: Copy, Climb> BbrPhase<Clock, Climb> {
     /// `state`, with these variables.
-    pub fn in_state(state: BbrState, until: Clock, climb: Climb) -> Phase<Clock, Climb> {
+    pub fn in_state(state: BbrState, until: Clock, climb: Climb) -> BbrPhase<Clock, Climb> {
         let wait = Wait { until, rounds: 0 };
         match state {
-            BbrState::Startup => Phase::Startup,
-            BbrState::Drain => Phase::Drain { start_round: 0 },
-            BbrState::Down => Phase::Down(wait),
-            BbrState::Cruise => Phase::Cruise(wait),
-            BbrState::Refill => Phase::Refill { up_rounds: 0 },
-            BbrState::Up => Phase::Up(climb),
-            BbrState::ProbeRtt => Phase::PROBE_RTT,
+            BbrState::Startup => BbrPhase::Startup,
+            BbrState::Drain => BbrPhase::Drain { start_round: 0 },
+            BbrState::Down => BbrPhase::Down(wait),
+            BbrState::Cruise => BbrPhase::Cruise(wait),
+            BbrState::Refill => BbrPhase::Refill { up_rounds: 0 },
+            BbrState::Up => BbrPhase::Up(climb),
+            BbrState::ProbeRtt => BbrPhase::PROBE_RTT,
         }
     }
 
     /// The wait of Down or Cruise.
     pub fn wait(&mut self) -> &mut Wait<Clock> {
-        let (Phase::Down(wait) | Phase::Cruise(wait)) = self else { panic!("it does not wait") };
+        let (BbrPhase::Down(wait) | BbrPhase::Cruise(wait)) = self else { panic!("it does not wait") };
         wait
     }
 
     /// The variables of Up.
     pub fn climb(&mut self) -> &mut Climb {
-        let Phase::Up(climb) = self else { panic!("it does not climb") };
+        let BbrPhase::Up(climb) = self else { panic!("it does not climb") };
         climb
     }
 
     /// The variables of ProbeRTT.
     pub fn rtt_probe(&mut self) -> &mut RttProbe<Clock> {
-        let Phase::ProbeRtt(probe) = self else { panic!("it does not look for an RTT") };
+        let BbrPhase::ProbeRtt(probe) = self else { panic!("it does not look for an RTT") };
         probe
     }
 }

@@ -39,6 +39,9 @@ impl State {
     pub(super) fn set_pacing_rate_with_gain(&self, conn: &mut Conn, gain: f64) {
         let share = (100.0 - self.params.pacing_margin_percent) / 100.0;
         let rate = (gain * self.bw.estimate * f64::from(conn.mss) * share) as u64;
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.6.2
+        //# In particular, this prevents the pacing rate from being reduced when the connection has only seen application-limited bandwidth
+        //# samples.
         if rate > 0 && (self.full_bw.reached || rate > conn.pacing_rate) {
             conn.pacing_rate = rate;
         }
@@ -55,6 +58,8 @@ impl State {
     pub(super) fn set_send_quantum(&mut self, conn: &Conn) {
         let bytes = conn.pacing_rate as f64 * self.params.send_quantum_time.as_secs_f64();
         let most = f64::from(self.params.send_quantum_max);
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.6.3
+        //# However, for the sake of the network and other users, a BBR implementation SHOULD attempt to use the smallest feasible quanta.
         self.send_quantum = (bytes.min(most) / f64::from(conn.mss)).max(LEAST_QUANTUM);
     }
 
@@ -110,6 +115,9 @@ impl State {
     /// SetCwnd, section 5.6.4.6.
     pub(super) fn set_cwnd(&self, conn: &mut Conn, rs: &Rs) {
         let max_inflight = self.max_inflight();
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.6.4.6
+        //# When C.cwnd is below BBR.max_inflight, BBR raises C.cwnd gradually and cautiously, increasing C.cwnd by no more than the amount of
+        //# data acknowledged (cumulatively or selectively) upon each ACK.
         let grown = conn.cwnd.saturating_add(rs.newly_acked);
         let delivered = conn.delivered - self.initial_delivered;
         if self.full_bw.reached {

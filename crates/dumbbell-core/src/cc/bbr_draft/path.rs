@@ -27,6 +27,8 @@ impl State {
     /// UpdateMaxBw, section 5.5.5.
     fn update_max_bw(&mut self, conn: &Conn, rs: &Rs) {
         self.update_round(conn, rs);
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.5.4
+        //# By default, the estimator discards application-limited samples, since by definition they reflect application limits.
         if rs.delivery_rate > 0.0 && (rs.delivery_rate >= self.bw.max || !rs.is_app_limited) {
             self.bw.max = self.bw.filter.update(rs.delivery_rate);
         }
@@ -44,6 +46,9 @@ impl State {
         let extra_acked = &mut self.extra_acked;
         let interval = conn.now.saturating_sub(extra_acked.interval_start);
         let mut expected = self.bw.estimate * interval.as_secs_f64();
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.5.9
+        //# If the ACK rate falls below the expected bandwidth, then the algorithm estimates an aggregation episode has terminated, and resets
+        //# the sampling interval to start from the current time.
         if extra_acked.delivered <= expected {
             (extra_acked.delivered, extra_acked.interval_start) = (0.0, conn.now);
             expected = 0.0;
@@ -66,6 +71,9 @@ impl State {
         self.last_probe.too_high = true;
         self.is_bw_probe_sample = false;
         if !is_app_limited {
+            //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.5.10.2
+            //# And the BBR.Beta (0.7x) bound is to try to ensure that BBR does not react more dramatically than CUBIC's 0.7x multiplicative
+            //# decrease factor.
             self.inflight.longterm = tx_in_flight.max(self.target_inflight(conn) * self.params.beta) as u32;
         }
         if self.phase.state() == BbrState::Up {
@@ -154,6 +162,8 @@ impl State {
 
     /// AdaptLowerBoundsFromCongestion, InitLowerBounds and LossLowerBounds, section 5.5.10.3.
     fn adapt_lower_bounds_from_congestion(&mut self, conn: &Conn) {
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.5.10.3
+        //# This applies generally: whether in fast recovery, RTO recovery, TLP recovery; whether application-limited or not.
         if self.phase.state().is_probing() || !self.loss_round.has_loss {
             return;
         }
@@ -201,6 +211,9 @@ impl State {
 
     /// HandleSpuriousLossDetection, section 5.5.11.2.
     pub(super) fn handle_spurious_loss_detection(&mut self, conn: &mut Conn) {
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.5.11.2
+        //# It restores the congestion window, resets the loss round state and the full bandwidth detector, and restores the short-term and
+        //# long-term model parameters to be at least the values saved before the loss episode.
         self.restore_cwnd(conn);
         self.loss_round.has_loss = false;
         self.reset_full_bw();

@@ -1,6 +1,6 @@
 //! What BBR does in its states, and when it changes them: sections 5.3 and 5.4.
 
-use super::{AckPhase, BbrState, Climb, FullBw, Phase, Rs, State, MAX_UP_ROUNDS, UNBOUNDED};
+use super::{AckPhase, BbrPhase, BbrState, Climb, FullBw, Rs, State, MAX_UP_ROUNDS, UNBOUNDED};
 use crate::cc::bbr::phase::Wait;
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::exit::ExitCause;
@@ -15,7 +15,7 @@ impl State {
         if self.phase.state() == BbrState::Startup && self.full_bw.reached {
             conn.leave_slow_start(cause);
             // EnterDrain, section 5.3.2
-            self.phase.enter(Phase::Drain { start_round: self.round.count });
+            self.phase.enter(BbrPhase::Drain { start_round: self.round.count });
         }
     }
 
@@ -35,6 +35,9 @@ impl State {
             return;
         }
         self.full_bw.count += 1;
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.1.2
+        //# BBR waits three packet-timed round trips to have reasonable evidence that the sender is not detecting a delivery-rate plateau that
+        //# was temporarily imposed by congestion or receive-window auto-tuning.
         self.full_bw.now = self.full_bw.count >= self.params.full_bw_rounds;
         if self.full_bw.now {
             self.full_bw.reached = true;
@@ -46,11 +49,15 @@ impl State {
         if !self.loss_round.start {
             return false;
         }
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.1.3
+        //# The connection has been in fast recovery for at least one full packet-timed round trip.
         let round_in_recovery = conn.state == CaState::Recovery && rs.prior_delivered >= self.loss_round.recovery_delivered;
         let ranges = std::mem::take(&mut self.loss_round.ranges);
         self.loss_round.last_lost = None;
         let high = self.phase.state() == BbrState::Startup
             && round_in_recovery
+            //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.1.3
+            //# There are at least BBRStartupFullLossCnt=6 discontiguous sequence ranges lost in that round trip.
             && ranges >= self.params.startup_full_loss_count
             && self.is_inflight_too_high(rs.lost, rs.tx_in_flight);
         if high {
@@ -66,8 +73,11 @@ impl State {
 
     /// CheckDrainDone, section 5.3.2.
     pub(super) fn check_drain_done(&mut self, conn: &Conn) {
-        let Phase::Drain { start_round } = self.phase else { return };
+        let BbrPhase::Drain { start_round } = self.phase else { return };
         if conn.in_flight() <= self.inflight(self.bw.estimate, 1.0)
+            //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.2
+            //# In that case, BBR enters ProbeBW after 3 round trips, allowing the bandwidth max filter to advance during the next probing
+            //# cycle.
             || self.round.count > start_round + u64::from(self.params.drain_rounds)
         {
             // EnterProbeBW, section 5.3.3.9
@@ -88,6 +98,8 @@ impl State {
 
     /// PickProbeWait, section 5.3.3.8: `BBR.rounds_since_probe_up`, and `BBR.bw_probe_wait` after `BBR.cycle_stamp`.
     fn pick_probe_wait(&mut self, conn: &Conn) -> Wait<Time> {
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.3.8.2
+        //# We randomize both the T_bbr and T_reno parameters, for better mixing and fairness convergence.
         let rounds = self.rng.draw_below(2) as u32;
         let wait = self.params.probe_wait + Time(self.rng.draw_below(self.params.probe_wait_spread.0));
         Wait { until: conn.now.saturating_add(wait), rounds }
@@ -109,13 +121,13 @@ impl State {
         let wait = self.pick_probe_wait(conn);
         self.ack_phase = AckPhase::ProbeStopping;
         self.start_round(conn);
-        self.phase.enter(Phase::Down(wait));
+        self.phase.enter(BbrPhase::Down(wait));
     }
 
     /// StartProbeBW_CRUISE, section 5.3.3.9.
     fn start_probe_bw_cruise(&mut self) {
-        if let Phase::Down(wait) = self.phase {
-            self.phase.enter(Phase::Cruise(wait));
+        if let BbrPhase::Down(wait) = self.phase {
+            self.phase.enter(BbrPhase::Cruise(wait));
         }
     }
 
@@ -125,7 +137,7 @@ impl State {
         self.last_probe.precautionary = false;
         self.ack_phase = AckPhase::Refilling;
         self.start_round(conn);
-        self.phase.enter(Phase::Refill { up_rounds: 0 });
+        self.phase.enter(BbrPhase::Refill { up_rounds: 0 });
     }
 
     /// StartProbeBW_UP, section 5.3.3.9.
@@ -134,7 +146,7 @@ impl State {
         self.start_round(conn);
         self.reset_full_bw();
         self.full_bw.bw = rs.delivery_rate;
-        self.phase.enter(Phase::Up(Climb::start(conn)));
+        self.phase.enter(BbrPhase::Up(Climb::start(conn)));
     }
 
     /// UpdateProbeBWCyclePhase, section 5.3.3.9.
@@ -146,27 +158,27 @@ impl State {
             return;
         }
         match self.phase {
-            Phase::Down(wait) => {
+            BbrPhase::Down(wait) => {
                 if !self.is_time_to_probe_bw(conn, wait) && self.is_time_to_cruise(conn) {
                     self.start_probe_bw_cruise();
                 }
             }
-            Phase::Cruise(wait) => {
+            BbrPhase::Cruise(wait) => {
                 self.is_time_to_probe_bw(conn, wait);
             }
-            Phase::Refill { .. } => {
+            BbrPhase::Refill { .. } => {
                 if self.round.start {
                     self.is_bw_probe_sample = true;
                     self.start_probe_bw_up(conn, rs);
                 }
             }
-            Phase::Up(_) => {
+            BbrPhase::Up(_) => {
                 if self.is_time_to_go_down(conn, rs) {
                     self.last_probe.too_high = false;
                     self.start_probe_bw_down(conn);
                 }
             }
-            Phase::Startup | Phase::Drain { .. } | Phase::ProbeRtt(_) => {}
+            BbrPhase::Startup | BbrPhase::Drain { .. } | BbrPhase::ProbeRtt(_) => {}
         }
     }
 
@@ -202,7 +214,7 @@ impl State {
 
     /// ProbeInflightLongtermUpward, section 5.3.3.9.
     fn probe_inflight_longterm_upward(&mut self, conn: &Conn, rs: &Rs) {
-        let Phase::Up(climb) = &mut self.phase else { return };
+        let BbrPhase::Up(climb) = &mut self.phase else { return };
         if !conn.is_cwnd_limited || conn.cwnd < self.inflight.longterm {
             return;
         }
@@ -262,9 +274,12 @@ impl State {
 
     /// CheckProbeRTT, section 5.3.4.3.
     pub(super) fn check_probe_rtt(&mut self, conn: &mut Conn, rs: &Rs) {
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.4.2
+        //# As an optimization, when restarting from idle and finding that the BBR.probe_rtt_min_delay has expired, BBR does not enter ProbeRTT;
+        //# the idleness is deemed a sufficient attempt to coordinate to drain the queue.
         if self.phase.state() != BbrState::ProbeRtt && self.probe_rtt.expired && !self.idle_restart {
             // EnterProbeRTT
-            self.phase.enter(Phase::PROBE_RTT);
+            self.phase.enter(BbrPhase::PROBE_RTT);
             self.save_cwnd(conn, conn.cwnd);
             self.ack_phase = AckPhase::ProbeStopping;
             self.start_round(conn);
@@ -282,7 +297,7 @@ impl State {
         // MarkConnectionAppLimited, section 4.1.2.4
         conn.holds_back = true;
         let probe_rtt_cwnd = self.probe_rtt_cwnd();
-        let Phase::ProbeRtt(probe) = &mut self.phase else { return };
+        let BbrPhase::ProbeRtt(probe) = &mut self.phase else { return };
         if probe.done.is_none() {
             if conn.in_flight() <= probe_rtt_cwnd {
                 probe.done = Some(conn.now.saturating_add(self.params.probe_rtt_duration));
@@ -298,7 +313,7 @@ impl State {
 
     /// CheckProbeRTTDone, section 5.3.4.3.
     fn check_probe_rtt_done(&mut self, conn: &mut Conn) {
-        if matches!(&self.phase, Phase::ProbeRtt(probe) if probe.done.is_some_and(|stamp| conn.now > stamp)) {
+        if matches!(&self.phase, BbrPhase::ProbeRtt(probe) if probe.done.is_some_and(|stamp| conn.now > stamp)) {
             self.probe_rtt.min_stamp = conn.now;
             self.restore_cwnd(conn);
             self.exit_probe_rtt(conn);
@@ -308,6 +323,8 @@ impl State {
     /// ExitProbeRTT, section 5.3.4.4.
     fn exit_probe_rtt(&mut self, conn: &mut Conn) {
         self.reset_short_term_model();
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.4.4
+        //# When exiting ProbeRTT, BBR transitions to ProbeBW if it estimates the pipe was filled already, or Startup otherwise.
         if self.full_bw.reached {
             if conn.exits.first.is_none() {
                 // Startup ended meanwhile
@@ -316,7 +333,7 @@ impl State {
             self.start_probe_bw_down(conn);
             self.start_probe_bw_cruise();
         } else {
-            self.phase.enter(Phase::Startup);
+            self.phase.enter(BbrPhase::Startup);
         }
     }
 
@@ -329,6 +346,9 @@ impl State {
         if self.phase.state().in_cycle() {
             self.set_pacing_rate_with_gain(conn, 1.0);
         } else {
+            //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.4.1
+            //# If a connection goes idle during ProbeRTT then often it will have met those exit conditions by the time it restarts, so that the
+            //# connection can restore C.cwnd to its full value before it starts transmitting a new flight of data.
             self.check_probe_rtt_done(conn);
         }
     }
@@ -339,7 +359,7 @@ impl State {
         if left == Some(BbrState::Startup) && state != BbrState::Startup {
             self.full_bw.reached = false;
             if state != BbrState::ProbeRtt {
-                self.phase.enter(Phase::Startup);
+                self.phase.enter(BbrPhase::Startup);
             }
         } else if left == Some(BbrState::Up) && !matches!(state, BbrState::Up | BbrState::ProbeRtt) {
             self.start_probe_bw_refill(conn);
@@ -357,6 +377,9 @@ impl Climb {
 
     /// RaiseInflightLongtermSlope, section 5.3.3.9.
     fn raise_slope(&mut self, conn: &Conn) {
+        //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.3.5
+        //# The additive increase to BBR.inflight_longterm doubles each round trip; in each successive round trip, BBR.inflight_longterm grows
+        //# (in units of C.SMSS) by 1, 2, 4, 8, 16, etc, with the increases spread uniformly across the entire round trip.
         let growth_this_round = f64::from(1_u32 << self.rounds);
         self.rounds = (self.rounds + 1).min(MAX_UP_ROUNDS);
         self.acked_per_inc = (f64::from(conn.cwnd) / growth_this_round).max(1.0);

@@ -1,7 +1,7 @@
 //! The cycle that probes for bandwidth, and the long-term bound of what is in flight, which probes raise and losses or marks of a probe lower.
 
 use super::{BbrVersion, Climb, Machine, MAX_ROUNDS, MAX_UP_ROUNDS, RAND_ROUNDS};
-use crate::cc::bbr::phase::{AckPhase, BbrState, Phase, Wait};
+use crate::cc::bbr::phase::{AckPhase, BbrPhase, BbrState, Wait};
 use crate::cc::bbr::{scale_by_share, BbrRate, SCALE, UNIT, UNSET};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::RateSample;
@@ -27,14 +27,14 @@ impl<V: BbrVersion> Machine<V> {
         self.last_probe.risky = false;
         self.ack_phase = AckPhase::Refilling;
         self.begin_round(conn);
-        self.enter(Phase::Refill { up_rounds });
+        self.enter(BbrPhase::Refill { up_rounds });
     }
 
     fn start_up(&mut self, conn: &Conn, bw: BbrRate, up_rounds: u32) {
         self.ack_phase = AckPhase::ProbeStarting;
         self.begin_round(conn);
         V::enter_up(self, bw);
-        self.enter(Phase::Up(Climb::start(conn, up_rounds, self.now_us)));
+        self.enter(BbrPhase::Up(Climb::start(conn, up_rounds, self.now_us)));
     }
 
     pub(super) fn start_down(&mut self, conn: &Conn) {
@@ -43,21 +43,21 @@ impl<V: BbrVersion> Machine<V> {
         let wait_us = u64::from(self.set.probe_wait_us) + self.rng.draw_below(u64::from(self.set.probe_wait_random_us));
         self.ack_phase = AckPhase::ProbeStopping;
         self.begin_round(conn);
-        self.enter(Phase::Down(Wait { until: self.now_us + wait_us, rounds }));
+        self.enter(BbrPhase::Down(Wait { until: self.now_us + wait_us, rounds }));
     }
 
     pub(super) fn start_cruise(&mut self) {
-        let Phase::Down(wait) = self.phase else { return };
+        let BbrPhase::Down(wait) = self.phase else { return };
         if self.bounds.inflight_lo != UNSET {
             self.bounds.inflight_lo = self.bounds.inflight_lo.min(self.bounds.inflight_hi);
         }
-        self.enter(Phase::Cruise(wait));
+        self.enter(BbrPhase::Cruise(wait));
     }
 
     /// The upper bound limits the window: raises it. Linux `bbr_probe_inflight_hi_upward`.
     pub(super) fn probe_upward(&mut self, conn: &Conn, acked: u32) {
         let limited = self.limited_by_upper_bound(conn);
-        let Phase::Up(climb) = &mut self.phase else { return };
+        let BbrPhase::Up(climb) = &mut self.phase else { return };
         if !limited {
             if V::UP_ACKS_IN_SERIES {
                 climb.acks = 0;
@@ -156,35 +156,35 @@ impl<V: BbrVersion> Machine<V> {
         }
         let in_net = self.in_network(conn, sample.prior_in_flight, sample);
         match self.phase {
-            Phase::Cruise(wait) => {
+            BbrPhase::Cruise(wait) => {
                 self.check_time_to_probe(conn, wait);
             }
-            Phase::Refill { up_rounds } => {
+            BbrPhase::Refill { up_rounds } => {
                 if self.round_start {
                     self.probe_samples = true;
                     self.start_up(conn, bw, up_rounds);
                 }
             }
-            Phase::Up(_) => {
+            BbrPhase::Up(_) => {
                 if V::up_is_over(self, conn, in_net, bw) {
                     self.last_probe.too_high = false;
                     self.start_down(conn);
                 }
             }
-            Phase::Down(wait) => {
+            BbrPhase::Down(wait) => {
                 let probes = self.check_time_to_probe(conn, wait);
                 if !probes && in_net <= self.with_headroom() && in_net <= self.inflight_at_max(conn, UNIT) {
                     self.start_cruise();
                 }
             }
-            Phase::Startup | Phase::Drain { .. } | Phase::ProbeRtt(_) => {}
+            BbrPhase::Startup | BbrPhase::Drain { .. } | BbrPhase::ProbeRtt(_) => {}
         }
     }
 
     /// STARTUP to DRAIN, DRAIN to the cycle. Linux `bbr_check_drain`.
     pub(super) fn check_drain(&mut self, conn: &mut Conn, sample: &RateSample) {
         if self.phase.state() == BbrState::Startup && self.full_bw_reached {
-            self.phase.enter(Phase::Drain { start_round: self.rounds });
+            self.phase.enter(BbrPhase::Drain { start_round: self.rounds });
             conn.leave_slow_start(self.startup_ends_by);
             conn.ssthresh = self.inflight_at_max(conn, UNIT);
             self.reset_signals();

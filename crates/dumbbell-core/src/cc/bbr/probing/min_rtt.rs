@@ -1,7 +1,7 @@
 //! The smallest RTT, and PROBE_RTT, which looks for it.
 
 use super::{BbrVersion, Machine, MinRtt};
-use crate::cc::bbr::phase::{AckPhase, BbrState, Phase};
+use crate::cc::bbr::phase::{AckPhase, BbrPhase, BbrState};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::RateSample;
 
@@ -27,7 +27,7 @@ impl<V: BbrVersion> Machine<V> {
         }
         if self.set.probe_rtt_duration_ms > 0 && expired && !self.idle_restart && self.phase.state() != BbrState::ProbeRtt {
             // in the order of Linux: the mode is part of what is saved
-            self.phase.enter(Phase::PROBE_RTT);
+            self.phase.enter(BbrPhase::PROBE_RTT);
             self.save_cwnd(conn);
             self.ack_phase = AckPhase::ProbeStopping;
             self.begin_round(conn);
@@ -43,7 +43,7 @@ impl<V: BbrVersion> Machine<V> {
     pub(super) fn stay_in_probe_rtt(&mut self, conn: &mut Conn, now: u64) {
         conn.holds_back = true;
         let probe_rtt_cwnd = self.probe_rtt_cwnd();
-        let Phase::ProbeRtt(probe) = &mut self.phase else { return };
+        let BbrPhase::ProbeRtt(probe) = &mut self.phase else { return };
         if probe.done.is_none() {
             if conn.in_flight() <= probe_rtt_cwnd {
                 probe.done = Some(now + self.set.probe_rtt_duration_ms);
@@ -60,7 +60,7 @@ impl<V: BbrVersion> Machine<V> {
     /// Linux `bbr_check_probe_rtt_done`, `bbr_exit_probe_rtt`.
     pub(super) fn check_probe_rtt_done(&mut self, conn: &mut Conn) {
         let now = conn.jiffies();
-        if !matches!(&self.phase, Phase::ProbeRtt(probe) if probe.done.is_some_and(|done| now > done)) {
+        if !matches!(&self.phase, BbrPhase::ProbeRtt(probe) if probe.done.is_some_and(|done| now > done)) {
             return;
         }
         self.probe_rtt_min.stamp = now;
@@ -74,7 +74,7 @@ impl<V: BbrVersion> Machine<V> {
             self.start_down(conn);
             self.start_cruise();
         } else {
-            self.phase.enter(Phase::Startup);
+            self.phase.enter(BbrPhase::Startup);
         }
     }
 }

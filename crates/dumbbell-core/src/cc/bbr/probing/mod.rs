@@ -3,7 +3,7 @@
 //!
 //! The order of work is that of Linux `tcp_bbr2.c` and `tcp_bbr.c` (google/bbr); bounds have their Linux names: `bw_lo`, `inflight_lo`, `inflight_hi`.
 
-use super::phase::{AckPhase, BbrState, Phase};
+use super::phase::{AckPhase, BbrPhase, BbrState};
 use super::{in_network, scale_by_share, Aggregation, BbrPacing, BbrRate, Bursts, AGGREGATION_ROUNDS, MIN_CWND, UNIT, UNSET};
 use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use crate::cc::exit::ExitCause;
@@ -165,7 +165,7 @@ pub struct Machine<V: BbrVersion> {
     rng: Rng,
     pacing: BbrPacing,
     /// Waits in us, the end of PROBE_RTT in ms.
-    pub(in crate::cc) phase: Phase<u64, Climb>,
+    pub(in crate::cc) phase: BbrPhase<u64, Climb>,
     ack_phase: AckPhase,
     /// ACKs that arrive answer what a probe sent.
     probe_samples: bool,
@@ -209,7 +209,7 @@ impl<V: BbrVersion> Machine<V> {
             rng: Rng::stream(context.seed, name, context.flow),
             // replaced when the connection is established
             pacing: BbrPacing::before_connection(set.startup_gain),
-            phase: Phase::Startup,
+            phase: BbrPhase::Startup,
             ack_phase: AckPhase::Init,
             probe_samples: false,
             last_probe: LastProbe::default(),
@@ -294,7 +294,7 @@ impl<V: BbrVersion> Machine<V> {
 
     /// More than the smallest RTT has passed in PROBE_UP. Linux `bbr_has_elapsed_in_phase`.
     pub fn has_climbed_for_min_rtt(&self) -> bool {
-        matches!(&self.phase, Phase::Up(climb) if self.now_us > climb.start_us + u64::from(self.min_rtt.us))
+        matches!(&self.phase, BbrPhase::Up(climb) if self.now_us > climb.start_us + u64::from(self.min_rtt.us))
     }
 
     /// `inflight` of the largest rate, with `gain`.
@@ -306,7 +306,7 @@ impl<V: BbrVersion> Machine<V> {
         self.next_round = conn.delivered;
     }
 
-    fn enter(&mut self, phase: Phase<u64, Climb>) {
+    fn enter(&mut self, phase: BbrPhase<u64, Climb>) {
         self.phase.enter(phase);
         self.try_fast_path = false;
     }
@@ -546,7 +546,7 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
             min_rtt_us: set(self.min_rtt.us),
             extra_acked: self.aggregation.extra(),
             inflight: self.inflight(conn, self.bw(), UNIT),
-            probe_up_step: if let Phase::Up(climb) = &self.phase { Some(conn.cwnd / climb.cnt.max(1)) } else { None },
+            probe_up_step: if let BbrPhase::Up(climb) = &self.phase { Some(conn.cwnd / climb.cnt.max(1)) } else { None },
             pacing_gain: share(self.pacing_gain),
             cwnd_gain: share(self.cwnd_gain),
             full_bw_now: Some(self.full.now),

@@ -28,8 +28,8 @@ fn establish_machine<V: BbrVersion>(mut machine: Machine<V>) -> Machine<V> {
 }
 
 /// In `state`, as if it had just begun.
-fn in_state(state: BbrState) -> Phase<u64, Climb> {
-    Phase::in_state(state, 0, Climb { start_us: 0, rounds: 0, cnt: UNSET, acks: 0 })
+fn in_state(state: BbrState) -> BbrPhase<u64, Climb> {
+    BbrPhase::in_state(state, 0, Climb { start_us: 0, rounds: 0, cnt: UNSET, acks: 0 })
 }
 
 fn probe_is_due<V: BbrVersion>(machine: &mut Machine<V>, conn: &Conn) -> bool {
@@ -224,7 +224,7 @@ fn marks_alone_begin_a_probe_of_v3_with_a_large_step() {
         three.marks.in_cycle = true;
         three.bounds.inflight_hi = inflight_hi;
         assert!(probe_is_due(&mut three, &conn()));
-        assert!(matches!(three.phase, Phase::Refill { up_rounds: rounds } if rounds == up_rounds), "{inflight_hi}");
+        assert!(matches!(three.phase, BbrPhase::Refill { up_rounds: rounds } if rounds == up_rounds), "{inflight_hi}");
     }
     // not with losses, nor while the window is being reduced, nor in v2
     let mut three = v3();

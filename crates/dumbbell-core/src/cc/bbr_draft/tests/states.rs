@@ -83,7 +83,7 @@ fn drain_ends_when_the_queue_is_empty_or_after_three_rounds() {
         [(21, 0, BbrState::Drain), (20, 0, BbrState::Down), (21, 3, BbrState::Drain), (21, 4, BbrState::Down)]
     {
         let (mut state, mut conn) = start_phase(BbrState::Drain);
-        state.phase = Phase::Drain { start_round: 7 };
+        state.phase = BbrPhase::Drain { start_round: 7 };
         state.round.count = 7 + rounds;
         conn.snd_nxt = conn.snd_una + in_flight;
         state.check_drain_done(&conn);
@@ -343,7 +343,7 @@ fn probe_rtt_takes_two_hundred_milliseconds_and_a_round() {
             state.round.next_delivered = prior_delivered;
         }
         state.cong_control(&mut conn, &RateSample { prior_delivered, ..ack() });
-        (state.phase.state(), conn.cwnd, matches!(&state.phase, Phase::ProbeRtt(probe) if probe.done.is_some()))
+        (state.phase.state(), conn.cwnd, matches!(&state.phase, BbrPhase::ProbeRtt(probe) if probe.done.is_some()))
     };
     assert_eq!(later(10, 11, false), (BbrState::ProbeRtt, 10, false));
     assert_eq!(later(10, 10, false), (BbrState::ProbeRtt, 10, true));
