@@ -19,7 +19,7 @@ READ = {
     "report": ["report", "BAD", "-o", "NEW.html"],
     "diff": ["diff", "BAD", "BAD"],
     "compare": ["compare", "BAD", "--engines"],
-    "draft": ["draft", "sce", "BAD"],
+    "paper sce": ["paper", "sce", "BAD"],
     "paper": ["paper", "abe", "BAD"],
     "claims": ["claims", "BAD", "BAD"],
     "export": ["export", "BAD", "-o", "NEW"],

@@ -358,7 +358,7 @@ def test_ports_that_are_used_again_are_another_connection(tmp_path: Path) -> Non
 
 def test_sequence_numbers_wrap() -> None:
     values = np.array([2**32 - 10, 2**32 - 1, 5, 4, 2**31])
-    assert connection.unwrapped(values, 2**32 - 10).tolist() == [0, 9, 15, 14, 2**31 + 10]
+    assert connection.unwrap_numbers(values, 2**32 - 10).tolist() == [0, 9, 15, 14, 2**31 + 10]
 
 
 @pytest.mark.parametrize("cut", [1, 20, 70])

@@ -78,7 +78,7 @@ def trace(*parts: tuple[str, float, dict[str, Any]], step: float = 0.01, **commo
 def judged(
     case: str, found: Trace, times: dict[str, float] | None = None, values: dict[str, float] | None = None
 ) -> Verdict:
-    return CASES[case].verdict(Run(found, Setup(POINT, times or {}, values or {})))
+    return CASES[case].judge_run(Run(found, Setup(POINT, times or {}, values or {})))
 
 
 def startup(**changes: Any) -> Trace:
@@ -342,8 +342,8 @@ def test_the_step_doubles_and_the_new_rate_is_found() -> None:
 
 def test_phases_that_probe_rtt_ends_are_passed_over() -> None:
     found = trace(("probe_up", 0.2, {}), ("probe_rtt", 0.3, {}), ("probe_up", 0.4, {}), ("probe_down", 0.5, {}))
-    assert [one.start for one in found.all("probe_up")] == pytest.approx([0.5])
-    assert len(found.all("probe_up", cut=True)) == 2 and found.first("probe_down", 0.2) is not None
+    assert [one.start for one in found.find_phases("probe_up")] == pytest.approx([0.5])
+    assert len(found.find_phases("probe_up", cut=True)) == 2 and found.find_phase("probe_down", 0.2) is not None
     assert judged("up-plateau", trace(("probe_up", 1, {}), ("probe_rtt", 1, {}))).result == NOT_APPLICABLE
 
 
@@ -386,11 +386,11 @@ def test_results_do_not_depend_on_how_they_are_made() -> None:
     cases = ("startup-plateau", "sub-packet")
     alone = suite.check([{"name": "bbr3"}], cases, points, jobs=1)
     assert alone.results == suite.check([{"name": "bbr3"}], cases, points, jobs=2).results
-    counted = report.counts(alone)
+    counted = report.count_results(alone)
     assert str(counted["sub-packet", "bbr3"]) == "-"
-    assert "| 1 | Exiting STARTUP on Bandwidth Plateau |" in report.markdown(alone)
-    assert "1.   Exiting STARTUP on Bandwidth Plateau" in report.text(alone)
-    assert len(json.loads(report.as_json(alone))["results"]) == 4
+    assert "| 1 | Exiting STARTUP on Bandwidth Plateau |" in report.format_markdown(alone)
+    assert "1.   Exiting STARTUP on Bandwidth Plateau" in report.format_report(alone)
+    assert len(json.loads(report.to_json(alone))["results"]) == 4
 
 
 def test_a_trace_comes_back_from_qlog_and_is_judged_alike(tmp_path: Path, command: Command) -> None:
@@ -402,7 +402,7 @@ def test_a_trace_comes_back_from_qlog_and_is_judged_alike(tmp_path: Path, comman
     read, header = log.trace, log.header
     assert (header["rate_bit"], header["rtt_s"]) == (10_000_000, 0.02)
     assert [one.state for one in read.phases] == [one.state for one in run.trace.phases]
-    assert case.verdict(Run(read, run.setup)) == case.verdict(run)
+    assert case.judge_run(Run(read, run.setup)) == case.judge_run(run)
     first = json.loads(file.read_text().split("\n")[0].strip("\x1e"))
     assert first["file_schema"] == "urn:ietf:params:qlog:file:sequential"
     said = command("check", "bbr", "--trace", file, "--case", "3")

@@ -56,7 +56,7 @@ def scene_of(case: str, place: str = "") -> Scene:
 
 
 def judged(case: str, subject: Outcome, tcp: Outcome | None = None, place: str = "") -> Verdict:
-    return CASES[case].verdict(Seen(scene_of(case, place), subject, tcp or outcome(flow(), flow())))
+    return CASES[case].judge_scene(Seen(scene_of(case, place), subject, tcp or outcome(flow(), flow())))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -187,12 +187,12 @@ def test_a_sender_stops_without_feedback(blind: float, result: str) -> None:
 
 
 def test_a_gap_is_the_longest_time_without_delivery_that_no_outage_explains() -> None:
-    assert flow().gap(0.0) == 0
-    assert flow(silent=((0.0, 2.0),)).gap(1.5) == pytest.approx(0.5)
-    assert flow(silent=((3.0, 5.0), (7.0, 7.5))).gap(0.0) == pytest.approx(2.0)
+    assert flow().find_longest_gap(0.0) == 0
+    assert flow(silent=((0.0, 2.0),)).find_longest_gap(1.5) == pytest.approx(0.5)
+    assert flow(silent=((3.0, 5.0), (7.0, 7.5))).find_longest_gap(0.0) == pytest.approx(2.0)
     # 1 s of outage, and as much behind it, in which a sender may still wait for its next probe
-    assert flow(silent=((3.0, 5.5),)).gap(0.0, [(3.0, 4.0)]) == pytest.approx(0.5)
-    assert Flow(0.0).gap(0.0) == 0
+    assert flow(silent=((3.0, 5.5),)).find_longest_gap(0.0, [(3.0, 4.0)]) == pytest.approx(0.5)
+    assert Flow(0.0).find_longest_gap(0.0) == 0
 
 
 def test_every_judge_can_fail_and_names_its_source() -> None:
@@ -203,7 +203,7 @@ def test_every_judge_can_fail_and_names_its_source() -> None:
         for scene in one.scenes:
             assert scene.subjects, f"{one.key} {scene.place}"
             # every scene is an experiment
-            cell = parse(scene.resolved({"cc": "cubic"}, [1]), "x").cell(0)
+            cell = parse(scene.substitute_control({"cc": "cubic"}, [1]), "x").make_cell(0)
             assert cell.duration == round(scene.seconds * 1e9)
 
 
@@ -250,45 +250,50 @@ BOTH = Report(
 
 
 def test_the_first_lines_name_closed_connections_in_the_stacks_words() -> None:
-    first, second = report.text(BROKEN).splitlines()[:2]
+    first, second = report.format_report(BROKEN).splitlines()[:2]
     assert first == f'new-cubic closes the connection in 2 cells of 5: "{GAPS}"'
     assert second == "    use: 200Mbit 100ms (after 1.2 s), 400Mbit 50ms (after 1.2 s)"
-    text = report.text(BROKEN)
+    text = report.format_report(BROKEN)
     assert "  reordering, a limit: 1% 5ms: a figure" in text
     assert "new-cubic: 5 verdicts: 1 passed, 1 differs from TCP, 3 failed" in text
-    assert GAPS in report.markdown(BROKEN).partition("| case |")[0]
+    assert GAPS in report.format_markdown(BROKEN).partition("| case |")[0]
     whole = Report([result("use", "10Mbit 20ms", PASSED)], 1.0, 1)
-    assert report.text(whole).startswith("new-cubic keeps every connection open in 1 cell.\n")
+    assert report.format_report(whole).startswith("new-cubic keeps every connection open in 1 cell.\n")
 
 
 def test_a_connection_that_closes_for_some_seeds_is_counted() -> None:
     one = result("use", FAST[0], FAILED, closed=GAPS)
     runs = [replace(run, flows=(flow(),) * 3) if run.seed == 2 else run for run in one.seen.subject.runs]
     some = replace(one, seen=replace(one.seen, subject=Outcome(tuple(runs))))
-    assert "(after 1.2 s, 2 of 3 connections)" in report.text(Report([some], 1.0, 3))
+    assert "(after 1.2 s, 2 of 3 connections)" in report.format_report(Report([some], 1.0, 3))
 
 
 def test_a_crash_is_in_the_first_lines() -> None:
     one = result("use", FAST[0], FAILED)
     crash = replace(one, seen=replace(one.seen, subject=Outcome(error="the child ended by signal 6")))
-    assert "new-cubic fails in 1 cell of 1: the child ended by signal 6" in report.text(Report([crash], 1.0, 3))
+    assert "new-cubic fails in 1 cell of 1: the child ended by signal 6" in report.format_report(
+        Report([crash], 1.0, 3)
+    )
 
 
 def test_the_status_and_what_others_read(tmp_path: Path) -> None:
-    gate = ci.gate(BROKEN, None, None, STACK)
-    assert ci.status(BROKEN, gate, STACK) == 1
+    gate = ci.make_gate(BROKEN, None, None, STACK)
+    assert ci.find_status(BROKEN, gate, STACK) == 1
     good = Report([one for one in BROKEN.results if one.verdict.result != FAILED], 1.0, 1)
-    assert ci.status(good, ci.plain(good, STACK), STACK) == 0
+    assert ci.find_status(good, ci.gate_failures(good, STACK), STACK) == 0
     unknown = Report([result("use", FAST[0], CANNOT_TELL)], 1.0, 1)
-    assert ci.status(unknown, ci.plain(unknown, STACK), STACK) == 3
-    root = ElementTree.fromstring(ci.junit(BROKEN, gate, STACK))
+    assert ci.find_status(unknown, ci.gate_failures(unknown, STACK), STACK) == 3
+    root = ElementTree.fromstring(ci.format_junit(BROKEN, gate, STACK))
     assert (root[0].attrib["name"], root[0].attrib["failures"]) == ("stack new-cubic", "3")
-    assert [line.partition("::")[0] or line[:7] for line in ci.github(BROKEN, gate, STACK)] == ["::error", "::error"]
-    (tmp_path / "before.json").write_text(report.as_json(BROKEN))
-    before = ci.before(tmp_path / "before.json", STACK)
-    assert not ci.gate(BROKEN, None, before, STACK).failed
+    assert [line.partition("::")[0] or line[:7] for line in ci.list_annotations(BROKEN, gate, STACK)] == [
+        "::error",
+        "::error",
+    ]
+    (tmp_path / "before.json").write_text(report.to_json(BROKEN))
+    before = ci.read_report(tmp_path / "before.json", STACK)
+    assert not ci.make_gate(BROKEN, None, before, STACK).failed
     worse = Report([result("use", "10Mbit 20ms", FAILED)], 1.0, 1)
-    assert list(ci.gate(worse, None, before, STACK).unexpected.values()) == [
+    assert list(ci.make_gate(worse, None, before, STACK).unexpected.values()) == [
         "passed → failed: use new-cubic 10Mbit 20ms: a figure (a limit)"
     ]
 
@@ -304,41 +309,41 @@ def test_the_status_and_what_others_read(tmp_path: Path) -> None:
 )
 def test_known_failures_have_case_control_and_place(tmp_path: Path, lines: str, failed: bool) -> None:
     (tmp_path / "known").write_text(lines)
-    assert ci.known(BROKEN, ci.expected(tmp_path / "known", STACK), STACK).failed == failed
+    assert ci.gate_by_expected(BROKEN, ci.read_expected(tmp_path / "known", STACK), STACK).failed == failed
 
 
 def test_a_wrong_case_of_known_failures_is_named(tmp_path: Path) -> None:
     (tmp_path / "known").write_text("uze new-cubic")
     with pytest.raises(InputError, match="line 1: unknown case"):
-        ci.expected(tmp_path / "known", STACK)
+        ci.read_expected(tmp_path / "known", STACK)
 
 
 def test_a_comparison_says_the_regression_first() -> None:
-    changed = against.changed(BOTH, "new-cubic", "old-cubic")
+    changed = against.find_changed_verdicts(BOTH, "new-cubic", "old-cubic")
     assert changed.lead("new-cubic", "old-cubic") == "new-cubic is worse than old-cubic in 2 verdicts, better in 1."
-    assert changed.lines() == [
+    assert changed.to_lines() == [
         "worse: use: differs from TCP → failed: 200Mbit 100ms; 400Mbit 50ms",
         "better: outage: failed → differs from TCP: lost 1s (a figure (a limit))",
     ]
-    first = report.headline(BOTH, "new-cubic", "old-cubic")[0]
+    first = report.list_headlines(BOTH, "new-cubic", "old-cubic")[0]
     assert first == f'new-cubic closes the connection in 2 cells of 5, old-cubic in none of these: "{GAPS}"'
-    gate = against.gate(BOTH, "new-cubic", "old-cubic")
-    assert ci.status(against.split(BOTH, "new-cubic"), gate, STACK) == 1
-    gate = against.gate(BOTH, "old-cubic", "new-cubic")
+    gate = against.gate_against(BOTH, "new-cubic", "old-cubic")
+    assert ci.find_status(against.split(BOTH, "new-cubic"), gate, STACK) == 1
+    gate = against.gate_against(BOTH, "old-cubic", "new-cubic")
     assert len(gate.unexpected) == 1  # the outage
-    same = against.changed(BROKEN, "new-cubic", "new-cubic")
+    same = against.find_changed_verdicts(BROKEN, "new-cubic", "new-cubic")
     assert same.lead("a", "b") == "a is in no verdict worse or better than b."
 
 
 def test_figures_are_held_against_each_other_seed_by_seed() -> None:
     subjects = [Subject(name, "cubic", {}) for name in ("new-cubic", "old-cubic")]
-    found = against.differences(BOTH, *subjects)
+    found = against.compare_controls(BOTH, *subjects)
     assert found is not None
-    rows = against.rows(found)
+    rows = against.list_differences(found)
     assert {(row["where"], row["measure"]) for row in rows} == {(f"use, {place}", "goodput_mbit") for place in FAST}
     assert all(row["n"] == 3 and row["difference"] < -89 for row in rows)
-    assert "use, 200Mbit 100ms" in against.table(found)
-    assert against.differences(Report([], 0.0), *subjects) is None
+    assert "use, 200Mbit 100ms" in against.format_differences(found)
+    assert against.compare_controls(Report([], 0.0), *subjects) is None
 
 
 # the example of a stack in C
@@ -364,10 +369,10 @@ def test_every_scene_is_an_experiment_of_a_stack_and_tcp_in_its_place_asks_for_e
     trust.trust(tmp_path)
     for one in CASES.values():
         for scene in one.scenes:
-            groups = parse(scene.resolved(stack, [1]), "x").cell(0).groups
+            groups = parse(scene.substitute_control(stack, [1]), "x").make_cell(0).groups
             assert {groups["flows"][number]["cc"]["name"] for number in scene.subjects} == {"window-aimd"}
             assert groups["hosts"]["ecn"] == (len(scene.subjects) < len(groups["flows"]))
-            assert parse(scene.resolved({"cc": "cubic"}, [1]), "x").cell(0).groups["hosts"]["ecn"]
+            assert parse(scene.substitute_control({"cc": "cubic"}, [1]), "x").make_cell(0).groups["hosts"]["ecn"]
 
 
 @pytest.mark.slow
@@ -453,7 +458,7 @@ def test_a_stack_is_needed_unless_cases_are_listed(command: Command) -> None:
 def real(name: str) -> str:
     """Return the name of a stack; skips the test if it is not built."""
     try:
-        if stacks.library(name).is_file():
+        if stacks.find_library(name).is_file():
             return name
     except InputError:
         pass
@@ -540,6 +545,6 @@ def test_the_steps_of_the_example_workflow_run(tmp_path: Path, known: str) -> No
 
 def test_the_page_has_the_cases_as_they_are() -> None:
     page = (WORKFLOW.parent.parent / "check-stack.md").read_text()
-    made = report.cases_table(list(CASES))
+    made = report.format_cases(list(CASES))
     said = "dumbbell check stack NAME --list --markdown makes the table of docs/check-stack.md"
     assert page.partition("<!-- table cases -->")[2].partition("<!-- end -->")[0].strip() == made, said

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from dumbbell import _native, experiment
-from dumbbell.engines import by_name, sweep
+from dumbbell.engines import find_engine, sweep
 from dumbbell.engines.linux import kernels
 from dumbbell.errors import InputError
 from dumbbell.results.store import Store
@@ -245,7 +245,7 @@ def kept(output: Path) -> int:
     if not output.exists():
         return 0
     with Store.open(output) as store:
-        return store.table("runs").height
+        return store.read_table("runs").height
 
 
 def kill(
@@ -322,7 +322,7 @@ def test_nothing_is_left_of_a_killed_run_once_the_next_command_has_started(engin
         unfinished += runs < seeds
         if done := re.search(r"(\d+) runs? done", said):
             assert runs == int(done[1]), told
-        report = sweep.run([experiment.load(plan)], output, engine=by_name(engine), progress=False)
+        report = sweep.run([experiment.load(plan)], output, engine=find_engine(engine), progress=False)
         assert (report.done, report.kept, report.failed) == (seeds - runs, runs, []), told
         assert place.left() == {}, told
         ours, theirs = contents(output), contents(whole)

@@ -28,12 +28,12 @@ ecn = false
 
 
 def cell(text: str) -> Cell:
-    return parse(tomllib.loads(text), "experiment").cell(0)
+    return parse(tomllib.loads(text), "experiment").make_cell(0)
 
 
 def rows_of(limit: int, point: str = "sender") -> pl.DataFrame:
     one = cell(ONE.format(limit=limit))
-    return write.frame(one, wanted.checked(one, [point]))[0]
+    return write.record_packets(one, wanted.check_selection(one, [point]))[0]
 
 
 def side(*packets: dict[str, Any], of_run: bool = True) -> Side:
@@ -144,7 +144,9 @@ def test_clocks_of_other_tools_are_counted_from_the_first_packet() -> None:
     a, b = side({}, {}), side({"time_ns": 10**18}, {"time_ns": 10**18 + 1_000_200}, of_run=False)
     found = parted(a, b)
     assert found.streams[0].apart_ns == (100.0, 200)
-    assert "first packet of each side, at 0.000000000 and 1000000000.000000000 s of its own clock" in found.markdown()
+    assert (
+        "first packet of each side, at 0.000000000 and 1000000000.000000000 s of its own clock" in found.to_markdown()
+    )
 
 
 def test_a_packet_that_one_side_lacks_is_the_first_that_differs() -> None:
@@ -180,7 +182,7 @@ def test_a_capture_of_another_tool_has_relative_numbers_and_real_windows(tmp_pat
     ]
     path = tmp_path / "other.pcap"
     path.write_bytes(captures.pcap(frames))
-    found = sides.of_file(str(path), None, ())
+    found = sides.read_side(str(path), None, ())
     assert not found.of_run
     assert found.rows.select("direction", "seq", "ack", "payload").rows() == [
         ("data", 0, None, 0),
@@ -216,7 +218,7 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path, command: Command, name: 
     (tmp_path / "two.toml").write_text(ONE.format(limit=41))
     if any("parquet" in word for word in words):
         one = cell(ONE.format(limit=40))
-        write.write(one, tmp_path / "run.parquet", wanted.checked(one))
+        write.write(one, tmp_path / "run.parquet", wanted.check_selection(one))
         pl.DataFrame({"a": [1]}).write_parquet(tmp_path / "other.parquet")
     done = command("diff", *words)
     assert done.returncode == 2

@@ -157,7 +157,7 @@ def test_files_are_as_the_drafts_have_them(command: Command, experiment: str, tm
 def test_what_is_written_is_what_the_run_measured(*, marks: bool, tmp_path: Path) -> None:
     settings = {"bottleneck.aqm": {"name": "codel", "ecn": marks}, "hosts.ecn": True}
     checked = parse(tomllib.loads(EXPERIMENT), "two.toml", settings)
-    found = write.write(checked.cell(0), tmp_path / "out")
+    found = write.write(checked.make_cell(0), tmp_path / "out")
     results = dumbbell.run(checked)
     assert results.runs["hash"].to_list() == [found.hash]
     header, *network = records(tmp_path / "out" / "network.sqlog")
@@ -185,7 +185,7 @@ def test_what_is_written_is_what_the_run_measured(*, marks: bool, tmp_path: Path
 
 
 def test_the_same_run_gives_the_same_bytes(experiment: str, tmp_path: Path) -> None:
-    cell = parse(tomllib.loads(EXPERIMENT), experiment).cell(0)
+    cell = parse(tomllib.loads(EXPERIMENT), experiment).make_cell(0)
     first, second = (write.write(cell, tmp_path / name) for name in ("a", "b"))
     assert first.hash == second.hash
     for one, other in zip(first.files, second.files, strict=True):

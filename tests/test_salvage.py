@@ -45,7 +45,7 @@ def rows(path: Path, name: str, keys: list[str]) -> pl.DataFrame:
 
 def test_a_whole_file_is_said_to_be_whole_and_saved_as_it_is(whole: Path, tmp_path: Path) -> None:
     found = salvage.check(whole)
-    assert found.is_whole and len(found.whole) == 8 and "8 of 8 runs are whole" in found.text()
+    assert found.is_whole and len(found.whole) == 8 and "8 of 8 runs are whole" in found.to_text()
     salvage.save(whole, tmp_path / "new.duckdb")
     for name in store.TABLES:
         assert rows(whole, name, found.whole).equals(rows(tmp_path / "new.duckdb", name, found.whole))
@@ -74,7 +74,7 @@ def test_runs_outside_of_a_damaged_block_are_saved(whole: Path, tmp_path: Path) 
         with Store.open(new) as file:
             assert sorted(file.read("SELECT key FROM runs")["key"]) == sorted(found.whole)
         if not found.is_whole:
-            assert "cannot be read" in found.text() and "dumbbell store save" in found.text()
+            assert "cannot be read" in found.to_text() and "dumbbell store save" in found.to_text()
     assert partly > 0
 
 
@@ -97,7 +97,7 @@ def test_a_log_that_cannot_be_read_is_left_out(whole: Path, tmp_path: Path) -> N
     store.log_of(path).write_bytes(b"nonsense" * 4096)
     found = salvage.check(path)
     if found.notes:  # DuckDB may see that this is none of its logs
-        assert "the log next to it" in found.text() and not found.is_whole
+        assert "the log next to it" in found.to_text() and not found.is_whole
     assert len(found.whole) == 8
     assert salvage.save(path, tmp_path / "new.duckdb").whole == found.whole
 
@@ -132,7 +132,7 @@ def test_other_kinds_of_files_are_called_what_they_are(tmp_path: Path, command: 
 
 
 def test_an_export_that_fails_leaves_nothing(whole: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    real = Store.table
+    real = Store.read_table
     for stop in (KeyboardInterrupt(), OSError(28, "No space left on device")):
 
         def failing(self: Store, name: str, stop: BaseException = stop) -> pl.DataFrame:
@@ -140,7 +140,7 @@ def test_an_export_that_fails_leaves_nothing(whole: Path, tmp_path: Path, monkey
                 raise stop
             return real(self, name)
 
-        monkeypatch.setattr(Store, "table", failing)
+        monkeypatch.setattr(Store, "read_table", failing)
         with pytest.raises((KeyboardInterrupt, InputError)):
             export(str(whole), str(tmp_path / "out"), engine="all")
         assert not (tmp_path / "out").exists()
@@ -148,14 +148,14 @@ def test_an_export_that_fails_leaves_nothing(whole: Path, tmp_path: Path, monkey
         with pytest.raises((KeyboardInterrupt, InputError)):
             export(str(whole), str(tmp_path / "there"), engine="all")
         assert not list((tmp_path / "there").iterdir())
-    monkeypatch.setattr(Store, "table", real)
+    monkeypatch.setattr(Store, "read_table", real)
     export(str(whole), str(tmp_path / "there"), engine="all")
     assert {path.stem for path in (tmp_path / "there").iterdir()} == set(store.TABLES)
 
 
 def test_the_size_of_a_sweep_is_reckoned_before_it() -> None:
     small = experiment.parse({"bottleneck": {"aqm": "codel"}, "flows": [{"cc": "reno"}], "duration": "1s"})
-    assert 0 < estimate.size([small]) < 1e6
+    assert 0 < estimate.estimate_size([small]) < 1e6
     seeds = [*range(1, 1001)]
     table = {
         "bottleneck": {"aqm": "codel"},
@@ -163,4 +163,4 @@ def test_the_size_of_a_sweep_is_reckoned_before_it() -> None:
         "duration": "1000s",
         "seeds": seeds,
     }
-    assert estimate.size([experiment.parse(table | {"record": {"interval": "1ms"}})]) > 10e9
+    assert estimate.estimate_size([experiment.parse(table | {"record": {"interval": "1ms"}})]) > 10e9

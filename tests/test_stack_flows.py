@@ -40,7 +40,7 @@ def table(**flow: Any) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_a_stack_is_named_in_four_ways(library: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(built, "library", lambda name: library if name == "window" else pytest.fail(name))
+    monkeypatch.setattr(built, "find_library", lambda name: library if name == "window" else pytest.fail(name))
     files = [
         table(stack=str(library)),
         table(stack={"plugin": str(library)}, cc="aimd"),
@@ -110,7 +110,7 @@ def test_what_is_wrong_with_a_stack_is_said_with_its_key(flow: dict[str, Any], e
 
 
 def test_the_schema_for_editors_knows_stacks() -> None:
-    check = jsonschema.Draft202012Validator(json_schema.file_schema())
+    check = jsonschema.Draft202012Validator(json_schema.make_schema())
     good = [table(stack="quinn", cc="newreno"), table(stack={"name": "quinn", "send_window": "1MB"}), table(cc="reno")]
     good += [table() | {"matrix": {"flows[0].stack": ["quinn-0.11.16", "quinn"]}}]
     for one in good:
@@ -139,7 +139,7 @@ def test_the_trace_of_a_stack_has_what_it_believes(library: Path) -> None:
 
 
 def test_other_engines_refuse_stacks_by_name(library: Path) -> None:
-    cell = next(iter(experiment.parse(table(stack=str(library)), "a.toml").cells()))
+    cell = next(iter(experiment.parse(table(stack=str(library)), "a.toml").make_cells()))
     with pytest.raises(InputError, match=r"flows\[0\]\.cc\.plugin: --engine live has no plugins; use --engine sim"):
         live.check(cell, "a.toml")
 

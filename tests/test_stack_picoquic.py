@@ -26,7 +26,7 @@ TREE = "DUMBBELL_PICOQUIC_TREE"
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return built.home()
+    return built.find_home()
 
 
 def tree(folder: Path, project: str = "project(picoquic\n  VERSION 1.1.52.0\n  LANGUAGES C CXX)") -> Path:
@@ -72,19 +72,19 @@ def test_what_cannot_be_built_is_refused_before_anything_is_done(
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(InputError, match=r"^stack build needs cmake: the package cmake, with make or ninja and comp"):
         building.build(building.Wanted("picoquic", path=Path(path)), StepProgress())
-    assert not built.home().exists()
+    assert not built.find_home().exists()
     with pytest.raises(InputError, match=r"none is built; dumbbell stack build picoquic --path DIR builds it"):
-        stacks.library("picoquic-1.1.52.0")
+        stacks.find_library("picoquic-1.1.52.0")
 
 
 def test_complaints_of_cmake_and_compilers_are_told_in_a_line() -> None:
     told = (
         "-- The C compiler\nCMake Error at CMakeLists.txt:3 (project):\n  No C found.\n\n\n-- Configuring incomplete\n"
     )
-    assert needs.complaint_of_cmake(told).startswith("CMake Error at CMakeLists.txt:3 (project): No C found.")
+    assert needs.find_complaint_of_cmake(told).startswith("CMake Error at CMakeLists.txt:3 (project): No C found.")
     told = "[1/2] Building C\nflow.c:8:10: fatal error: picoquic.h: No such file\n    8 | #include\nstopped.\n"
-    assert needs.complaint_of_cmake(told) == "flow.c:8:10: fatal error: picoquic.h: No such file"
-    assert needs.complaint_of_cmake("ninja: killed\n") == "ninja: killed"
+    assert needs.find_complaint_of_cmake(told) == "flow.c:8:10: fatal error: picoquic.h: No such file"
+    assert needs.find_complaint_of_cmake("ninja: killed\n") == "ninja: killed"
 
 
 def test_every_parameter_is_declared_and_used() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from conftest import Command
 from dumbbell import _native
-from dumbbell.engines import by_name
+from dumbbell.engines import find_engine
 from dumbbell.engines.base import Captures
 from dumbbell.engines.linux import engine as linux_engine
 from dumbbell.engines.linux import kernels, mapping
@@ -59,7 +59,7 @@ def linux() -> Captures:
         pytest.skip("no C compiler")
     if shutil.which("tc") is None:
         pytest.skip("no tc (iproute2)")
-    found = by_name("linux")
+    found = find_engine("linux")
     assert isinstance(found, Captures)
     return found
 
@@ -68,7 +68,7 @@ def live() -> Captures:
     """Return the engine, or skip the test."""
     if not hasattr(_native, "live_run"):
         pytest.skip("live runs need Linux")
-    found = by_name("live")
+    found = find_engine("live")
     assert isinstance(found, Captures)
     return found
 
@@ -85,7 +85,7 @@ class Traced:
 
 def traced(engine: Captures, source: dict[str, Any], file: Path, tries: int = 3) -> Traced:
     """Carry out a run; skips where network namespaces are not allowed, or where the machine loses frames."""
-    one = parse(dict(source), "experiment").cell(0)
+    one = parse(dict(source), "experiment").make_cell(0)
     try:
         run = _traced(engine, one, file)
     except InputError as error:
@@ -98,9 +98,11 @@ def traced(engine: Captures, source: dict[str, Any], file: Path, tries: int = 3)
 
 
 def _traced(engine: Captures, one: Cell, file: Path) -> Traced:
-    with engine.captured(one) as (result, files):
-        count, _ = _native.write_captured(one.config, files, file, **wanted.checked(one, ["sender"], snap=0).keywords)
-        height, rows = _native.write_captured(one.config, files, **wanted.checked(one, [wanted.ALL]).keywords)
+    with engine.capture_run(one) as (result, files):
+        count, _ = _native.write_captured(
+            one.config, files, file, **wanted.check_selection(one, ["sender"], snap=0).keywords
+        )
+        height, rows = _native.write_captured(one.config, files, **wanted.check_selection(one, [wanted.ALL]).keywords)
     frame = pl.DataFrame(rows)
     assert frame.height == height and frame.filter(point="sender").height == count
     tables = {name: pl.DataFrame(pa.table(table)) for name, table in _native.gather([result])}
@@ -166,8 +168,8 @@ def test_what_tshark_sees_is_what_linux_measured(tshark: str, tmp_path: Path, so
 @pytest.mark.slow
 @pytest.mark.parametrize("at", ["sender", "receiver"])
 def test_the_simulator_writes_the_headers_of_linux(tshark: str, tmp_path: Path, at: str) -> None:
-    one = parse(experiment_of({"name": "codel", "ecn": True}, flow("cubic")), "experiment").cell(0)
-    asked = wanted.checked(one, [at], snap=0)
+    one = parse(experiment_of({"name": "codel", "ecn": True}, flow("cubic")), "experiment").make_cell(0)
+    asked = wanted.check_selection(one, [at], snap=0)
     write.write(one, simulated := tmp_path / "sim.pcapng", asked)
     write.write(one, captured := tmp_path / "linux.pcapng", asked, linux())
     # handshake, the initial window and the first ACKs of it, before clocks that differ by some us round differently
@@ -248,14 +250,14 @@ def test_each_flow_has_its_sender_where_it_sends(tshark: str, tmp_path: Path, en
 
 @pytest.mark.slow
 def test_rows_and_files_are_of_what_is_asked(tshark: str, tmp_path: Path) -> None:
-    engine, one = linux(), parse(MARKS, "experiment").cell(0)
+    engine, one = linux(), parse(MARKS, "experiment").make_cell(0)
     path = tmp_path / "run.pcapng"
-    asked = wanted.checked(one, ["bottleneck", "bottleneck:out"], [0], (1.0, 2.0))
+    asked = wanted.check_selection(one, ["bottleneck", "bottleneck:out"], [0], (1.0, 2.0))
     written = write.write(one, path, asked, engine)
     found = seen(tshark, path)
     assert found["frame.interface_name"].unique().sort().to_list() == ["bottleneck", "bottleneck:out"]
     assert found.height == written.packets > 1000 and set(found["tcp.srcport"]) == {str(FIRST_PORT)}
-    rows, digest = write.frame(one, asked, engine)
+    rows, digest = write.record_packets(one, asked, engine)
     assert (rows.height, digest) == (written.packets, written.hash)
     late = rows.filter(pl.col("payload") > 0)["time_s"]
     assert late.min() >= 1.0 and late.max() <= 2.0  # type: ignore[operator]
@@ -278,13 +280,13 @@ def test_the_command_writes_what_the_name_says(tmp_path: Path, command: Command,
 
 @pytest.mark.slow
 def test_a_guest_that_cannot_capture_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    engine, one = linux(), parse(MARKS, "experiment").cell(0)
+    engine, one = linux(), parse(MARKS, "experiment").make_cell(0)
 
     def nowhere(cell: Cell, kernel: kernels.Kernel) -> Any:
-        return dataclasses.replace(mapping.mapped(cell, kernel), points=(Point("into", 0, "M", "none"),))
+        return dataclasses.replace(mapping.map_cell(cell, kernel), points=(Point("into", 0, "M", "none"),))
 
-    monkeypatch.setattr(linux_engine, "mapped", nowhere)
-    with pytest.raises(RuntimeError, match="none in M: No such device"), engine.captured(one):
+    monkeypatch.setattr(linux_engine, "map_cell", nowhere)
+    with pytest.raises(RuntimeError, match="none in M: No such device"), engine.capture_run(one):
         pass
 
 

@@ -313,7 +313,7 @@ def test_axes_of_limits_say_what_they_count(tmp_path: Path) -> None:
 
 
 def test_a_variant_never_mixes_with_the_runs_of_an_experiment(tmp_path: Path) -> None:
-    path = shipped.experiments()["abe/slow-start"]
+    path = shipped.list_experiments()["abe/slow-start"]
     few = ["duration=1s", "hosts.ecn_reduction=immediate", "flows[0].base_rtt=80ms"]
     one = ['flows[0].cc={name="reno", abe=true, beta_ecn=0.75}']
     assert sweep.run([experiment.load(path, [*few, *one])], tmp_path / "r.duckdb", progress=False).failed == []

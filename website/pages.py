@@ -19,10 +19,10 @@ def appended() -> dict[str, Callable[[], str]]:
         "algorithms/index.md": algorithms.index,
         "commands.md": commands.page,
         "findings/index.md": findings.index,
-        "linux-keys.md": lambda: sections(reach.markdown()),
+        "linux-keys.md": lambda: sections(reach.format_markdown()),
         "gallery/index.md": gallery.index,
         "python.md": python_api.page,
-        "reference.md": lambda: sections(reference.markdown()),
+        "reference.md": lambda: sections(reference.format_markdown()),
     }
 
 

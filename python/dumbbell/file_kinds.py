@@ -76,7 +76,7 @@ def is_qlog(text: str) -> bool:
     return text[:1] == "\x1e" or bool(_QLOG.search(text[:_HEAD]))
 
 
-def of_bytes(raw: bytes) -> Kind | None:
+def find_kind(raw: bytes) -> Kind | None:
     """Return what bytes of a file, from its first one on, are; None if that is not known."""
     place, magic = _DUCKDB
     if raw[place] == magic:
@@ -85,7 +85,7 @@ def of_bytes(raw: bytes) -> Kind | None:
         return PARQUET
     if raw[:16] == b"SQLite format 3\0":
         return SQLITE
-    head = _unpacked(raw)
+    head = _unpack(raw)
     if is_capture(head):
         return CAPTURE
     text = head.decode("utf-8", errors="replace").removeprefix("\ufeff")
@@ -95,10 +95,10 @@ def of_bytes(raw: bytes) -> Kind | None:
     return next((kind for pattern, kind in found if pattern.search(text)), None)
 
 
-def of(path: str | Path) -> Kind | None:
+def find_kind_of_file(path: str | Path) -> Kind | None:
     """Return what a file is; None if that is not known or it cannot be read."""
     with contextlib.suppress(OSError, ValueError), Path(path).open("rb") as file:
-        return of_bytes(file.read(_HEAD))
+        return find_kind(file.read(_HEAD))
     return None
 
 
@@ -120,7 +120,7 @@ def unpack(path: Path, allowed: str) -> bytes:
     return raw
 
 
-def _unpacked(raw: bytes) -> bytes:
+def _unpack(raw: bytes) -> bytes:
     """Return the first bytes of what is compressed in a file; of any other file, its first bytes."""
     with contextlib.suppress(*_DAMAGED):
         for one in PACKED.values():

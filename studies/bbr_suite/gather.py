@@ -77,12 +77,12 @@ def drawn() -> dict[str, pl.DataFrame]:
     key, control, point = find(STUDY).program.DRAWN
     run = CASES[key].prepare(Lab(point, {"name": control}))
     trace, since = run.trace, next(iter(run.setup.times.values()))
-    rows = range(trace.at(since - 0.15), trace.at(since + 0.6))
+    rows = range(trace.find_row(since - 0.15), trace.find_row(since + 0.6))
     columns: dict[str, Any] = {name: trace[name][rows] for name in KEPT_OF_TRACE}
     frame = pl.DataFrame(columns | {"state": trace.state[rows]})
     frame = frame.filter(pl.int_range(pl.len()) % max(len(frame) // 250, 1) == 0)
     times = pl.DataFrame([{"name": name, "time_s": time} for name, time in run.setup.times.items()])
-    return {"trace": frame, "times": times, "drawn": pl.DataFrame([{"result": CASES[key].verdict(run).result}])}
+    return {"trace": frame, "times": times, "drawn": pl.DataFrame([{"result": CASES[key].judge_run(run).result}])}
 
 
 def linux(path: Path) -> dict[str, pl.DataFrame]:
@@ -122,7 +122,7 @@ def main() -> None:
     else:
         controls = [{"name": name} for name in suite.VERSIONS]
         found = suite.check(controls, wanted=suite.Wanted(failing=given.figures is not None))
-        results = json.loads(report.as_json(found))["results"]
+        results = json.loads(report.to_json(found))["results"]
     folder = find(STUDY).folder / "evidence"
     of_linux = linux(given.linux) if given.linux else {}
     if not of_linux:

@@ -1,4 +1,4 @@
-//! What a queue discipline costs: ns for a packet through it, us to build it.
+//! Measures the cost of a queue discipline: ns for a packet through it, us to build it.
 //!
 //! `cargo run --release -p dumbbell-core --example aqm_cost`
 

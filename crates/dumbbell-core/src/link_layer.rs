@@ -1,4 +1,4 @@
-//! What a frame takes on the link below: headers, a least length, cells.
+//! Computes the length of a frame on the link below: headers, a least length, cells.
 
 crate::choice! {
     /// How the link below packs frames.
@@ -21,7 +21,7 @@ crate::choice! {
         Conservative = "conservative",
         /// Preamble, frame check and gap: 38 B instead of the Ethernet header, at least 84 B.
         Ethernet = "ethernet",
-        /// The same with a VLAN tag.
+        /// Ethernet with a VLAN tag.
         EthernetVlan = "ethernet-vlan",
         /// Cable: 18 B, at least 64 B.
         Docsis = "docsis",
@@ -51,7 +51,7 @@ crate::choice! {
 /// Bytes in front of the network header, which the account leaves out if an overhead is given: an Ethernet header.
 const NETWORK_OFFSET: u32 = 14;
 
-/// What a frame costs on the link.
+/// Length of a frame on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkLayer {
     /// Replaces the Ethernet header in the account, bytes; unset: frames as they are (`raw`).
@@ -66,7 +66,7 @@ impl LinkLayer {
     /// Frames as they are.
     pub const RAW: LinkLayer = LinkLayer { overhead: None, mpu: 0, framing: Framing::None };
 
-    /// That of a kind of link (tc-cake(8)).
+    /// Returns the link layer of a kind of link (tc-cake(8)).
     pub fn of_preset(preset: Preset) -> LinkLayer {
         let (overhead, mpu, framing) = match preset {
             Preset::Raw => return LinkLayer::RAW,

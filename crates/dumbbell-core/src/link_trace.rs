@@ -20,7 +20,7 @@ use crate::units::{Rate, Time};
 use serde_json::{json, Value};
 use std::sync::Arc;
 
-/// What one opportunity carries: a frame whose IP packet has 1500 bytes, counted as all frames here. mahimahi says 1500 bytes and counts
+/// Bytes that one opportunity carries: a frame whose IP packet has 1500 bytes, counted as all frames are here. mahimahi says 1500 bytes and counts
 /// 1504, the same packet with the four bytes that a TUN device puts ahead of it.
 pub const OPPORTUNITY: u64 = MTU_FRAME as u64;
 /// Latest time in a trace: a day, as long as a run may last.
@@ -36,9 +36,9 @@ const RATES: [Rate; 2] = [Rate(1_000), Rate(10_000_000_000_000)];
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("found {found}, allowed: {allowed}")]
 pub struct BadTrace {
-    /// What was found, with the number of its line.
+    /// The invalid text, with the number of its line.
     pub found: String,
-    /// What would be right.
+    /// The valid form.
     pub allowed: String,
 }
 
@@ -64,7 +64,7 @@ impl OpportunityGroup {
 /// When a link may send: a trace that has been read and checked. Copies share it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkTrace {
-    /// What it is called: its file without folder and ending.
+    /// Name: that of the file without folder and ending.
     pub name: Arc<str>,
     /// By time, all different. Not empty, and the last is after 0.
     moments: Arc<[OpportunityGroup]>,
@@ -250,7 +250,7 @@ impl LinkTrace {
 /// Digits of a schedule: those of base 64 (RFC 4648 section 4).
 pub const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// What the schedule of a trace with delays begins with.
+/// First character of the schedule of a trace with delays.
 pub const WITH_DELAYS: char = '.';
 
 fn write_number(text: &mut String, mut number: u32) {

@@ -15,7 +15,7 @@ pub struct ParamError {
     pub key: String,
     /// The value as found.
     pub found: String,
-    /// What would be right.
+    /// The allowed values.
     pub allowed: String,
 }
 
@@ -25,7 +25,7 @@ impl ParamError {
         ParamError { key: key.into(), found: found.to_string(), allowed: allowed.into() }
     }
 
-    /// The same error, one level further out: `key` becomes `prefix.key`.
+    /// Moves the error one level further out: `key` becomes `prefix.key`.
     pub fn prefix_key(self, prefix: &str) -> ParamError {
         ParamError { key: format!("{prefix}.{}", self.key), ..self }
     }
@@ -91,7 +91,7 @@ macro_rules! params {
                 }, )* ]
             }
 
-            /// What every word of the first parameter, the version, sets unlike the defaults: `{word: {parameter: value}}`. Empty if there are no
+            /// Values that every word of the first parameter, the version, sets unlike the defaults: `{word: {parameter: value}}`. Empty without
             /// versions.
             #[allow(dead_code)]
             pub fn versions() -> ::serde_json::Map<String, ::serde_json::Value> {
@@ -202,7 +202,7 @@ macro_rules! versions {
         $crate::choice! { $(#[$outer])* pub enum $name { $( $(#[$inner])* $variant = $word ),* } }
 
         impl $name {
-            /// What the version sets.
+            /// Returns the values that the version sets.
             #[allow(clippy::field_reassign_with_default)]
             pub(crate) fn sets(self) -> $what {
                 match self { $( $name::$variant => {

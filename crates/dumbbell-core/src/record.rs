@@ -1,4 +1,4 @@
-//! What a bottleneck counts: logs of its events, per queue, per flow and class, and per internal queue.
+//! Counters of a bottleneck: logs of its events, per queue, per flow and class, and per internal queue.
 
 use crate::hint::seldom;
 use crate::histogram::Histogram;
@@ -14,7 +14,7 @@ use crate::units::Time;
 macro_rules! counted_after {
     ($name:ident: $($field:ident),+ $(,)?) => {
         impl $name {
-            /// What was counted after `before`.
+            /// Returns the counts since `before`.
             pub fn subtract(&self, before: &$name) -> $name {
                 $name { $($field: self.$field - before.$field,)+ }
             }
@@ -50,7 +50,7 @@ pub struct FlowCounters {
     pub lost_ahead: u64,
     /// Lost on the path behind the bottleneck.
     pub lost_behind: u64,
-    /// Of several hops: lost on the paths from one to the next.
+    /// Lost on the paths from one hop to the next, with several hops.
     pub lost_between: u64,
 }
 
@@ -91,7 +91,7 @@ impl FlowCounters {
     }
 }
 
-/// What every packet of a flow counts: half a cache line, since with thousands of flows each line counts.
+/// Counters that every packet of a flow changes: half a cache line, since with thousands of flows each line counts.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(32))]
 struct Passed {
@@ -227,7 +227,7 @@ impl Log for FlowLog {
         }
     }
 
-    /// What a queue turned into SCE does not become CE in the same queue: one that sets SCE sets CE first, judges a packet once
+    /// A packet that a queue turned into SCE does not become CE in the same queue: one that sets SCE sets CE first, judges a packet once
     /// and when it leaves. So SCE marks are conserved: set = received + dropped + queued.
     #[inline]
     fn on_mark(&mut self, packet: &Packet, before: Ecn, mark: Mark, _reason: MarkReason, _at: At) {
@@ -267,7 +267,7 @@ pub struct QueueCounters {
     pub sojourn_ns: u64,
     /// Packets that left the link.
     pub packets: u64,
-    /// Their bytes.
+    /// Bytes of these packets.
     pub bytes: u64,
     /// Bytes that these took on the link beyond that, for headers and cells of the link layer; negative where its headers are shorter.
     pub link_layer_bytes: i64,
@@ -329,6 +329,15 @@ impl Log for QueueCounters {
             _ => self.drops_aqm += 1,
         }
     }
+}
+
+/// What a link was given until it was last settled.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinkUse {
+    /// Bytes on the link of all packets that the queue gave it.
+    pub bytes: u64,
+    /// Most bytes of these that it may owe, beyond one packet.
+    pub ahead: u64,
 }
 
 /// Counters of one internal queue, packets. They only grow.

@@ -24,7 +24,7 @@ pub struct RttEstimator {
     pub mdev_4us: u32,
     /// Largest `mdev_4us` of the current window of data, at least the RTO floor.
     mdev_max_us: u32,
-    /// What is added to `srtt` to give the RTO, us.
+    /// Added to `srtt` to give the RTO, us.
     pub rttvar_us: u32,
     /// `rttvar_us` decays when this segment is acknowledged.
     rtt_seq: u64,

@@ -121,7 +121,7 @@ const MAX_SIZE: u64 = 1 << 50;
 const MAX_SIZES: usize = 1_000_000;
 
 impl FlowSizes {
-    /// What draws from it.
+    /// Returns a source that draws sizes from this distribution.
     pub fn source(&self) -> SizeSource {
         match self {
             FlowSizes::Fixed(size) => SizeSource::Fixed(*size),

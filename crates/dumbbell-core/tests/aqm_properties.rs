@@ -1,4 +1,4 @@
-//! What holds for every registered queue discipline, whatever its parameters and whatever happens to it.
+//! Properties of every registered queue discipline, whatever its parameters and whatever happens to it.
 //!
 //! A random sequence of operations is run against a model that knows only what went in: packets are neither created nor lost,
 //! flows keep their order, counters add up, time and shapers make progress. `fuzz/fuzz_targets/aqm.rs` runs the same checks.
@@ -188,7 +188,7 @@ impl Log for Tally {
 /// Counts everything, twice.
 type Logs = (Counters, Tally);
 
-/// What went in and is not known to have left.
+/// Packets that went in and are not known to have left.
 #[derive(Default)]
 struct Model {
     /// By flow and, where codepoints have queues of their own, codepoint on arrival: what keeps its order.
@@ -358,7 +358,7 @@ pub(crate) fn run(mut aqm: impl Aqm, ops: &[Op]) -> u64 {
         model.check(&aqm, &log.0);
         log.1.check(&log.0, &aqm);
     }
-    // What is left comes out: every round sends or drops a packet, or waits once before.
+    // The remaining packets come out: every round sends or drops a packet, or waits once before.
     let mut waited = false;
     loop {
         let before = aqm.packets();

@@ -1,4 +1,4 @@
-//! What holds for every registered link, whatever its parameters, arrivals and changes of rate.
+//! Properties of every registered link, whatever its parameters, arrivals and changes of rate.
 
 use dumbbell_core::link::{self, AnyLink, LinkContext, LinkSpec, QueueContent};
 use dumbbell_core::link_trace::LinkTrace;

@@ -37,7 +37,7 @@ impl Outlet for Wire {
     }
 }
 
-/// What the path does to a packet.
+/// Effect of the path on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Pass,
@@ -47,7 +47,7 @@ enum Fate {
     /// SCE.
     Hint,
     Duplicate,
-    /// It and what follows wait for so many milliseconds.
+    /// The packet and its successors wait for so many milliseconds.
     Stall(u16),
 }
 
@@ -77,7 +77,7 @@ fn fates() -> impl Strategy<Value = Vec<Fate>> {
 #[derive(Clone, Debug)]
 struct Transfer {
     size: u64,
-    /// Of the sender, and of the receiver.
+    /// Switches of the sender, and of the receiver.
     host: HostParams,
     peer: HostParams,
     options: FlowOptions,
@@ -201,7 +201,7 @@ fn build(name: &str) -> AnyCc {
     cc::build(&config, &CcContext::default()).expect("a registered name, with defaults")
 }
 
-/// What must hold of a sender at any time.
+/// Checks what must hold of a sender at any time.
 fn check_sender(sender: &Sender) -> Result<(), TestCaseError> {
     let conn = &sender.conn;
     prop_assert!(conn.snd_una() <= conn.snd_nxt());
@@ -346,7 +346,7 @@ proptest! {
     }
 }
 
-/// What a hostile peer, or the clock, does.
+/// An action of a hostile peer, or of the clock.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// An ACK, all numbers relative to `snd_una`.

@@ -31,7 +31,7 @@ impl MonotonicClock {
     }
 }
 
-/// What the clock of the run and that of the wall showed at one moment.
+/// The clock of the run and the wall clock at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Stamps {
     /// By the clock of the run.

@@ -6,6 +6,7 @@
 use crate::frame::{payload, write_ecn, ParsedFrame, Tuple};
 use crate::frames::FrameBuffers;
 use crate::trace::{TraceFile, TraceWriter};
+use dumbbell_bottleneck::Bottleneck;
 use dumbbell_core::aqm::{Aqm, FlowKey};
 use dumbbell_core::log::{At, DropReason, DropSite, Log, Mark, MarkReason};
 use dumbbell_core::packet::{flag, Ecn, Packet};
@@ -13,7 +14,6 @@ use dumbbell_core::tcp::stats::ReceiverStats;
 use dumbbell_core::units::Time;
 use dumbbell_measure::from_live::AckCounters;
 use dumbbell_packets::QueueDecision;
-use dumbbell_sim::bottleneck::Bottleneck;
 use foldhash::{HashMap, HashMapExt};
 use std::collections::VecDeque;
 
@@ -23,7 +23,7 @@ pub struct FrameLog {
     frames: Vec<(u32, DropReason, DropSite, Time)>,
     /// Marks of frames that are queued, if anybody wants to know them.
     marks: Option<Vec<(u32, Mark, MarkReason)>>,
-    /// Those that a flow's other end sends, as announced.
+    /// Acknowledgements of the announced flow whose data go in the other direction.
     pub acks: AckCounters,
 }
 
@@ -54,7 +54,7 @@ impl Log for FrameLog {
 /// A queue discipline and its link, which reports to [`FrameLog`].
 pub type FrameQueue<A> = Bottleneck<A, FrameLog>;
 
-/// What a direction does with the frames of a flow.
+/// How a direction treats the frames of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Treatment {
     /// Identity for queues that tell flows apart.
@@ -72,7 +72,7 @@ pub struct Treatment {
 pub struct Departure {
     /// When it should.
     pub due: Time,
-    /// Its number: see [`Direction::bytes`].
+    /// Number of the frame: see [`Direction::bytes`].
     pub frame: u32,
 }
 
@@ -82,14 +82,14 @@ struct DelayQueue {
     waiting: VecDeque<Departure>,
 }
 
-/// What a direction has counted, frames. They only grow.
+/// Counters of a direction, frames. They only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DirectionCounts {
     /// Arrived.
     pub arrived: u64,
-    /// Of these, carried no IP: they are not queued.
+    /// Arrived frames without IP: they are not queued.
     pub foreign: u64,
-    /// Of these, were too long, or found no buffer, or were of one flow too many.
+    /// Arrived frames that were too long, found no buffer, or belonged to one flow too many.
     pub refused: u64,
     /// Were dropped by the queue.
     pub dropped: u64,
@@ -106,7 +106,7 @@ struct SeenFlow {
     /// When its first frame arrived, and its last one so far.
     lifetime: [Time; 2],
     arrived: u64,
-    /// Of what left the queue.
+    /// Counts of the frames that left the queue.
     received: ReceiverStats,
 }
 
@@ -120,10 +120,10 @@ pub struct Direction<A: Aqm> {
     queue: Option<FrameQueue<A>>,
     flows: Vec<SeenFlow>,
     slots: HashMap<Tuple, u32>,
-    /// So many flows were announced; their slots are never given away.
+    /// Number of announced flows; their slots are never reused.
     announced: usize,
     hand: usize,
-    /// Of flows that nobody announced, and what class each is of.
+    /// Treatment of flows that were not announced, and the function that returns their class.
     others: Treatment,
     class_of: fn(&Tuple) -> u16,
     lines: Vec<DelayQueue>,
@@ -153,7 +153,7 @@ impl<A: Aqm> Direction<A> {
         }
     }
 
-    /// Its frames are written.
+    /// Writes the frames of this direction to `trace`.
     pub fn with_trace(mut self, trace: TraceWriter) -> Direction<A> {
         if let Some(queue) = &mut self.queue {
             queue.log.listener.marks = Some(Vec::new());
@@ -392,7 +392,7 @@ impl<A: Aqm> Direction<A> {
         self.queue.as_mut()
     }
 
-    /// What has been counted.
+    /// Returns the counters.
     pub fn counts(&self) -> DirectionCounts {
         self.counts
     }
@@ -402,12 +402,12 @@ impl<A: Aqm> Direction<A> {
         self.flows.get(slot as usize).map_or(0, |flow| flow.arrived)
     }
 
-    /// What left the queue of the flow in `slot`.
+    /// Returns the counts of what left the queue, for the flow in `slot`.
     pub fn receiver_stats(&self, slot: u32) -> ReceiverStats {
         self.flows.get(slot as usize).map_or_else(ReceiverStats::default, |flow| flow.received)
     }
 
-    /// Of each slot in order: what names its flow, and when the first and the last of its frames arrived.
+    /// Returns for each slot in order the addresses and ports of its flow, and when the first and the last of its frames arrived.
     pub fn flows(&self) -> impl Iterator<Item = (Tuple, [Time; 2])> + '_ {
         self.flows.iter().map(|flow| (flow.tuple, flow.lifetime))
     }

@@ -21,13 +21,13 @@ const FIRST_PORT: u16 = 10_000;
 const RECEIVER_PORT: u16 = 5_001;
 /// Most flows of a run: two threads serve them all.
 pub const MOST_FLOWS: usize = 1_000;
-/// What is written at a time, as iperf3 writes.
+/// Bytes per write to a socket, as in iperf3.
 const WRITE: usize = 128 << 10;
 /// Unsent bytes in a socket whose flow stops before the run is over: what is in it then still leaves.
 const UNSENT: u32 = 16 << 10;
 /// How often a flow that has written all is asked whether it has arrived.
 const LOOK: Time = Time::from_millis(1);
-/// What a receiver takes at a time; it is thrown away in the kernel.
+/// Bytes per read of a receiver; the kernel discards them.
 const READ: usize = 1 << 20;
 
 /// A flow to be carried out.
@@ -45,7 +45,7 @@ pub struct FlowPlan {
     pub ecn: bool,
     /// Differentiated-services codepoint.
     pub dscp: u8,
-    /// It sends from the right to the left.
+    /// Whether the flow sends from the right to the left.
     pub up: bool,
 }
 
@@ -100,7 +100,7 @@ impl Plans {
         self.plans.iter().any(|plan| plan.up == up)
     }
 
-    /// What names the flows on the wire, in order.
+    /// Returns addresses and ports of the flows on the wire, in order.
     pub fn tuples(&self) -> impl Iterator<Item = Tuple> + '_ {
         self.plans.iter().enumerate().map(|(number, plan)| {
             let (from, to) = (self.sender(number), self.receiver(plan));
@@ -163,7 +163,7 @@ impl Receivers {
     /// Receives until `stop` is set.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn run(mut self, stop: &AtomicBool) -> io::Result<()> {
         let mut events = [EpollEvent::empty(); 64];
         let mut room = vec![MaybeUninit::uninit(); READ];

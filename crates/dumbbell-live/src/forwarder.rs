@@ -28,7 +28,7 @@ pub trait RunWatcher<A: Aqm> {
     /// When it wants to look next; [`Time::NEVER`] for no more.
     fn next(&self) -> Time;
 
-    /// That time, `now`, has come; what was due until then has happened.
+    /// Handles the time `now`, for which it asked; all that was due until then has happened.
     fn look(&mut self, now: Time, directions: &mut [Direction<A>; 2], lateness: &mut [Lateness; 2]);
 }
 
@@ -47,7 +47,7 @@ impl<A: Aqm> RunWatcher<A> for () {
 struct Patience(Time);
 
 impl Patience {
-    /// It did not sleep: what it learnt fades by 1 ns per round, since without a sleep it learns nothing new. A round takes about 1 us.
+    /// Notes a round without a sleep: the estimate decays by 1 ns per round, since only sleeps bring new measurements. A round takes about 1 us.
     fn stayed_awake(&mut self) {
         self.0 = Time(self.0 .0 - 1).max(SPIN[0]);
     }
@@ -59,12 +59,12 @@ impl Patience {
     }
 }
 
-/// What the thread did.
+/// Counters of the thread's work.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Effort {
     /// Rounds of its loop.
     pub rounds: u64,
-    /// Of these, rounds in which it slept.
+    /// Rounds in which it slept.
     pub sleeps: u64,
     /// Time of rounds in which there was nothing to do, without the sleeps: the thread spun. A round that took longer than
     /// `LONGEST_IDLE` was interrupted and does not count.
@@ -79,11 +79,11 @@ pub struct Effort {
 pub struct Forwarder<A: Aqm, P: FramePort> {
     /// Both interfaces.
     pub ports: [P; 2],
-    /// What lies between them.
+    /// The two directions between the ends.
     pub directions: [Direction<A>; 2],
-    /// Of the frames of both directions.
+    /// How late the frames of each direction were sent.
     pub lateness: [Lateness; 2],
-    /// What was done.
+    /// The thread's work so far.
     pub effort: Effort,
     patience: Patience,
 }

@@ -1,4 +1,4 @@
-//! What a bottleneck reads of an Ethernet frame, and the one field that it writes: ECN.
+//! Reads the headers of Ethernet frames, and writes the one field that a bottleneck changes: ECN.
 
 use dumbbell_core::aqm::FlowKey;
 use dumbbell_core::packet::Ecn;
@@ -43,14 +43,14 @@ impl Tuple {
     }
 }
 
-/// What is read of a frame.
+/// The fields of a frame that a bottleneck reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParsedFrame {
-    /// Its flow.
+    /// Addresses, protocol and ports.
     pub tuple: Tuple,
-    /// Its ECN field.
+    /// ECN field.
     pub ecn: Ecn,
-    /// Its differentiated-services codepoint, 0..=63.
+    /// Differentiated-services codepoint, 0..=63.
     pub dscp: u8,
 }
 

@@ -15,12 +15,12 @@ impl Lateness {
         self.0.record(late);
     }
 
-    /// What came before does not count.
+    /// Discards all measurements so far.
     pub fn forget(&mut self) {
         self.0 = Histogram::default();
     }
 
-    /// Of all frames.
+    /// Returns the lateness of all frames.
     pub fn histogram(&self) -> &Histogram {
         &self.0
     }

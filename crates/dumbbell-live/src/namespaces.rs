@@ -28,9 +28,9 @@ pub enum SetupError {
     /// Something else failed.
     #[error("{what}: found {source}, allowed: a kernel with network namespaces, veth and packet sockets")]
     Failed {
-        /// What was to be done.
+        /// The action that failed.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
 }
@@ -67,7 +67,7 @@ impl Namespace {
         std::thread::spawn(made).join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into())).map(Namespace)
     }
 
-    /// The same namespace, held once more.
+    /// Returns another handle of the same namespace.
     ///
     /// # Errors
     /// Too many open files.
@@ -78,15 +78,15 @@ impl Namespace {
     /// The calling thread goes there and stays there; sockets that it opens belong there for ever.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn enter(&self) -> io::Result<()> {
         Ok(setns(&self.0, CloneFlags::CLONE_NEWNET)?)
     }
 
-    /// What `work` returns in a thread within the namespace.
+    /// Runs `work` in a thread within the namespace, and returns its result.
     ///
     /// # Errors
-    /// Those of `work`, and that the namespace cannot be entered.
+    /// The error of `work`, or that of entering the namespace.
     pub fn run_inside<T: Send>(&self, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
         std::thread::scope(|scope| {
             let worker = scope.spawn(|| {
@@ -134,9 +134,9 @@ pub const LEFT: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 1);
 pub const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 2);
 /// Another address of the right end. Connections from the left to there ask for ECN, connections to [`RIGHT`] do not.
 pub const RIGHT_ECN: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 3);
-/// The same of the left end, if connections from the right are asked for.
+/// The corresponding address of the left end, if connections from the right are asked for.
 pub const LEFT_ECN: Ipv4Addr = Ipv4Addr::new(10, 200, 0, 4);
-/// What the left end reaches the host's 127.0.0.1 by, where there is a way out of the right end.
+/// Address by which the left end reaches the host's 127.0.0.1, where there is a way out of the right end.
 pub const HOST: Ipv4Addr = Ipv4Addr::new(10, 200, 1, 1);
 /// Likewise the host's resolver, if that is one that only the host itself reaches.
 pub const DNS: Ipv4Addr = Ipv4Addr::new(10, 200, 1, 2);
@@ -157,7 +157,7 @@ impl HostPair {
     /// Makes everything.
     ///
     /// # Errors
-    /// What could not be made.
+    /// The part that could not be made.
     pub fn new() -> Result<HostPair, SetupError> {
         let made = || Namespace::new().context("a network namespace");
         let wire = HostPair { left: made()?, middle: made()?, right: made()? };
@@ -173,7 +173,7 @@ impl HostPair {
     /// Lets the right end connect to the left one, too, with ECN and without.
     ///
     /// # Errors
-    /// What could not be made.
+    /// The part that could not be made.
     pub fn both_ways(&self) -> Result<(), SetupError> {
         self.left.run_inside(|| own(LEFT_ECN)).context("the left end's second address")?;
         self.right.run_inside(|| other(0, LEFT_ECN)).context("the right end's way to it")
@@ -182,7 +182,7 @@ impl HostPair {
     /// Makes all addresses those of the right end, and lets the left end reach them there; with `ecn` its connections ask for ECN.
     ///
     /// # Errors
-    /// What could not be made.
+    /// The part that could not be made.
     pub fn lead_everywhere(&self, ecn: bool) -> Result<(), SetupError> {
         let route = |header: RouteHeader, attributes: Vec<RouteAttribute>| {
             let mut route = RouteMessage::default();
@@ -360,7 +360,7 @@ fn offloads_off(index: u32) -> io::Result<()> {
 /// Joins the two interfaces of the middle by a bridge of the kernel's: what forwarding costs without us. To be called in the middle.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn bridge() -> io::Result<()> {
     const BRIDGE: u32 = INTERFACE + 2;
     let mut netlink = Netlink::open()?;

@@ -15,7 +15,7 @@ impl Netlink {
     /// A new socket.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn open() -> io::Result<Netlink> {
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
@@ -26,7 +26,7 @@ impl Netlink {
     /// Makes what must not be there yet.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn create(&mut self, message: RouteNetlinkMessage) -> io::Result<()> {
         self.request(message, NLM_F_CREATE | NLM_F_EXCL)
     }
@@ -34,7 +34,7 @@ impl Netlink {
     /// Changes what is there.
     ///
     /// # Errors
-    /// What the kernel says.
+    /// The kernel's error.
     pub fn change(&mut self, message: RouteNetlinkMessage) -> io::Result<()> {
         self.request(message, 0)
     }

@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 const FRAME: usize = 2048;
 /// Frames in the ring: 50 ms of full frames at 1 Gbit/s.
 const FRAMES: usize = 4096;
-/// What the kernel allocates in one piece.
+/// Bytes that the kernel allocates in one piece.
 const BLOCK: usize = 1 << 16;
 /// Bytes on their way from here to the other end that the kernel holds for us at most.
 const SEND_BUFFER: libc::c_int = 4 << 20;
@@ -61,7 +61,7 @@ impl PacketSocket {
     /// A socket on interface `index` of the network namespace of this thread.
     ///
     /// # Errors
-    /// What the kernel says: no permission, no such interface.
+    /// The kernel's error: no permission, or no such interface.
     pub fn open(index: u32) -> io::Result<PacketSocket> {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
         // Protocol 0: nothing is received before the socket is bound to its interface.

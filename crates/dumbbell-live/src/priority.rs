@@ -7,9 +7,9 @@ use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
 use nix::unistd::Pid;
 use std::time::Duration;
 
-/// Of senders and receivers: the lowest of the real-time priorities (sched(7)), above everything that has none.
+/// Priority of senders and receivers: the lowest real-time priority (sched(7)), above all threads without one.
 pub const ENDS: libc::c_int = 1;
-/// Of the thread that forwards.
+/// Priority of the thread that forwards.
 pub const FORWARDER: libc::c_int = 2;
 
 /// Cores that this process may use, in order.
@@ -149,7 +149,7 @@ impl SpinTurn {
         *self = SpinTurn { began: now, computed, next: now + STEP_BACK };
     }
 
-    /// It is time to decide, and the thread has computed for so long in all. Returns whether it steps back.
+    /// Decides whether the thread steps back, and returns that; `computed` is its CPU time so far.
     fn look(&mut self, now: Time, computed: Duration) -> bool {
         let over = self.began + TURN;
         if now < over && computed.saturating_sub(self.computed) >= MOST {

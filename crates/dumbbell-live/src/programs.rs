@@ -18,14 +18,14 @@ use std::time::{Duration, Instant};
 /// Files in place of the host's, for one program: path and content.
 pub type HostFiles = Vec<(String, String)>;
 
-/// What became of a program.
+/// An event in the life of a program.
 #[derive(Debug)]
 pub enum News {
-    /// It runs, as this process.
+    /// The program runs, as this process.
     Began(i32),
-    /// It could not be started.
+    /// The program could not be started.
     Refused(io::Error),
-    /// It is over.
+    /// The program has ended.
     Ended(ExitStatus),
 }
 

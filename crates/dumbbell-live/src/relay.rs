@@ -26,14 +26,14 @@ const PATIENCE: Duration = Duration::from_secs(31);
 /// A UDP flow is forgotten once its client has been silent for so long: RFC 4787 section 4.3 asks for 2 minutes at least, but for well-known ports, such as
 /// that of DNS, where each question is a flow.
 const IDLE: [Duration; 2] = [Duration::from_secs(120), Duration::from_secs(10)];
-/// What is copied of a stream at a time: as much as a pipe holds (pipe(7)).
+/// Bytes of a stream that are copied at a time: as many as a pipe holds (pipe(7)).
 const CHUNK: usize = 1 << 16;
 /// Connections that may wait to be accepted: Linux's net.core.somaxconn.
 const BACKLOG: i32 = 4096;
 /// Largest datagram.
 const DATAGRAM: usize = 1 << 16;
 
-/// What threads in the host's network are to do.
+/// A task for the threads in the host's network.
 enum Errand {
     /// Carry a connection to there.
     Connect(TcpStream, SocketAddrV4),
@@ -61,7 +61,7 @@ impl Outside {
     }
 }
 
-/// What an address of the far end stands for in the host's network.
+/// Returns the address in the host's network that an address of the far end stands for.
 fn real(to: SocketAddrV4, resolver: Option<Ipv4Addr>) -> SocketAddrV4 {
     let address = match (*to.ip(), resolver) {
         (HOST, _) => Ipv4Addr::LOCALHOST,

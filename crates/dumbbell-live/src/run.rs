@@ -10,6 +10,7 @@ use crate::packet_socket::PacketSocket;
 use crate::port::FramePort;
 use crate::priority;
 use crate::trace::TraceWriter;
+use dumbbell_bottleneck::{Bottleneck, Listeners};
 use dumbbell_config::{cc_name, Classes, EcnEcho, FlowConfig, Route, RunConfig, REVERSE};
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::param::ParamError;
@@ -19,8 +20,7 @@ use dumbbell_measure::capacity;
 use dumbbell_measure::columns::Timing;
 use dumbbell_measure::from_live::{FlowCounts, LiveFlow, LiveHop, LiveRecorder};
 use dumbbell_measure::together::LOOK;
-use dumbbell_sim::bottleneck::{Bottleneck, Listeners};
-use dumbbell_sim::Outcome;
+use dumbbell_measure::Outcome;
 use serde_json::{json, Map, Value};
 use std::io;
 use std::path::Path;
@@ -47,9 +47,9 @@ pub enum LiveError {
     /// A server ended before it listened.
     #[error("server {number} ended with status {status}")]
     Server {
-        /// Its place among the servers.
+        /// Index among the servers.
         number: usize,
-        /// Its exit status.
+        /// Exit status.
         status: i32,
     },
     /// Something that must always hold did not: a bug.
@@ -83,7 +83,7 @@ fn refuse<T>(key: &str, found: impl ToString, allowed: &str) -> Result<T, ParamE
 /// # Errors
 /// The first key that cannot be used.
 pub fn check(config: &Value) -> Result<(), ParamError> {
-    dumbbell_sim::check(config)?;
+    dumbbell_bottleneck::check(config)?;
     readable(&RunConfig::from_json(config)?)
 }
 
@@ -152,7 +152,7 @@ fn readable_hops(config: &RunConfig) -> Result<(), ParamError> {
         (REVERSE, &hop.aqm, has_stages, hop.delay)
     });
     for (hop, ((place, aqm, has_stages, delay), built)) in
-        std::iter::once(first).chain(others).zip(dumbbell_sim::queue_disciplines(config)?).enumerate()
+        std::iter::once(first).chain(others).zip(dumbbell_bottleneck::queue_disciplines(config)?).enumerate()
     {
         if let Some((key, found)) = config.simulated_link(hop) {
             return refuse(&format!("{place}.{key}"), found, "shaper, or a trace without delays");
@@ -178,7 +178,7 @@ fn readable_hops(config: &RunConfig) -> Result<(), ParamError> {
 struct Director {
     config: Arc<RunConfig>,
     recorder: LiveRecorder,
-    /// What is to come, the next at the end.
+    /// Actions that are still to come, the next one at the end.
     agenda: Vec<(Time, Act)>,
     over: Arc<AtomicBool>,
     progress: Arc<AtomicU64>,
@@ -213,7 +213,7 @@ impl Director {
     }
 }
 
-/// What was counted of each flow: of its data in the direction in which they go, and of its acknowledgements in the other one.
+/// Returns the counters of each flow: of its data in their direction, and of its acknowledgements in the other one.
 fn flow_counts<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Vec<FlowCounts> {
     let of = |slot: u32| {
         let up = usize::from(config.flows[slot as usize].route.up);
@@ -229,7 +229,7 @@ fn flow_counts<A: Aqm>(directions: &[Direction<A>; 2], config: &RunConfig) -> Ve
     (0..config.flows.len() as u32).map(of).collect()
 }
 
-/// What there is at each hop at `now`; `at_end` with the counters of the queue discipline itself.
+/// Returns the state of each hop at `now`; `at_end` adds the counters of the queue discipline itself.
 fn hops<A: Aqm>(directions: &mut [Direction<A>; 2], now: Time, at_end: bool) -> Vec<LiveHop<'_>> {
     let queues = directions.iter_mut().filter_map(Direction::queue_mut);
     let found = queues.map(|queue| {
@@ -287,7 +287,7 @@ pub fn run(
     check(config)?;
     priority::own_session();
     let config = Arc::new(RunConfig::from_json(config)?);
-    let mut aqms = dumbbell_sim::queue_disciplines(&config)?;
+    let mut aqms = dumbbell_bottleneck::queue_disciplines(&config)?;
     match (aqms.pop(), aqms.pop()) {
         (Some(any), None) => with_aqm!(any, aqm => carry_out(&config, [Some(aqm), None], (cancel, progress), trace)),
         (reverse, forward) => carry_out::<AnyAqm>(&config, [forward, reverse], (cancel, progress), trace),

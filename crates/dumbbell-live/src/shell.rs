@@ -11,6 +11,7 @@ use crate::priority;
 use crate::programs::{self, end_descendants, HostFiles, News};
 use crate::relay::{Gate, Outside};
 use crate::run::{judge, LiveError, MOST_FRAMES};
+use dumbbell_bottleneck::Bottleneck;
 use dumbbell_config::RunConfig;
 use dumbbell_core::aqm::{AnyAqm, Aqm};
 use dumbbell_core::param::ParamError;
@@ -20,8 +21,7 @@ use dumbbell_core::with_aqm;
 use dumbbell_measure::capacity;
 use dumbbell_measure::from_frames::{self, FrameRecorder};
 use dumbbell_measure::from_live::FlowCounts;
-use dumbbell_sim::bottleneck::Bottleneck;
-use dumbbell_sim::Outcome;
+use dumbbell_measure::Outcome;
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use serde_json::{json, Value};
@@ -48,18 +48,18 @@ const END_PATIENCE: Duration = Duration::from_secs(2);
 /// Base RTT of a path that no flow describes: the default of `flows.base_rtt`.
 const BASE_RTT: Time = Time::from_millis(20);
 
-/// What to do, except for the command.
+/// Settings of a run of `dumbbell shell`, without the command itself.
 #[derive(Debug, Default)]
 pub struct Job {
     /// Canonical JSON of the bottleneck in each direction, in the order of [`DIRECTIONS`].
     pub configs: [Value; 2],
     /// Commands of the far end, lines for the shell.
     pub servers: Vec<OsString>,
-    /// What the command finds in place of files of the host.
+    /// Files that the command sees in place of those of the host.
     pub files: HostFiles,
     /// Whether there is a way out, to the host and its network.
     pub way_out: bool,
-    /// What [`DNS`](crate::namespaces::DNS) stands for.
+    /// The address that [`DNS`](crate::namespaces::DNS) stands for.
     pub resolver: Option<Ipv4Addr>,
 }
 
@@ -68,7 +68,7 @@ pub struct Job {
 /// # Errors
 /// The first key that cannot be used.
 pub fn check(config: &Value) -> Result<(), ParamError> {
-    dumbbell_sim::check(config)?;
+    dumbbell_bottleneck::check(config)?;
     usable(&RunConfig::from_json(config)?)
 }
 
@@ -78,7 +78,7 @@ fn usable(config: &RunConfig) -> Result<(), ParamError> {
     if needs_values(name) {
         return refuse("bottleneck.aqm", name, "a queue discipline that works on what headers carry");
     }
-    if dumbbell_sim::queue_discipline(config)?.reads_acks() {
+    if dumbbell_bottleneck::queue_discipline(config)?.reads_acks() {
         return refuse("bottleneck.aqm.ack_filter", "a filter", "off");
     }
     if let Some((key, found)) = config.simulated_link(0) {
@@ -108,7 +108,7 @@ fn base_rtt(config: &RunConfig) -> Time {
 pub struct Ended {
     /// Exit status of the command; 128 and the number of the signal that ended it.
     pub status: i32,
-    /// What was measured in each direction, in the order of [`DIRECTIONS`].
+    /// Measurements of each direction, in the order of [`DIRECTIONS`].
     pub measured: [Outcome; 2],
     /// Servers that ended before the command did, by number, with their status.
     pub servers: Vec<(usize, i32)>,
@@ -146,7 +146,7 @@ impl Shell {
         Ok(Shell { job, configs, wire, outside, live: Mutex::default(), ending: AtomicI32::new(0) })
     }
 
-    /// What was seen so far, JSON: `time_s`, and for each direction counters that only grow, what is queued, and the rate.
+    /// Returns the state so far as JSON: `time_s`, and for each direction counters that only grow, the backlog, and the rate.
     pub fn look(&self) -> Value {
         self.live.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -162,8 +162,8 @@ impl Shell {
     /// The command cannot be started, or frames cannot be forwarded.
     pub fn run(&self, command: &[OsString]) -> Result<Ended, LiveError> {
         let [up, down] = &self.configs;
-        let of_up = dumbbell_sim::queue_discipline(up)?;
-        let of_down = dumbbell_sim::queue_discipline(down)?;
+        let of_up = dumbbell_bottleneck::queue_discipline(up)?;
+        let of_down = dumbbell_bottleneck::queue_discipline(down)?;
         let result = self.start_servers().and_then(|servers| {
             let (status, measured) = if discriminant(&of_up) == discriminant(&of_down) {
                 with_aqm!(of_up, aqm => match downcast_aqm(of_down, &aqm) {
@@ -397,7 +397,7 @@ fn flows<A: Aqm>(direction: &Direction<A>) -> Vec<from_frames::FrameFlow> {
 /// Takes down both directions: points of their series, changes of rate, and what [`Shell::look`] shows.
 struct Observing<'a> {
     recorders: [FrameRecorder; 2],
-    /// Of each direction: the interval of its series.
+    /// The interval of the series of each direction.
     intervals: [Option<Time>; 2],
     points: [Time; 2],
     /// Changes of rate to come, the next at the end.

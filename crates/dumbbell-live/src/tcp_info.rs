@@ -15,15 +15,15 @@ const TIMEOUTS: usize = 240;
 /// The structure as the kernel gives it: fields are at fixed places, and those that it does not have yet are zero.
 pub struct TcpInfo {
     bytes: [u8; ROOM],
-    /// So many bytes the kernel has.
+    /// Bytes that the kernel filled in.
     length: usize,
 }
 
 impl TcpInfo {
-    /// Of a socket, now.
+    /// Reads the state of a socket.
     ///
     /// # Errors
-    /// It is not a TCP socket.
+    /// The socket is not a TCP socket.
     pub fn read(socket: BorrowedFd<'_>) -> io::Result<TcpInfo> {
         let mut bytes = [0_u8; ROOM];
         let mut length = ROOM as libc::socklen_t;
@@ -56,7 +56,7 @@ impl TcpInfo {
         self.long(120).saturating_sub(1)
     }
 
-    /// What the results keep of it, at `time`.
+    /// Returns the sample that the results keep, taken at `time`.
     pub fn sample(&self, time: Time, is_regular: bool) -> TcpSample {
         let [unacked, sacked, lost, retrans] = [24, 28, 32, 36].map(|at| self.word(at));
         TcpSample {

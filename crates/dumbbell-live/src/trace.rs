@@ -10,19 +10,19 @@ use std::thread::JoinHandle;
 
 /// Bytes that are handed over at a time.
 const BATCH: usize = 1024 * RECORD;
-/// So many batches may wait for the disk, 60 MB: a second of full frames at 2 Gbit/s.
+/// Most batches that may wait for the disk, 60 MB: a second of full frames at 2 Gbit/s.
 const BATCHES: usize = 512;
 
 /// The files of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceFile {
-    /// What arrives from its senders' side.
+    /// Frames that arrive from the senders' side.
     Arrived,
-    /// What leaves its link.
+    /// Frames that leave the link.
     Left,
-    /// What is sent on to the other side.
+    /// Frames that are sent on to the other side.
     Sent,
-    /// What its queue marked and dropped.
+    /// Frames that the queue marked or dropped.
     Told,
 }
 
@@ -43,7 +43,7 @@ impl TraceFile {
 
 /// Writes records; a thread of its own waits for the disk.
 pub struct TraceWriter {
-    /// Of each file what was not handed over.
+    /// Records of each file that have not been handed to the writer yet.
     batches: [Vec<u8>; 4],
     full: Option<SyncSender<(usize, Vec<u8>)>>,
     empty: Receiver<Vec<u8>>,

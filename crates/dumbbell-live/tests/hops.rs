@@ -1,4 +1,4 @@
-//! What runs on the real clock has the bottleneck, and with `--engine live` a queue on the way back.
+//! Tests the hops of runs on the real clock: the bottleneck, and with `--engine live` a queue on the way back.
 
 use serde_json::{json, Value};
 

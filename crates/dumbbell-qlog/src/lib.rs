@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Where records go.
 pub type QlogWriter = Box<dyn Write + Send>;
 
-/// What events are called.
+/// The names of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     /// As in draft-ietf-quic-qlog-quic-events-13.
@@ -51,8 +51,8 @@ pub struct QlogRecorder {
 }
 
 impl QlogRecorder {
-    /// Of the senders of these flows, numbered as in `[[flows]]`, and of what queues do with their packets: until the clock of each sender says `end`, the
-    /// duration of the run, when it is measured no more.
+    /// Records the senders of these flows, numbered as in `[[flows]]`, and their packets at queues, until the clock of each sender reaches `end`, the duration
+    /// of the run.
     pub fn new(names: Names, senders: Vec<(u32, QlogWriter)>, network: Option<QlogWriter>, end: Time) -> QlogRecorder {
         let mut flows: Vec<Option<QlogFlow>> = Vec::new();
         for (number, sink) in senders {
@@ -64,7 +64,7 @@ impl QlogRecorder {
         QlogRecorder { files: Arc::new(Mutex::new(QlogFiles { flows, network })) }
     }
 
-    /// What listens at a hop.
+    /// Returns a listener for the queue of `hop`.
     pub fn listener(&self, hop: &str) -> QlogListener {
         QlogListener { recorder: self.clone(), queue: HopBacklog::new(hop) }
     }

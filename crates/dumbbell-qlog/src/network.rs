@@ -1,19 +1,19 @@
-//! What queues do with packets. Times are those at the queue.
+//! Writes the events of queues. Times are those at the queue.
 
 use crate::record::{self, QlogRecord, Records};
 use dumbbell_core::log::At;
 use dumbbell_core::packet::{flag, Packet};
 
-/// What is in the queue of a hop, of all flows.
+/// The backlog in the queue of a hop, over all flows.
 pub struct HopBacklog {
-    /// Its name as JSON: it comes from outside.
+    /// Name of the hop as JSON: it comes from outside.
     hop: String,
     packets: u64,
     bytes: u64,
 }
 
 impl HopBacklog {
-    /// Of `hop`, empty.
+    /// Returns an empty backlog of `hop`.
     pub fn new(hop: &str) -> HopBacklog {
         HopBacklog { hop: serde_json::Value::from(hop).to_string(), packets: 0, bytes: 0 }
     }

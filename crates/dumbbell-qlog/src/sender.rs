@@ -1,4 +1,4 @@
-//! What a sender does and believes. Times are those on its clock.
+//! Writes the events and the state of a sender. Times are those of its clock.
 
 use crate::record::{self, QlogRecord, Records};
 use crate::Names;
@@ -47,7 +47,7 @@ impl Names {
 struct UnackedSegment {
     /// Packet number of its last transmission.
     number: u64,
-    /// That one was written as lost.
+    /// Whether the packet was written as lost.
     is_lost: bool,
     is_acked: bool,
 }
@@ -65,16 +65,16 @@ struct Heard {
 /// A metric: what it is to be written as.
 #[derive(Clone, Copy, PartialEq)]
 enum Metric {
-    /// It is not written.
+    /// The value is not written.
     Unknown,
-    /// It is known that it is not set.
+    /// The value is known to be unset.
     Unset,
     Whole(u64),
     Real(f64),
     Ms(Time),
 }
 
-/// What is written of one flow.
+/// The qlog of one flow.
 pub struct QlogFlow {
     pub records: Records,
     names: Names,
@@ -104,7 +104,7 @@ pub struct QlogFlow {
     metrics: Vec<Metric>,
 }
 
-/// What tells packets of a flow apart: segment and whether it was sent again, or a datagram.
+/// Returns a number that distinguishes the packets of a flow: segment and whether it was retransmitted, or a datagram.
 fn payload_number(packet: &Packet) -> u64 {
     if packet.has(flag::UDP) {
         packet.seq
@@ -414,7 +414,7 @@ fn datagram(data: &mut QlogRecord, payload: u64, ecn: Ecn, id: u64) {
     data.key("datagram_ids").json("[").integer(id).json("]");
 }
 
-/// What is believed, by its name in qlog: the metrics of its schema, bytes, ms and bit/s, and of controls with a model the variables of the BBR draft.
+/// Returns the sender's state by names of qlog: the metrics of its schema in bytes, ms and bit/s, and for controls with a model the variables of the BBR draft.
 fn metrics(belief: &SenderSnapshot<'_>) -> Vec<(&'static str, Metric)> {
     let whole = |value: Option<u64>| value.map_or(Metric::Unknown, Metric::Whole);
     let ms = |time: Option<Time>| time.map_or(Metric::Unknown, Metric::Ms);

@@ -15,9 +15,9 @@ use session::{Reply, Session};
 use std::cell::RefCell;
 use std::sync::Once;
 
-/// What a call returns that did what was asked.
+/// Return value of a call that succeeded.
 pub const DONE: i32 = 0;
-/// What a call returns that did not.
+/// Return value of a call that failed.
 pub const FAILED: i32 = -1;
 
 thread_local! {

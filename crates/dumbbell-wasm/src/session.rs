@@ -1,4 +1,4 @@
-//! What the calls do, without the calls: configurations in, answers out, and the runs on their way.
+//! Implements the calls without their C interface: configurations in, answers out, and the runs in progress.
 
 use dumbbell_core::param::ParamError;
 use dumbbell_core::units::Time;
@@ -7,12 +7,12 @@ use dumbbell_sim::{Outcome, RunError, Sim, View};
 use serde_json::{json, Map, Value};
 use std::collections::BTreeMap;
 
-/// What a call gives.
+/// The reply to a call.
 #[derive(Debug)]
 pub struct Reply {
-    /// What it returns.
+    /// Return value of the call.
     pub code: i32,
-    /// What it leaves.
+    /// Text that the caller can read afterwards.
     pub text: String,
 }
 
@@ -124,7 +124,7 @@ impl Session {
         }
     }
 
-    /// What there is to see of a run.
+    /// Returns the visible state of a run.
     ///
     /// # Errors
     /// No such run.

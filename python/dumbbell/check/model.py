@@ -61,7 +61,7 @@ class Checks:
         self.all: list[Check] = []
         self._trace = trace
 
-    def see(
+    def expect(
         self,
         what: str,
         held: bool | np.bool_,
@@ -76,33 +76,33 @@ class Checks:
         Nobody can tell without the columns that it `needs`, nor if a number in `found` is not known. Without those of
         `unless` nobody can tell that it failed.
         """
-        lacking = self._lacking(needs if held else (*needs, *unless))
+        lacking = self._find_lacking(needs if held else (*needs, *unless))
         if lacking:
-            self.all.append(Check(what, None, f"needs {fields.to_log(lacking)}", constant, lacking))
+            self.all.append(Check(what, None, f"needs {fields.list_columns_to_log(lacking)}", constant, lacking))
             return False
         if _NOT_KNOWN.search(found):
             known = _NOT_KNOWN.sub("not known", found)
-            self.all.append(Check(what, None, known, constant, self._lacking(unless)))
+            self.all.append(Check(what, None, known, constant, self._find_lacking(unless)))
             return False
         self.all.append(Check(what, bool(held), found, constant))
         return bool(held)
 
-    def near(self, what: str, column: str, row: int, expected: float, tolerance: float) -> bool:
+    def expect_constant(self, what: str, column: str, row: int, expected: float, tolerance: float) -> bool:
         """Note that a constant of the draft, found in a row of a column, is as expected, within a share of it."""
         value = float(self._trace[column][row])
         held = abs(value - expected) <= tolerance * expected
-        return self.see(what, held, f"{value:.4g}", needs=(column,), constant=True)
+        return self.expect(what, held, f"{value:.4g}", needs=(column,), constant=True)
 
     def require(self, what: str, *needs: str) -> None:
         """End the case if the trace lacks any of these columns, without which `what` cannot be looked at."""
-        if self._lacking(needs):
-            self.see(what, False, "", needs=needs)
+        if self._find_lacking(needs):
+            self.expect(what, False, "", needs=needs)
             raise Ended
 
-    def _lacking(self, columns: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(name for name in columns if self._trace.lacks(name)))
+    def _find_lacking(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for name in columns if self._trace.is_without(name)))
 
-    def verdict(self) -> Verdict:
+    def make_verdict(self) -> Verdict:
         """Return the result of all of them.
 
         A constant or a flag that cannot be compared does not keep a case from passing; the reason names it.
@@ -158,12 +158,12 @@ class Case:
     note: str = ""
     without: Mapping[str, str] = field(default_factory=dict)
 
-    def verdict(self, run: Run) -> Verdict:
+    def judge_run(self, run: Run) -> Verdict:
         """Judge a run."""
         trace = run.trace
         checks = Checks(trace)
-        if trace.lacks("state"):
-            checks.see("states", False, "", needs=("state",))
+        if trace.is_without("state"):
+            checks.expect("states", False, "", needs=("state",))
         else:
             try:
                 if not any(trace.state):
@@ -174,31 +174,31 @@ class Case:
                 return Verdict(NOT_APPLICABLE, _NOT_KNOWN.sub("not known", str(reason)), tuple(checks.all))
             except Ended:
                 pass
-        found = checks.verdict()
+        found = checks.make_verdict()
         if found.result != CANNOT_TELL:
             return found
-        return replace(found, log=tuple(name for name in ("state", *self.columns) if trace.lacks(name)))
+        return replace(found, log=tuple(name for name in ("state", *self.columns) if trace.is_without(name)))
 
 
-def phase(
+def find_phase(
     trace: Trace, checks: Checks, state: str | tuple[str, ...], after: float = -1.0, *, ends: bool = True
 ) -> Phase:
     """Return the first phase in a state that begins at or after a time; it must be there and, with `ends`, be over."""
-    found = trace.first(state, after)
+    found = trace.find_phase(state, after)
     name = " or ".join([state] if isinstance(state, str) else state)
-    cut = trace.all(state, after, cut=True)
+    cut = trace.find_phases(state, after, cut=True)
     if found is None and cut:
         raise NotApplicable(
             f"PROBE_RTT, which is due again and again, ends each of {len(cut)} {name} in {trace.time[-1]:.3g} s"
         )
     since = f" after {after:.4g} s" if after > 0 else ""
     seen = f"at {found.start:.4g} s" if found is not None else f"not in {trace.time[-1] if len(trace) else 0:.4g} s"
-    if not checks.see(f"{name}{since}", found is not None, seen):
+    if not checks.expect(f"{name}{since}", found is not None, seen):
         raise Ended
     assert found is not None
-    over = trace.over(found)
+    over = trace.is_over(found)
     seen = f"at {found.end:.4g} s" if over else f"still there at {trace.time[-1]:.4g} s, since {found.start:.4g} s"
-    if ends and not checks.see(f"{name} ends", over, seen):
+    if ends and not checks.expect(f"{name} ends", over, seen):
         raise Ended
     return found
 
@@ -207,17 +207,17 @@ def phase(
 _PASSED_THROUGH = {"drain": ("probe_down", "probe_cruise"), "probe_down": ("probe_cruise",)}
 
 
-def follows(
+def find_next_phase(
     trace: Trace, checks: Checks, before: Phase, states: tuple[str, ...], unless: tuple[str, ...] = ()
 ) -> Phase:
     """Return the phase after another, whose state must be one of these; without the columns `unless` it may be another.
 
     DRAIN and PROBE_DOWN may begin and end with one ACK, if little is in flight; a trace then has the state after them.
     """
-    after = trace.next(before)
+    after = trace.find_next_phase(before)
     name = " or ".join(states)
     if after is None:
-        checks.see(f"{before.state} → {name}", False, "→ nothing")
+        checks.expect(f"{before.state} → {name}", False, "→ nothing")
         raise Ended
     needs: tuple[str, ...] = ()
     held, found = after.state in states, f"→ {after.state}"
@@ -225,18 +225,18 @@ def follows(
         row = after.rows.start
         target = max(float(trace["inflight_bdp"][row]), float(trace["inflight_bdp"][row - 1]))
         held = bool(trace["in_flight"][row] <= target + 4)
-        found = f"→ {after.state}, in flight {with_bursts(trace['in_flight'][row], target, 4)}"
+        found = f"→ {after.state}, in flight {describe_inflight(trace['in_flight'][row], target, 4)}"
         needs = ("in_flight", "inflight_bdp")
-    checks.see(f"{before.state} → {name}", held, found, needs=needs, unless=unless)
+    checks.expect(f"{before.state} → {name}", held, found, needs=needs, unless=unless)
     return after
 
 
-def rounds(trace: Trace, first: int, last: int) -> float:
+def count_rounds(trace: Trace, first: int, last: int) -> float:
     """Return how many round trips began between two rows."""
     return float(trace["round"][last] - trace["round"][first])
 
 
-def burst(trace: Trace, row: int, setup: Setup) -> float:
+def compute_burst(trace: Trace, row: int, setup: Setup) -> float:
     """Return the segments that a burst may add to what is in flight.
 
     A row is written after the control's answer was sent. A burst is what the pacing rate sends in 1 ms, from 2 segments
@@ -254,16 +254,16 @@ def burst(trace: Trace, row: int, setup: Setup) -> float:
     return 2 * segments / (float(np.clip(gain, 0.1, 1)) if np.isfinite(gain) else 1.0)
 
 
-def with_bursts(found: float, limit: float, room: float) -> str:
+def describe_inflight(found: float, limit: float, room: float) -> str:
     """Return what is in flight, and what is allowed: a limit, and `room` for bursts."""
     if np.isinf(limit):
         return f"{found:.0f}, no bound is set"
     return f"{found:.0f}, allowed {limit:.0f} and {room:.0f} for bursts"
 
 
-def goodput(trace: Trace, start: float, end: float) -> float:
+def compute_goodput(trace: Trace, start: float, end: float) -> float:
     """Return what was delivered between two times, Mbit/s of payload."""
-    first, last = trace.at(start), trace.at(end)
+    first, last = trace.find_row(start), trace.find_row(end)
     seconds = trace.time[last] - trace.time[first]
     return (
         float(trace["delivered"][last] - trace["delivered"][first]) * PAYLOAD * 8e-6 / seconds
@@ -272,29 +272,29 @@ def goodput(trace: Trace, start: float, end: float) -> float:
     )
 
 
-def loss_share(trace: Trace, first: int, last: int) -> float:
+def compute_loss_share(trace: Trace, first: int, last: int) -> float:
     """Return the share of segments that were marked lost, of all marked lost or delivered between two rows."""
     lost = float(trace["lost"][last] - trace["lost"][first])
     delivered = float(trace["delivered"][last] - trace["delivered"][first])
     return lost / (lost + delivered) if lost + delivered > 0 else 0.0
 
 
-def target(trace: Trace, row: int) -> float:
+def compute_target(trace: Trace, row: int) -> float:
     """Return BBRTargetInflight(): the estimated BDP or, if it is smaller, the window; segments."""
     bdp = float(trace["bw_mbit"][row] * trace["min_rtt_ms"][row]) * 1e3 / 8 / PAYLOAD
     return min(bdp, float(trace["cwnd"][row]))
 
 
-def loss_in_round(trace: Trace, row: int, since: int) -> float:
+def compute_loss_in_round(trace: Trace, row: int, since: int) -> float:
     """Return the segments marked lost in the last round trip, over what was in flight when it began.
 
     Those before row `since` do not count.
     """
-    first = max(a_round_before(trace, row), since)
+    first = max(find_round_before(trace, row), since)
     return float(trace["lost"][row] - trace["lost"][first]) / max(float(trace["in_flight"][first]), 1)
 
 
-def a_round_before(trace: Trace, row: int, count: int = 1) -> int:
+def find_round_before(trace: Trace, row: int, count: int = 1) -> int:
     """Return the row at which the round began that was `count` rounds ago."""
     return min(int(np.searchsorted(trace["round"], trace["round"][row] - count)), row)
 

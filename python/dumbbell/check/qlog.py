@@ -18,9 +18,9 @@ from typing import Any
 from dumbbell.check import states
 from dumbbell.check.fields import BY_COLUMN, COUNT, FIELDS, FLAG
 from dumbbell.check.lab import Run
-from dumbbell.check.qlog_file import Event, events
+from dumbbell.check.qlog_file import Event, read_events
 from dumbbell.check.trace import Trace
-from dumbbell.errors import Nothing, UnknownName, WrongValue, shown
+from dumbbell.errors import Nothing, UnknownName, WrongValue, quote_value
 
 _SEPARATOR = "\x1e"
 _STATE, _METRIC = "congestion_state_updated", "recovery_metrics_updated"
@@ -31,7 +31,7 @@ _STATE_KEYS, _PHASE_KEYS = ("new", "state"), ("phase", "cycle_phase")
 _MOST_NAMED = 8  # unknown states that an error names
 # what loss recovery is called in `recovery_state`, without case and separators: Linux's names and those of mvfst
 _RECOVERY = {"open", "disorder", "cwr", "recovery", "loss"}
-_NAMES = {name: (one, by) for one in FIELDS for name, by in one.names().items()}
+_NAMES = {name: (one, by) for one in FIELDS for name, by in one.list_names().items()}
 # what has no value before its first event: nothing was counted, and no flag set
 _ZERO_AT_FIRST = {one.column for one in FIELDS if one.unit in (COUNT, FLAG)}
 
@@ -79,7 +79,7 @@ def write(path: Path, run: Run, title: str, control: str, case: str) -> None:
     with path.open("w", encoding="utf-8") as file:
         _record(file, header)
         # a column of nothing but NaN, too: null says that it is known and not set
-        columns = {one.name: trace[one.column] * one.factor for one in FIELDS if not trace.lacks(one.column)}
+        columns = {one.name: trace[one.column] * one.factor for one in FIELDS if not trace.is_without(one.column)}
         before: dict[str, float | None] = {}
         state = ca_state = ""
         for row in range(len(trace)):
@@ -106,22 +106,22 @@ def read(path: Path, own_states: Mapping[str, str] | None = None) -> Log:
     `own_states` are names of states that the user declares, and ours for them. A metric holds until the next event
     that has it. Other events are passed over. Raises InputError.
     """
-    file = events(path, _EVENTS)
-    rows = _Rows(path, {states.normal(theirs): ours for theirs, ours in (own_states or {}).items()})
+    file = read_events(path, _EVENTS)
+    rows = _Rows(path, {states.normalise_name(theirs): ours for theirs, ours in (own_states or {}).items()})
     for event in file.events:
         rows.take(event)
     if not rows.times:
         raise Nothing("no event of congestion control", f"events {_STATE} and {_METRIC}", file=path)
     if rows.has_unknown():
-        found = ", ".join(shown(name) for name in list(rows.unknown)[:_MOST_NAMED])
-        example = shown(next(iter(rows.unknown)))
+        found = ", ".join(quote_value(name) for name in list(rows.unknown)[:_MOST_NAMED])
+        example = quote_value(next(iter(rows.unknown)))
         raise UnknownName(
             found,
             among=f"known are {states.ALLOWED}; or --state {example}=STATE, --state {example}=- to pass it over",
             file=path,
             what="state",
         )
-    return Log(Trace(rows.columns()), file.header, file.notes, file.falls)
+    return Log(Trace(rows.make_columns()), file.header, file.notes, file.falls)
 
 
 class _Rows:
@@ -148,15 +148,15 @@ class _Rows:
                 number = self._number(key, value)
                 if number < 0 and not one.bound:
                     at = f"{key} at {event.time:.6g} s"
-                    raise WrongValue(shown(value, 40), "a number that is not negative", file=self._path, key=at)
-                self._known[one.column] = one.ours(number * scale / by)
+                    raise WrongValue(quote_value(value, 40), "a number that is not negative", file=self._path, key=at)
+                self._known[one.column] = one.convert_value(number * scale / by)
         # congestion_metric_update has both; recovery_metrics_updated has no states
         if event.name not in (_METRIC, "metrics_updated", "metric_update"):
             self._take_state(event.data)
         state = self._state
         alone = state == states.PROBE_BW_ALONE
         if alone:
-            state = states.by_gain(self._known.get("pacing_gain", 1.0))
+            state = states.find_state_of_gain(self._known.get("pacing_gain", 1.0))
             self._alone = True
         # a row of the same time is replaced, but for a state that lasted no time
         if self.times and self.times[-1] == event.time and (self._states[-1] == state or alone):
@@ -175,13 +175,13 @@ class _Rows:
 
     def _take_state(self, data: dict[str, Any]) -> None:
         recovery = data.get("recovery_state")
-        if isinstance(recovery, str) and states.normal(recovery) in _RECOVERY:
-            self._recovery, self._has_recovery = states.normal(recovery), True
+        if isinstance(recovery, str) and states.normalise_name(recovery) in _RECOVERY:
+            self._recovery, self._has_recovery = states.normalise_name(recovery), True
         name = next((data[key] for key in _STATE_KEYS if isinstance(data.get(key), str)), None)
         if not name:
             return
         phase = next((data[key] for key in _PHASE_KEYS if isinstance(data.get(key), str)), "")
-        found = states.ours(name + phase, self._own) or states.ours(name, self._own)
+        found = states.find_state(name + phase, self._own) or states.find_state(name, self._own)
         if found is None:
             self.unknown.setdefault(name)
         elif found != states.IGNORED:
@@ -195,9 +195,9 @@ class _Rows:
                 return float(value)
             except OverflowError:
                 return math.inf
-        raise WrongValue(shown(value, 40), "a number", file=self._path, key=key)
+        raise WrongValue(quote_value(value, 40), "a number", file=self._path, key=key)
 
-    def columns(self) -> dict[str, Any]:
+    def make_columns(self) -> dict[str, Any]:
         """Return what a trace is made of."""
         found: dict[str, Any] = {"time_s": self.times}
         if self._has_states:

@@ -31,7 +31,7 @@ class Count:
     unknown: int = 0
 
     @classmethod
-    def of_results(cls, results: Sequence[Result]) -> Count:
+    def from_results(cls, results: Sequence[Result]) -> Count:
         """Count results."""
         found = [one.verdict.result for one in results]
         return cls(
@@ -56,30 +56,30 @@ def _select(report: Report, case: str, control: str) -> list[Result]:
     return [one for one in report.results if (one.case, one.control) == (case, control)]
 
 
-def controls(report: Report) -> list[str]:
+def list_controls(report: Report) -> list[str]:
     """Return what the controls are called, in order."""
     return list(dict.fromkeys(one.control for one in report.results))
 
 
-def cases(report: Report) -> list[str]:
+def list_cases(report: Report) -> list[str]:
     """Return the keys of the cases, in order."""
     return list(dict.fromkeys(one.case for one in report.results))
 
 
-def _points(report: Report) -> list[Point]:
+def _list_points(report: Report) -> list[Point]:
     return list(dict.fromkeys(one.point for one in report.results))
 
 
-def counts(report: Report) -> dict[tuple[str, str], Count]:
+def count_results(report: Report) -> dict[tuple[str, str], Count]:
     """Return how often each case had each result for each control."""
     return {
-        (case, name): Count.of_results(_select(report, case, name))
-        for case in cases(report)
-        for name in controls(report)
+        (case, name): Count.from_results(_select(report, case, name))
+        for case in list_cases(report)
+        for name in list_controls(report)
     }
 
 
-def _by_rate(results: Sequence[Result]) -> str:
+def _format_signs(results: Sequence[Result]) -> str:
     """Return a sign for each point, rates apart."""
     rates: dict[int, str] = {}
     for one in results:
@@ -87,32 +87,32 @@ def _by_rate(results: Sequence[Result]) -> str:
     return " ".join(rates.values())
 
 
-def _axes(report: Report) -> str:
-    points = _points(report)
+def _describe_axes(report: Report) -> str:
+    points = _list_points(report)
     rates = ", ".join(units.show("rate", rate) for rate in dict.fromkeys(point.rate for point in points))
     rtts = ", ".join(units.show("time", round(rtt * 1e9)) for rtt in dict.fromkeys(point.rtt for point in points))
     return f"Groups are rates: {rates}; signs in a group are RTTs: {rtts}."
 
 
-def _legend() -> str:
+def _describe_legend() -> str:
     return "\n".join(f"{sign} {result}: {MEANING[result]}" for result, sign in _SIGNS.items())
 
 
-def totals(report: Report) -> str:
+def format_totals(report: Report) -> str:
     """Return how many verdicts there are of each result, in words."""
     found = [one.verdict.result for one in report.results]
     return ", ".join(f"{found.count(result)} {result}" for result in MEANING if result in found)
 
 
-def seconds(value: float) -> str:
+def format_seconds(value: float) -> str:
     """Return a duration in words, with a digit after the point below ten seconds."""
     return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
 
 
-def _summary(report: Report) -> str:
+def _format_summary(report: Report) -> str:
     verdicts = len(report.results)
-    lines = [f"{count(verdicts, 'verdict')} in {seconds(report.seconds)}: {totals(report)}"]
-    for name in controls(report):
+    lines = [f"{count(verdicts, 'verdict')} in {format_seconds(report.seconds)}: {format_totals(report)}"]
+    for name in list_controls(report):
         found = [one.verdict for one in report.results if one.control == name]
         if all(one.result == NOT_APPLICABLE for one in found):
             lines.append(f"{name}: nothing could be judged: {found[0].reason}")
@@ -120,18 +120,18 @@ def _summary(report: Report) -> str:
     return "\n".join(lines)
 
 
-def judged(report: Report) -> list[str]:
+def list_judged(report: Report) -> list[str]:
     """Return the keys of the cases that applied somewhere, in order."""
     found = {one.case for one in report.results if one.verdict.result != NOT_APPLICABLE}
-    return [key for key in cases(report) if key in found]
+    return [key for key in list_cases(report) if key in found]
 
 
-def notes(report: Report) -> list[str]:
+def list_notes(report: Report) -> list[str]:
     """Return what is known of the cases that were judged."""
-    return [f"{CASES[key].number}. {CASES[key].note}" for key in judged(report) if CASES[key].note]
+    return [f"{CASES[key].number}. {CASES[key].note}" for key in list_judged(report) if CASES[key].note]
 
 
-def reasons(results: Sequence[Result], result: str) -> list[str]:
+def list_reasons(results: Sequence[Result], result: str) -> list[str]:
     """Return why verdicts are what they are: points that share a reason in one line, the most frequent first."""
     found: dict[str, list[str]] = {}
     for one in results:
@@ -147,28 +147,28 @@ def reasons(results: Sequence[Result], result: str) -> list[str]:
     return lines
 
 
-def text(report: Report) -> str:
+def format_report(report: Report) -> str:
     """Return the tables as plain text."""
-    names = controls(report)
-    parts = [f"{SPECIFICATION}.", _legend(), _axes(report)]
+    names = list_controls(report)
+    parts = [f"{SPECIFICATION}.", _describe_legend(), _describe_axes(report)]
     lines = []
-    for key in cases(report):
+    for key in list_cases(report):
         lines.append(f"{CASES[key].number + '.':4} {CASES[key].heading}")
-        lines += [f"     {name:{max(map(len, names))}}  {_by_rate(_select(report, key, name))}" for name in names]
+        lines += [f"     {name:{max(map(len, names))}}  {_format_signs(_select(report, key, name))}" for name in names]
     parts.append("\n".join(lines))
-    parts += [why for key in cases(report) for name in names if (why := _why(report, key, name))]
-    if of_cases := notes(report):
+    parts += [why for key in list_cases(report) for name in names if (why := _explain_verdict(report, key, name))]
+    if of_cases := list_notes(report):
         parts.append("\n".join(["Notes on cases:", *of_cases]))
-    return "\n\n".join([*parts, _summary(report)])
+    return "\n\n".join([*parts, _format_summary(report)])
 
 
-def _why(report: Report, key: str, name: str) -> str:
+def _explain_verdict(report: Report, key: str, name: str) -> str:
     results = _select(report, key, name)
-    lines = [f"  {line}" for result in (FAILED, CANNOT_TELL, CONSTANT) for line in reasons(results, result)]
+    lines = [f"  {line}" for result in (FAILED, CANNOT_TELL, CONSTANT) for line in list_reasons(results, result)]
     return "\n".join([f"{CASES[key].number}. {CASES[key].heading}, {name}:", *lines]) if lines else ""
 
 
-def one_by_one(report: Report, not_judged: Mapping[str, str]) -> str:
+def format_verdicts(report: Report, not_judged: Mapping[str, str]) -> str:
     """Return the verdicts of a trace with all that was looked at, and why other cases were not judged."""
     lines = []
     for one in report.results:
@@ -179,44 +179,48 @@ def one_by_one(report: Report, not_judged: Mapping[str, str]) -> str:
             sign = "c" if check.held is False and check.constant else _CHECK_SIGNS[check.held]
             lines.append(f"  {sign} {check.what}: {check.found}")
         if verdict.log:
-            lines.append(f"  log {fields.to_log(verdict.log)}")
+            lines.append(f"  log {fields.list_columns_to_log(verdict.log)}")
     if not_judged:
         lines += ["", "Not judged:"]
         lines += [f"  {CASES[key].number}. {CASES[key].heading}: {why}" for key, why in not_judged.items()]
-    if of_cases := notes(report):
+    if of_cases := list_notes(report):
         lines += ["", "Notes on cases:", *(f"  {line}" for line in of_cases)]
-    return "\n".join([*lines, "", totals(report) or "nothing could be judged"])
+    return "\n".join([*lines, "", format_totals(report) or "nothing could be judged"])
 
 
-def _row(key: str, cells: Sequence[str]) -> str:
+def _format_row(key: str, cells: Sequence[str]) -> str:
     return f"| {CASES[key].number} | {' | '.join(cells)} |"
 
 
-def summary(report: Report) -> str:
+def make_summary(report: Report) -> str:
     """Return the table of who passes what where."""
-    names = controls(report)
+    names = list_controls(report)
     head = f"| | case | {' | '.join(names)} |\n|---|---|{'---|' * len(names)}"
-    counted = counts(report)
+    counted = count_results(report)
     rows = [
         f"| {CASES[key].number} | {CASES[key].heading} | {' | '.join(str(counted[key, name]) for name in names)} |"
-        for key in cases(report)
+        for key in list_cases(report)
     ]
     return "\n".join([head, *rows])
 
 
-def markdown(report: Report) -> str:
+def format_markdown(report: Report) -> str:
     """Return the tables for a page."""
-    names = controls(report)
+    names = list_controls(report)
     parts = [
         f"Cases of {SPECIFICATION}. A number is of the points at which a case applies. Passed: "
         f"{MEANING[PASSED]}. Constant: {MEANING[CONSTANT]}. "
         f"Failed: {MEANING[FAILED]}. Cannot tell: {MEANING[CANNOT_TELL]}. -: {MEANING[NOT_APPLICABLE]}.",
-        summary(report),
-        f"Point by point: `+` passed, `c` constant, `F` failed, `?` cannot tell, `.` not applicable. {_axes(report)}",
+        make_summary(report),
+        "Point by point: `+` passed, `c` constant, `F` failed, `?` cannot tell, `.` not applicable. "
+        f"{_describe_axes(report)}",
         "\n".join(
             [
                 f"| | {' | '.join(names)} |\n|---|{'---|' * len(names)}",
-                *(_row(key, [f"`{_by_rate(_select(report, key, name))}`" for name in names]) for key in cases(report)),
+                *(
+                    _format_row(key, [f"`{_format_signs(_select(report, key, name))}`" for name in names])
+                    for key in list_cases(report)
+                ),
             ]
         ),
     ]
@@ -227,23 +231,23 @@ def markdown(report: Report) -> str:
         ("Where a case does not apply", NOT_APPLICABLE),
     ):
         lines = []
-        for key in cases(report):
+        for key in list_cases(report):
             for name in names:
-                found = reasons(_select(report, key, name), result)
+                found = list_reasons(_select(report, key, name), result)
                 lines += [
                     f"- {CASES[key].number}, {name}: {line}"
                     for line in found[: 1 if result == NOT_APPLICABLE else _MOST_REASONS]
                 ]
         if lines:
             parts.append("\n".join([f"{title}, with the first point of each kind:", "", *lines]))
-    if of_cases := notes(report):
+    if of_cases := list_notes(report):
         parts.append("\n".join(["Notes on cases:", "", *(f"- {line}" for line in of_cases)]))
     if report.left_out:
         parts.append(f"Left out: {'; '.join(f'{point} ({reason})' for point, reason in report.left_out.items())}.")
     return "\n\n".join(parts) + "\n"
 
 
-def plain(verdict: Verdict) -> dict[str, Any]:
+def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
     """Return a verdict as JSON has it; `held` is null where nobody can tell."""
     checks = [
         {"what": one.what, "held": one.held, "found": one.found, "constant": one.constant}
@@ -254,7 +258,7 @@ def plain(verdict: Verdict) -> dict[str, Any]:
     return {"result": verdict.result, "reason": verdict.reason} | log | {"checks": checks}
 
 
-def as_json(report: Report, **others: Any) -> str:
+def to_json(report: Report, **others: Any) -> str:
     """Return all verdicts as JSON, and `others` next to them."""
     results = [
         {
@@ -265,12 +269,12 @@ def as_json(report: Report, **others: Any) -> str:
             "rate_bit": one.point.rate,
             "rtt_s": one.point.rtt,
         }
-        | plain(one.verdict)
+        | verdict_to_dict(one.verdict)
         for one in report.results
     ]
     left_out = [
         {"rate_bit": point.rate, "rtt_s": point.rtt, "reason": reason} for point, reason in report.left_out.items()
     ]
-    of_cases = {key: CASES[key].note for key in judged(report) if CASES[key].note}
+    of_cases = {key: CASES[key].note for key in list_judged(report) if CASES[key].note}
     whole = {"specification": SPECIFICATION, "results": results, "notes": of_cases, "left_out": left_out} | others
     return json.dumps(whole, indent=1)

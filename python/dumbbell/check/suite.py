@@ -13,10 +13,10 @@ from typing import Any
 
 from dumbbell.check.cases import CASES
 from dumbbell.check.lab import FRAME, Lab, NotApplicable, PluginFailed, Point, Run
-from dumbbell.check.lab import control as canonical
+from dumbbell.check.lab import parse_control as canonical
 from dumbbell.check.model import FAILED, NOT_APPLICABLE, Case, Check, Verdict
 from dumbbell.experiment import plugins, units
-from dumbbell.waiting import hear_ctrl_c
+from dumbbell.waiting import restore_ctrl_c
 
 VERSIONS = ("bbr1", "bbr2", "bbr3", "bbr-draft")
 RATES = (64_000, 1_000_000, 10_000_000, 100_000_000, 1_000_000_000, 10_000_000_000)  # bit/s, and
@@ -65,10 +65,10 @@ class Report:
     core_seconds: float
 
 
-def named(control: dict[str, Any]) -> str:
+def name_control(control: dict[str, Any]) -> str:
     """Return what a control is called: its name, and the parameters that were set."""
     others = ", ".join(f"{key}={value}" for key, value in control.items() if key not in ("name", "plugin"))
-    name = plugins.called(settle(control)) if "plugin" in control else str(control["name"])
+    name = plugins.name_algorithm(settle(control)) if "plugin" in control else str(control["name"])
     return f"{name}({others})" if others else name
 
 
@@ -80,7 +80,7 @@ def settle(control: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def grid(rates: Iterable[int] = RATES, rtts: Iterable[float] = RTTS) -> tuple[list[Point], dict[Point, str]]:
+def make_grid(rates: Iterable[int] = RATES, rtts: Iterable[float] = RTTS) -> tuple[list[Point], dict[Point, str]]:
     """Return the points of a grid, and those that are left out, with the reason."""
     points, left_out = [], {}
     for point in (Point(rate, rtt) for rate in rates for rtt in rtts):
@@ -115,7 +115,7 @@ def _judge_case(case: Case, lab: Lab) -> tuple[Run | None, Verdict]:
         return None, Verdict(NOT_APPLICABLE, str(reason))
     except PluginFailed as error:
         return None, Verdict(FAILED, str(error), (Check("the control runs", False, str(error)),))
-    return run, case.verdict(run)
+    return run, case.judge_run(run)
 
 
 def check(
@@ -134,10 +134,11 @@ def check(
     began = time.monotonic()
     left_out: dict[Point, str] = {}
     if points is None:
-        points, left_out = grid()
+        points, left_out = make_grid()
     # the largest first, so that no core ends long after the others
     parts = sorted(
-        ((named(cc), settle(cc), point) for cc in controls for point in points), key=lambda part: -_cost(part[2])
+        ((name_control(cc), settle(cc), point) for cc in controls for point in points),
+        key=lambda part: -_estimate_cost(part[2]),
     )
     found: dict[tuple[str, Point], tuple[list[Result], float]] = {}
     if jobs == 1 or len(parts) == 1:
@@ -149,7 +150,7 @@ def check(
             "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
         )
         with ProcessPoolExecutor(jobs or os.cpu_count(), mp_context=context) as pool:
-            hear_ctrl_c()
+            restore_ctrl_c()
             begun = {
                 pool.submit(judge_point, name, cc, point, cases, wanted): (name, point) for name, cc, point in parts
             }
@@ -163,10 +164,10 @@ def check(
                 for worker in multiprocessing.active_children():
                     worker.terminate()
                 raise
-    results = [one for cc in controls for point in points for one in found[named(cc), point][0]]
+    results = [one for cc in controls for point in points for one in found[name_control(cc), point][0]]
     return Report(results, left_out, time.monotonic() - began, sum(seconds for _, seconds in found.values()))
 
 
-def _cost(point: Point) -> float:
+def _estimate_cost(point: Point) -> float:
     """About how many packets a point takes: some seconds and some tens of rounds."""
     return point.rate / (8 * FRAME) * (10 + 100 * point.rtt) + 3000

@@ -4,7 +4,7 @@
 has the language.
 """
 
-from dumbbell.claims.judging import FAILS, HOLDS, NO_DATA, Verdict, judge, tables_of
+from dumbbell.claims.judging import FAILS, HOLDS, NO_DATA, Verdict, judge, run_tables
 from dumbbell.claims.language import Claim, Claims, load, parse
 
-__all__ = ["FAILS", "HOLDS", "NO_DATA", "Claim", "Claims", "Verdict", "judge", "load", "parse", "tables_of"]
+__all__ = ["FAILS", "HOLDS", "NO_DATA", "Claim", "Claims", "Verdict", "judge", "load", "parse", "run_tables"]

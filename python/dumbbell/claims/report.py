@@ -9,7 +9,7 @@ from typing import Any
 
 from dumbbell.claims.judging import FAILS, HOLDS, NO_DATA, Interval, Verdict
 from dumbbell.claims.language import Claims
-from dumbbell.results.tables import aligned, half_text, number
+from dumbbell.results.tables import align_table, format_half, number
 from dumbbell.words import count
 
 _MOST_NAMED = 4  # cells
@@ -18,10 +18,10 @@ _MOST_NAMED = 4  # cells
 def _mean(value: Interval) -> str:
     if math.isnan(value.mean):
         return "-"
-    return number(value.mean) + half_text((value.high - value.low) / 2)
+    return number(value.mean) + format_half((value.high - value.low) / 2)
 
 
-def value(verdict: Verdict) -> str:
+def format_value(verdict: Verdict) -> str:
     """Return what was found: the share of cells with its interval and the mean, or the mean alone."""
     if verdict.value.seeds == 0 and math.isnan(verdict.value.mean):
         return "-"
@@ -34,22 +34,22 @@ def value(verdict: Verdict) -> str:
     return f"{share}, mean {_mean(verdict.value)}"
 
 
-def _named(cells: Sequence[str]) -> str:
+def _format_cells(cells: Sequence[str]) -> str:
     more = f"; {len(cells) - _MOST_NAMED} more" if len(cells) > _MOST_NAMED else ""
     return "; ".join(cells[:_MOST_NAMED]) + more
 
 
-def remarks(verdict: Verdict) -> list[str]:
+def list_remarks(verdict: Verdict) -> list[str]:
     """Return what is to say of a verdict: cells that fail or are missing, seeds, reason, Linux."""
     claim = verdict.claim
     found = []
     if verdict.failing and verdict.cells > 1:
-        found.append(f"Not so: {_named(verdict.failing)}.")
+        found.append(f"Not so: {_format_cells(verdict.failing)}.")
     if verdict.unsure and not claim.quantifier.is_mean:
         found.append(f"Within the error over seeds: {verdict.unsure} of {verdict.cells - verdict.unknown} cells.")
     if verdict.why:
         few = verdict.missing and (len(verdict.missing) <= _MOST_NAMED or "all with" not in verdict.why)
-        named = f": {_named(verdict.missing)}" if few else ""
+        named = f": {_format_cells(verdict.missing)}" if few else ""
         found.append(f"{verdict.why[0].upper()}{verdict.why[1:]}{named}.")
     if claim.note:
         found.append(claim.note)
@@ -60,7 +60,7 @@ def remarks(verdict: Verdict) -> list[str]:
     return found
 
 
-def summary(claims: Claims, verdicts: Sequence[Verdict]) -> str:
+def make_summary(claims: Claims, verdicts: Sequence[Verdict]) -> str:
     """Return how many of the paper's claims hold, and of the claims of every section that is not counted among them."""
     counted = [one for one in verdicts if claims.sections[one.claim.section].counted]
     lines = [_count(counted)] if counted else []
@@ -83,20 +83,24 @@ def _count(verdicts: Sequence[Verdict]) -> str:
     return f"{line}; {found.count(NO_DATA)} without data"
 
 
-def text(claims: Claims, verdicts: Sequence[Verdict]) -> str:
+def format_report(claims: Claims, verdicts: Sequence[Verdict]) -> str:
     """Return a table of verdicts, remarks on those that do not hold, and the summary."""
-    rows = [[one.verdict, one.claim.id, value(one), one.claim.text] for one in verdicts]
-    parts = [aligned(["verdict", "claim", "value", "predicate"], rows, words=(0, 1, 2, 3))]
+    rows = [[one.verdict, one.claim.id, format_value(one), one.claim.text] for one in verdicts]
+    parts = [align_table(["verdict", "claim", "value", "predicate"], rows, words=(0, 1, 2, 3))]
     for one in verdicts:
         if one.verdict != HOLDS:
-            lines = [f"{one.verdict}: {one.claim.id}: {one.claim.says}", f"Cells: {one.claim.selects}.", *remarks(one)]
+            lines = [
+                f"{one.verdict}: {one.claim.id}: {one.claim.says}",
+                f"Cells: {one.claim.selects}.",
+                *list_remarks(one),
+            ]
             parts.append("\n  ".join(lines))
-    return "\n\n".join([*parts, summary(claims, verdicts)])
+    return "\n\n".join([*parts, make_summary(claims, verdicts)])
 
 
-def markdown(claims: Claims, verdicts: Sequence[Verdict]) -> str:
+def format_markdown(claims: Claims, verdicts: Sequence[Verdict]) -> str:
     """Return a page: summary, a table for each section, remarks below it, and what the paper's words were taken for."""
-    parts = [f"# {claims.title}", summary(claims, verdicts).replace("\n", "\n\n")]
+    parts = [f"# {claims.title}", make_summary(claims, verdicts).replace("\n", "\n\n")]
     for section in claims.sections.values():
         of = [one for one in verdicts if one.claim.section == section.id]
         if not of:
@@ -107,15 +111,15 @@ def markdown(claims: Claims, verdicts: Sequence[Verdict]) -> str:
                 ", ".join(map(str, one.claim.figures)) or "-",
                 one.claim.says,
                 one.verdict,
-                value(one),
+                format_value(one),
                 one.claim.text,
                 one.claim.selects,
             ]
             for one in of
         ]
         header = ["claim", "figure", "it says", "verdict", "value", "predicate", "cells"]
-        parts += [f"## {section.title}", aligned(header, rows, words=tuple(range(len(header))))]
-        said = [f"- `{one.claim.id}`: {' '.join(remarks(one))}" for one in of if remarks(one)]
+        parts += [f"## {section.title}", align_table(header, rows, words=tuple(range(len(header))))]
+        said = [f"- `{one.claim.id}`: {' '.join(list_remarks(one))}" for one in of if list_remarks(one)]
         parts += ["\n".join(said)] if said else []
     words = [[name, number(one), why] for name, (one, why) in claims.words.items()]
     words += [
@@ -123,11 +127,11 @@ def markdown(claims: Claims, verdicts: Sequence[Verdict]) -> str:
         for name, (one, why) in claims.shares.items()
     ]
     if words:
-        parts += ["## Words", aligned(["word", "taken for", "why"], words, words=(0, 1, 2))]
+        parts += ["## Words", align_table(["word", "taken for", "why"], words, words=(0, 1, 2))]
     return "\n\n".join(parts)
 
 
-def row(verdict: Verdict) -> dict[str, Any]:
+def make_row(verdict: Verdict) -> dict[str, Any]:
     """Return all that is known of a verdict, one value a column; nothing where there is no number."""
     claim = verdict.claim
     numbers = {
@@ -162,10 +166,10 @@ def row(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def as_json(claims: Claims, verdicts: Sequence[Verdict]) -> str:
+def to_json(claims: Claims, verdicts: Sequence[Verdict]) -> str:
     """Return every verdict and the words that the claims use, as JSON."""
     rows = [
-        row(one) | {"figures": list(one.claim.figures), "failing": list(one.failing), "missing": list(one.missing)}
+        make_row(one) | {"figures": list(one.claim.figures), "failing": list(one.failing), "missing": list(one.missing)}
         for one in verdicts
     ]
     sections = {one.id: {"title": one.title, "counted": one.counted} for one in claims.sections.values()}

@@ -36,13 +36,13 @@ def claims(
 
     if as_json + as_csv + as_markdown > 1:
         raise Conflict("--json, --csv and --markdown", "one of them", command="claims")
-    wanted = claiming.load(file).only([name for names in only or [] for name in names.split(",")])
+    wanted = claiming.load(file).select([name for names in only or [] for name in names.split(",")])
     found = options.open_whole_runs(results, where, engine, "claims are of whole runs")
-    verdicts = claiming.judge(wanted, claiming.tables_of(wanted, found, run_program=run_program))
+    verdicts = claiming.judge(wanted, claiming.run_tables(wanted, found, run_program=run_program))
     if as_csv:
-        options.print_csv([report.row(one) for one in verdicts])
+        options.print_csv([report.make_row(one) for one in verdicts])
     else:
-        shape = report.as_json if as_json else report.markdown if as_markdown else report.text
+        shape = report.to_json if as_json else report.format_markdown if as_markdown else report.format_report
         print("\n\n".join([shape(wanted, verdicts), *([] if as_json else found.notes)]))
     if fail and any(one.verdict == claiming.FAILS for one in verdicts):
         raise typer.Exit(DIFFERENT)

@@ -20,6 +20,6 @@ def describe(
     if not everything and not name:
         raise Missing("a name, or --all", command="describe", key="NAME")
     if everything:
-        print(reference.markdown(), end="")
+        print(reference.format_markdown(), end="")
     else:
-        print(reference.of_plugin(name) if reference.is_plugin(name) else reference.describe(name))
+        print(reference.describe_plugin(name) if reference.is_plugin(name) else reference.describe(name))

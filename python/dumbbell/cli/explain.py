@@ -36,14 +36,14 @@ def explain(
             raise Conflict(
                 f"{given} and an experiment file", f"--where or --cell, or {given} with RESULTS", command="explain"
             )
-        run = observed.of_file(what, settings, cell, where or [], engine=engine, trust=trust, command="explain")
+        run = observed.observe_file(what, settings, cell, where or [], engine=engine, trust=trust, command="explain")
     else:
         of_files: dict[str, object] = {"--set": settings, "--cell": cell, "--trust": trust}
         for option, value in of_files.items():
             if value:
                 raise Conflict(f"{option} and a results file", f"{option} with an experiment file", command="explain")
-        run = observed.of_results(one_stored.choose_run(what, key, where or [], engine))
+        run = observed.observe_results(one_stored.choose_run(what, key, where or [], engine))
     if not stored_only:
         observed.repeat(run)
-    found = explained.explained(run)
-    print(found.json_text() if as_json else found.text())
+    found = explained.explain_run(run)
+    print(found.to_json_text() if as_json else found.to_text())

@@ -57,6 +57,6 @@ def plot(
     from dumbbell.qlog import figure
 
     found = figure.read_all([Path(one) for one in files])
-    picture = figure.draw(found, None if time is None else units.span(time, "--time"), title)
+    picture = figure.draw(found, None if time is None else units.parse_span(time, "--time"), title)
     notes = [f"{path}: {note}" for path, one in found.items() for note in one.notes]
     print("\n".join([str(figures.save(picture, Path(output))), *notes]), file=sys.stderr)

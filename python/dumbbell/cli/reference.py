@@ -7,10 +7,10 @@ from functools import cache
 from pathlib import Path as FilePath
 from typing import Any
 
-from dumbbell.errors import InputError, UnknownName, shown
+from dumbbell.errors import InputError, UnknownName, quote_value
 from dumbbell.experiment import json_schema, net, plugins, schema, spelling, stack
 from dumbbell.experiment.plugins import built, trust
-from dumbbell.experiment.registry import Algorithm, Param, registry
+from dumbbell.experiment.registry import Algorithm, Param, read_registry
 from dumbbell.results import columns
 
 
@@ -24,7 +24,7 @@ class Key:
     doc: str
     source: str = ""
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return the key as `dumbbell describe` prints it."""
         head = (
             f"{self.name} = {self.default} ({self.values})" if self.default else f"{self.name} (needed: {self.values})"
@@ -43,11 +43,11 @@ class Group:
     places: tuple[str, ...] = ()  # other words that may stand ahead of its keys
     versions: tuple[str, ...] = ()  # of an algorithm: what each sets unlike the defaults, a line
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return the group as `dumbbell describe` prints it."""
         head = f"{self.name}: {self.title}" + (f"\n{self.source}" if self.source else "")
         versions = ["\n    ".join([_VERSIONS, *self.versions])] * bool(self.versions)
-        return "\n\n".join([head, *(key.text() for key in self.keys), *versions])
+        return "\n\n".join([head, *(key.to_text() for key in self.keys), *versions])
 
 
 RUN = "run"  # the name of the group of keys outside of every table
@@ -74,44 +74,44 @@ _VERSIONS = "What each version sets; keys that the file has override it:"
 _KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Stages of a path", "link": "Links"}
 
 
-def _key(param: Param) -> Key:
-    kind = "size" if spelling.unit_kind(param) == "size" else param.kind
-    limits = spelling.limits(param) if param.kind in ("time", "rate", "int", "float") else ""
+def _make_key(param: Param) -> Key:
+    kind = "size" if spelling.find_unit_kind(param) == "size" else param.kind
+    limits = spelling.format_limits(param) if param.kind in ("time", "rate", "int", "float") else ""
     none = ", or none" if param.optional and not param.choices else ""
     values = f", one of {', '.join(param.choices)}" if param.choices else f", {limits}{none}" if limits else ""
-    return Key(param.name, spelling.said(param, param.default), f"{kind}{values}", param.doc, param.source)
+    return Key(param.name, spelling.spell_value(param, param.default), f"{kind}{values}", param.doc, param.source)
 
 
-def _of_algorithms(algorithms: Iterable[str]) -> str:
+def _describe_algorithms(algorithms: Iterable[str]) -> str:
     return f"one of {', '.join(algorithms)}, or a table with its name, or the file of a `plugin`, and parameters"
 
 
-def _section(name: str) -> Group:
-    known = registry()
-    keys = [_key(param) for param in schema.described(name).values()]
+def _make_section(name: str) -> Group:
+    known = read_registry()
+    keys = [_make_key(param) for param in schema.describe_section(name).values()]
     for key, place in schema.PATHS.get(name, {}).items():
-        stages = f"a list of {', '.join(known.stages_on(key))}, or of tables with name and parameters"
+        stages = f"a list of {', '.join(known.list_stages(key))}, or of tables with name and parameters"
         doc = f"Stages {place}, in this order; dumbbell describe NAME says what each takes."
         keys.append(Key(key, "[]", stages, doc))
     if "cc" in schema.SENDERS.get(name, ()):
         doc = "Congestion control; dumbbell describe NAME says what it takes."
-        keys.insert(0, Key("cc", "", _of_algorithms(known.cc), doc))
+        keys.insert(0, Key("cc", "", _describe_algorithms(known.cc), doc))
         if name == "flows":
             keys.insert(1, Key("stack", "unset", "text, or a table with name or plugin", stack.DOC))
     if name in net.HOPS:
         doc = "Queue discipline; dumbbell describe NAME says what it takes."
-        keys.insert(0, Key("aqm", "", _of_algorithms(known.aqm), doc))
+        keys.insert(0, Key("aqm", "", _describe_algorithms(known.aqm), doc))
         doc = "How packets leave the queue, instead of shaper and trace; dumbbell describe NAME says what it takes."
-        keys.insert(1, Key("link", "none", f"{_of_algorithms(known.link)}, or none", doc))
+        keys.insert(1, Key("link", "none", f"{_describe_algorithms(known.link)}, or none", doc))
         changes = 'a list of tables such as { at = "30s", rate = "5Mbit" }'
         keys.append(Key("rate_changes", "[]", changes, "When the rate changes, and to what; in any order."))
     return Group(name, TITLES[name], "", tuple(keys))
 
 
-def sections() -> dict[str, Group]:
+def list_sections() -> dict[str, Group]:
     """Return the tables of an experiment file, in order; `run` holds the keys outside of every table."""
-    known = registry()
-    tables = {name: _section(name) for name in (*net.HOPS, "hosts", *schema.SENDERS, "record")}
+    known = read_registry()
+    tables = {name: _make_section(name) for name in (*net.HOPS, "hosts", *schema.SENDERS, "record")}
     of_tables = [Key(name, "", "a table", f"{TITLES[name].capitalize()}.") for name in ("bottleneck",)]
     of_tables += [
         Key("hop", "[]", "a list of tables", f"{TITLES['hop']}."),
@@ -123,7 +123,7 @@ def sections() -> dict[str, Group]:
     ]
     top = [
         Key("title", '""', "text", "Title of the experiment, in tables and figures."),
-        _key(known.sections["run"]["duration"]),
+        _make_key(known.sections["run"]["duration"]),
         Key("seeds", "[1]", "a list of different integers of 0 or more", "Seeds: every combination is run with each."),
         *of_tables,
         Key("matrix", "{}", "a table", "Keys and lists of their values: every combination is a run."),
@@ -152,47 +152,47 @@ def sections() -> dict[str, Group]:
     return {group.name: group for group in groups}
 
 
-def _of_algorithm(one: Algorithm, places: tuple[str, ...]) -> Group:
-    def line(version: str, values: dict[str, Any]) -> str:
-        shown_values = (f"{key} = {spelling.said(one.params[key], value)}" for key, value in values.items())
+def _describe_algorithm(one: Algorithm, places: tuple[str, ...]) -> Group:
+    def format_version(version: str, values: dict[str, Any]) -> str:
+        shown_values = (f"{key} = {spelling.spell_value(one.params[key], value)}" for key, value in values.items())
         return f"{version}: {', '.join(shown_values) or 'the defaults'}"
 
-    versions = tuple(line(*item) for item in one.versions.items())
-    return Group(one.name, one.title, one.source, tuple(map(_key, one.params.values())), places, versions)
+    versions = tuple(format_version(*item) for item in one.versions.items())
+    return Group(one.name, one.title, one.source, tuple(map(_make_key, one.params.values())), places, versions)
 
 
-def algorithms() -> dict[str, list[Group]]:
+def list_algorithms() -> dict[str, list[Group]]:
     """Return queue disciplines, congestion controls, stages and links, with the keys that they may stand behind."""
-    known = registry()
+    known = read_registry()
     places = {
         "aqm": (*(f"{name}.aqm" for name in net.HOPS), "aqm"),
         "cc": ("cc", *(f"{name}.cc" for name, taken in schema.SENDERS.items() if "cc" in taken)),
         "stage": (*schema.PATH_KEYS, *(f"{name}.{key}" for name, keys in schema.PATHS.items() for key in keys)),
         "link": (*(f"{name}.link" for name in net.HOPS), "link"),
     }
-    return {kind: [_of_algorithm(one, places[kind]) for one in of.values()] for kind, of in known.kinds.items()}
+    return {kind: [_describe_algorithm(one, places[kind]) for one in of.values()] for kind, of in known.kinds.items()}
 
 
 @cache
-def groups() -> list[Group]:
+def list_groups() -> list[Group]:
     """Return everything that has keys."""
-    return [*sections().values(), *(group for of_kind in algorithms().values() for group in of_kind)]
+    return [*list_sections().values(), *(group for of_kind in list_algorithms().values() for group in of_kind)]
 
 
-def _column_text(table: str, column: columns.Column) -> str:
+def _describe_column(table: str, column: columns.Column) -> str:
     unit = f" ({column.unit})" if column.unit else ""
     by = f" Measured by {', '.join(column.engines)}." if column.engines != columns.ENGINES else ""
     return f"{column.name}{unit}, column of table {table}: {column.label}\n    {column.doc}{by}"
 
 
-def _table_text(table: str) -> str:
+def _describe_table(table: str) -> str:
     parts = [f"table {table} of the results. {columns.TABLES[table]}"]
-    parts += [_column_text(table, column) for column in columns.COLUMNS[table].values()]
+    parts += [_describe_column(table, column) for column in columns.COLUMNS[table].values()]
     return "\n\n".join(parts)
 
 
-def _profile_text(name: str) -> str:
-    return f"{name}" + "".join(f"\n    {line}" for line in schema.profile_lines(name))
+def _describe_profile(name: str) -> str:
+    return f"{name}" + "".join(f"\n    {line}" for line in schema.format_profile(name))
 
 
 def describe(name: str) -> str:
@@ -204,28 +204,28 @@ def describe(name: str) -> str:
     wanted = re.sub(r"\[(\*|[0-9]+)\]", "", name.strip())
     before, _, last = wanted.rpartition(".")
     found = []
-    for group in groups():
+    for group in list_groups():
         if wanted in (group.name, group.name.rpartition(".")[2]):
-            found.append(group.text())
+            found.append(group.to_text())
         for key in group.keys:
             if (
                 key.name == last
                 and before in ("", group.name, *group.places)
                 and (group.name, key.name in TITLES) != (RUN, True)
             ):
-                found.append(key.text() if group.name == RUN else f"{group.name}.{key.text()}")
-    known = registry()
+                found.append(key.to_text() if group.name == RUN else f"{group.name}.{key.to_text()}")
+    known = read_registry()
     if wanted == "hosts":
         found.append("What each profile sets; keys that the file has override it:")
-    found += [_profile_text(profile) for profile in known.profiles if wanted in (profile, "hosts")]
-    found += [_table_text(table) for table in columns.COLUMNS if table == wanted]
-    found += [_column_text(table, column) for table, column in columns.find(last) if before in ("", table)]
+    found += [_describe_profile(profile) for profile in known.profiles if wanted in (profile, "hosts")]
+    found += [_describe_table(table) for table in columns.COLUMNS if table == wanted]
+    found += [_describe_column(table, column) for table, column in columns.find(last) if before in ("", table)]
     if not found and last in _INSIDE:
         return describe(before or _INSIDE[last])
     if not found:
-        every = names()
+        every = list_names()
         raise UnknownName(
-            shown(name),
+            quote_value(name),
             among=every,
             command="describe",
             what="table, key, algorithm, profile or column",
@@ -234,7 +234,7 @@ def describe(name: str) -> str:
     return "\n\n".join(found)
 
 
-def of_plugin(file: str) -> str:
+def describe_plugin(file: str) -> str:
     """Return what is said of the plugin in a file or of a built stack, whose code is run to learn it.
 
     Raises InputError.
@@ -244,9 +244,9 @@ def of_plugin(file: str) -> str:
     try:
         found = plugins.read(path.name, path.parent)
     except InputError as error:
-        raise error.moved("describe", "") from None
+        raise error.move("describe", "") from None
     place = {"aqm": "bottleneck.aqm", "cc": "flows.cc", "stack": "flows.stack"}[found.kind]
-    return _of_algorithm(found.algorithm, (place,)).text()
+    return _describe_algorithm(found.algorithm, (place,)).to_text()
 
 
 def is_plugin(name: str) -> bool:
@@ -255,42 +255,42 @@ def is_plugin(name: str) -> bool:
 
 
 def _is_stack(name: str) -> bool:
-    return any(name in (one.name, one.stack) for one in built.installed())
+    return any(name in (one.name, one.stack) for one in built.list_installed())
 
 
-def names() -> list[str]:
+def list_names() -> list[str]:
     """Return everything that `describe` takes."""
     found: dict[str, None] = {}
-    for group in groups():
+    for group in list_groups():
         found[group.name] = None
         for key in group.keys:
             if '"' not in key.name:
                 found |= dict.fromkeys([key.name, *([] if group.name == RUN else [f"{group.name}.{key.name}"])])
-    found |= dict.fromkeys(registry().profiles)
+    found |= dict.fromkeys(read_registry().profiles)
     for table, of_table in columns.COLUMNS.items():
         found |= dict.fromkeys([table, *of_table, *(f"{table}.{name}" for name in of_table)])
     return list(found)
 
 
-def _cell(text: str) -> str:
+def _escape_cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
-def _rows(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+def _format_rows(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
-    lines += [f"| {' | '.join(map(_cell, row))} |" for row in rows]
+    lines += [f"| {' | '.join(map(_escape_cell, row))} |" for row in rows]
     return "\n".join(lines)
 
 
-def _keys_table(keys: Iterable[Key]) -> str:
-    def row(key: Key) -> tuple[str, ...]:
+def _format_keys(keys: Iterable[Key]) -> str:
+    def make_row(key: Key) -> tuple[str, ...]:
         source = f" [{key.source}]" if key.source else ""
         return f"`{key.name}`", f"`{key.default}`" if key.default else "needed", key.values, key.doc + source
 
-    return _rows(("key", "default", "values", "meaning"), map(row, keys))
+    return _format_rows(("key", "default", "values", "meaning"), map(make_row, keys))
 
 
-def markdown() -> str:
+def format_markdown() -> str:
     """Return the whole reference as Markdown."""
     parts = [
         "# Reference",
@@ -300,18 +300,18 @@ def markdown() -> str:
         "a bare `0` needs none. A table such as `[[flows]]` is repeated for each kind of flow.",
         f"`dumbbell schema` prints a JSON Schema of these files. {json_schema.LIMITS}",
     ]
-    for group in sections().values():
+    for group in list_sections().values():
         parts += [f"### {group.name}", f"{group.title.capitalize()}." if group.title[0] != "[" else f"{group.title}."]
-        parts.append(_keys_table(group.keys))
-    for kind, of_kind in algorithms().items():
+        parts.append(_format_keys(group.keys))
+    for kind, of_kind in list_algorithms().items():
         parts.append(f"## {_KINDS[kind]}")
         for group in of_kind:
             parts += [f"### {group.name}: {group.title}", f"{group.source}."]
-            parts += [_keys_table(group.keys)] * bool(group.keys)
+            parts += [_format_keys(group.keys)] * bool(group.keys)
             parts += ["\n".join([_VERSIONS, "", *(f"- {line}" for line in group.versions)])] * bool(group.versions)
     parts += ["## Profiles of hosts", "What `hosts.profile` sets; keys that the file has override it."]
-    for name in registry().profiles:
-        lines = "\n".join(f"- {line}" for line in schema.profile_lines(name))
+    for name in read_registry().profiles:
+        lines = "\n".join(f"- {line}" for line in schema.format_profile(name))
         parts += [f"### {name}", lines]
     parts += [
         "## Results",
@@ -324,6 +324,6 @@ def markdown() -> str:
         parts += [
             f"### Table {table}",
             columns.TABLES[table],
-            _rows(("column", "unit", "", "engines", "meaning"), rows),
+            _format_rows(("column", "unit", "", "engines", "meaning"), rows),
         ]
     return "\n\n".join(parts) + "\n"

@@ -48,7 +48,7 @@ def list_(
     as_json: Annotated[bool, Option("--json", help="All that is known of each, as JSON.")] = False,
 ) -> None:
     """List the stacks: name, version, size, what each was made from, congestion controls."""
-    found = built.installed()
+    found = built.list_installed()
     if as_json:
         told = [{"name": one.name, "library": str(one.library), **one.described} for one in found]
         print(json.dumps(told, indent=2))

@@ -16,7 +16,7 @@ def check_(results: Annotated[str, typer.Argument(metavar="FILE", help="Results 
     from dumbbell.results import salvage
 
     found = salvage.check(results)
-    print(found.text())
+    print(found.to_text())
     if not found.is_whole:
         raise typer.Exit(1)
 

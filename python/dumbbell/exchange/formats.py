@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dumbbell import file_kinds
-from dumbbell.errors import Nothing, Unreadable, shown
+from dumbbell.errors import Nothing, Unreadable, quote_value
 from dumbbell.exchange import iperf3, ss
 from dumbbell.exchange.flent import file as flent_file
 from dumbbell.exchange.flent import read as flent
@@ -50,10 +50,10 @@ class Content:
         try:
             value = json.loads(self.text)
         except (ValueError, RecursionError):
-            if (value := iperf3.of_lines(self.text)) is None:
+            if (value := iperf3.parse_lines(self.text)) is None:
                 raise Unreadable("this is JSON that is cut off or damaged", ALLOWED, file=self.path) from None
         if isinstance(value, dict) and value.keys() == {"event", "data"}:
-            value = iperf3.of_lines(self.text)
+            value = iperf3.parse_lines(self.text)
         return value
 
 
@@ -88,18 +88,18 @@ READERS = (
         "Flent",
         (".flent", ".flnt"),
         lambda content: flent_file.is_flent(content.json),
-        lambda content, _: flent.of_data(flent_file.parsed(content.path, content.json)),
+        lambda content, _: flent.read_measurement(flent_file.parse_data(content.path, content.json)),
     ),
     Reader(
         "iperf3 --json",
         (".json",),
         lambda content: iperf3.is_iperf3(content.json),
-        lambda content, _: iperf3.of_document(content.path, content.json),
+        lambda content, _: iperf3.read_document(content.path, content.json),
     ),
     Reader(
         "ss -ti with times",
         (".txt", ".log"),
-        lambda content: content.is_plain and ss.looks_like(content.text),
+        lambda content: content.is_plain and ss.is_ss_log(content.text),
         lambda content, interval_s: ss.read(content.path, content.text, interval_s),
     ),
     Reader("pcap, pcapng", (".pcapng", ".pcap"), lambda content: file_kinds.is_capture(content.raw), _read_capture),
@@ -119,11 +119,11 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
             return reader.read(content, interval_s)
     value = content.json
     if isinstance(value, dict) and set(value) == {"error"}:
-        raise Nothing(f"iperf3 says {shown(value['error'])}", "the JSON of a test that ran", file=path)
+        raise Nothing(f"iperf3 says {quote_value(value['error'])}", "the JSON of a test that ran", file=path)
     if content.is_json:
-        raise Unreadable(f"this is JSON of something else: {shown(value, 40)}", ALLOWED, file=path)
-    kind = file_kinds.of_bytes(content.raw)
-    begins = shown(content.text.strip()[:40]) if content.text else f"the bytes {content.raw[:8].hex(' ')}"
+        raise Unreadable(f"this is JSON of something else: {quote_value(value, 40)}", ALLOWED, file=path)
+    kind = file_kinds.find_kind(content.raw)
+    begins = quote_value(content.text.strip()[:40]) if content.text else f"the bytes {content.raw[:8].hex(' ')}"
     raise Unreadable(f"this is {kind}" if kind else f"it begins with {begins}", ALLOWED, file=path)
 
 

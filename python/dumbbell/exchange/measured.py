@@ -30,7 +30,7 @@ SAMPLE_S = 0.2  # between samples of window and smoothed RTT, as engines take th
 PERCENTILES = {"rtt_p50_ms": 50.0, "rtt_p95_ms": 95.0, "rtt_p99_ms": 99.0}
 
 
-def tcp_frames(segment: float, *, is_v6: bool) -> float:
+def compute_frame_ratio(segment: float, *, is_v6: bool) -> float:
     """Return bytes of frames for each byte of payload in full segments of TCP with timestamps, 12 bytes of options."""
     headers = FRAME_BYTES - PAYLOAD_BYTES + (_LONGER_V6 if is_v6 else 0)
     return (segment + headers) / segment if _LEAST_SEGMENT <= segment <= _MOST_SEGMENT else FRAME_BYTES / PAYLOAD_BYTES
@@ -68,12 +68,12 @@ class Fact:
         return f"{self.origin.value}: {self.source}{f'; {self.error}' if self.error else ''}"
 
 
-def derived(text: str, how: str, error: str) -> Fact:
+def derive_fact(text: str, how: str, error: str) -> Fact:
     """Return a value that follows from what the file says, with its error."""
     return Fact(text, how, Origin.DERIVED, error)
 
 
-def assumed(text: str, why: str) -> Fact:
+def assume_fact(text: str, why: str) -> Fact:
     """Return a value that the file does not say."""
     return Fact(text, why, Origin.ASSUMED)
 
@@ -182,18 +182,18 @@ def check_length(path: Path, duration_s: float) -> None:
         raise Unfit(f"its times span {duration_s:.6g} s", f"a measurement of {LONGEST_S:.0f} s or less", file=path)
 
 
-def spaced(duration_s: float, step_s: float) -> float:
+def choose_interval(duration_s: float, step_s: float) -> float:
     """Return the length of intervals: `step_s`, or more if a measurement would have more than a million of them."""
     return max(step_s, duration_s / MOST_POINTS)
 
 
-def grid(duration_s: float, interval_s: float) -> Floats:
+def make_grid(duration_s: float, interval_s: float) -> Floats:
     """Return the ends of the intervals of a measurement; at least one."""
     count = max(1, math.floor(duration_s / interval_s + 1e-6))
     return np.arange(1, count + 1, dtype=np.float64) * interval_s
 
 
-def rates(ends: Floats, spans: Floats, values: Floats, points: Floats) -> Floats:
+def compute_rates(ends: Floats, spans: Floats, values: Floats, points: Floats) -> Floats:
     """Return the mean rate in each interval that ends at one of `points`, of rates over `spans` that end at `ends`.
 
     An interval in which nothing was measured has NaN. All are 1-D; `points` are evenly spaced.
@@ -216,7 +216,7 @@ def rates(ends: Floats, spans: Floats, values: Floats, points: Floats) -> Floats
     return found
 
 
-def held(times: Floats, values: Floats, points: Floats) -> Floats:
+def hold_values(times: Floats, values: Floats, points: Floats) -> Floats:
     """Return the last value up to each of `points`; NaN before the first."""
     known = ~np.isnan(values)
     times, values = times[known], values[known]
@@ -228,13 +228,13 @@ def held(times: Floats, values: Floats, points: Floats) -> Floats:
     return np.where(place >= 0, values[np.maximum(place, 0)], np.nan)
 
 
-def column(values: Floats, *, whole: bool = False) -> pl.Series:
+def make_column(values: Floats, *, whole: bool = False) -> pl.Series:
     """Return values as a column: NaN is null; `whole` makes integers of them."""
     series = pl.Series(values, dtype=pl.Float64).fill_nan(None)
     return series.round(0).cast(pl.Int64, strict=False) if whole else series
 
 
-def smoothed(rtts_ms: Floats) -> Floats:
+def smooth_rtts(rtts_ms: Floats) -> Floats:
     """Return the smoothed RTT after each sample: RFC 6298, section 2, with alpha 1/8."""
     found = np.empty(len(rtts_ms))
     srtt = 0.0
@@ -244,7 +244,7 @@ def smoothed(rtts_ms: Floats) -> Floats:
     return found
 
 
-def of_samples(rtts_ms: Floats) -> dict[str, float | int]:
+def summarise_samples(rtts_ms: Floats) -> dict[str, float | int]:
     """Return the columns that follow from single samples of the RTT: minimum and percentiles."""
     if not len(rtts_ms):
         return {}
@@ -253,23 +253,23 @@ def of_samples(rtts_ms: Floats) -> dict[str, float | int]:
     return found | dict(zip(PERCENTILES, map(float, at), strict=True))
 
 
-def of_smoothed(times: Floats, srtts_ms: Floats, end_s: float) -> dict[str, float | int]:
+def summarise_smoothed(times: Floats, srtts_ms: Floats, end_s: float) -> dict[str, float | int]:
     """Return mean and maximum of the smoothed RTT, sampled every 200 ms as engines do it."""
-    return _sampled(times, srtts_ms, end_s, "rtt_mean_ms", "rtt_max_ms")
+    return _summarise_sampled(times, srtts_ms, end_s, "rtt_mean_ms", "rtt_max_ms")
 
 
-def of_window(times: Floats, segments: Floats, end_s: float) -> dict[str, float | int]:
+def summarise_window(times: Floats, segments: Floats, end_s: float) -> dict[str, float | int]:
     """Return mean and maximum of the congestion window, sampled every 200 ms."""
-    found = _sampled(times, segments, end_s, "cwnd_mean", "cwnd_max")
+    found = _summarise_sampled(times, segments, end_s, "cwnd_mean", "cwnd_max")
     return found | ({"cwnd_max": round(found["cwnd_max"])} if found else {})
 
 
-def _sampled(times: Floats, values: Floats, end_s: float, mean: str, most: str) -> dict[str, float | int]:
+def _summarise_sampled(times: Floats, values: Floats, end_s: float, mean: str, most: str) -> dict[str, float | int]:
     known = ~np.isnan(values)
     if not known.any():
         return {}
     first = float(times[known].min())
-    step = spaced(max(end_s - first, 0.0), SAMPLE_S)  # at its multiples, as series have their points
+    step = choose_interval(max(end_s - first, 0.0), SAMPLE_S)  # at its multiples, as series have their points
     points = np.arange(math.ceil(first / step - 1e-6), math.floor(end_s / step + 1e-6) + 1) * step
-    at = held(times, values, np.append(points, max(first, end_s)))
+    at = hold_values(times, values, np.append(points, max(first, end_s)))
     return {mean: float(np.nanmean(at)), most: float(np.nanmax(at))}

@@ -18,7 +18,7 @@ from dumbbell.check import qlog_file
 from dumbbell.errors import Nothing
 from dumbbell.exchange import infer, measured, setup
 from dumbbell.exchange.measured import Fact, Flow, Measured
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.registry import read_registry
 from dumbbell.words import count
 
 _METRICS = ("recovery_metrics_updated", "metrics_updated", "metric_update", "congestion_metric_update")
@@ -36,7 +36,7 @@ _BUCKET = 64  # numbers of packets: small enough to look through, large enough f
 
 def read(path: Path, interval_s: float | None = None) -> Measured:
     """Return what a qlog file says of each connection. Raises InputError."""
-    files = qlog_file.connections(path, (*_METRICS, _SENT, _RECEIVED, _LOST))
+    files = qlog_file.read_connections(path, (*_METRICS, _SENT, _RECEIVED, _LOST))
     found = [_Connection(path, one, number) for number, one in enumerate(files) if one.events]
     most = max((one.weight for one in found), default=0.0)
     kept = [one for one in found if one.weight > _LEAST_SHARE * most] if most > 0 else found
@@ -45,9 +45,9 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
         kept = [one for one in kept if id(one) in heaviest]
     length = max((one.end for one in kept), default=0.0)
     measured.check_length(path, length)
-    step = measured.spaced(length, interval_s or _STEPS_S[length > _LONG_S])
-    points = measured.grid(max(length, step), step)
-    flows = [flow for one in kept if (flow := one.flow(points, step)) is not None]
+    step = measured.choose_interval(length, interval_s or _STEPS_S[length > _LONG_S])
+    points = measured.make_grid(max(length, step), step)
+    flows = [flow for one in kept if (flow := one.make_flow(points, step)) is not None]
     if not flows:
         events = f"{', '.join(_METRICS[:2])}, {_SENT} and {_RECEIVED}"
         raise Nothing("no connection with packets or metrics", f"events {events}", file=path)
@@ -147,22 +147,22 @@ class _Connection:
                 self.metrics.setdefault(name, []).append((event.time, value * scale))
 
     def _take_sent(self, event: qlog_file.Event) -> None:
-        space, number, size = _packet(event.data)
-        payload = _payload(event.data, size)
+        space, number, size = _parse_packet(event.data)
+        payload = _measure_payload(event.data, size)
         if payload > 0:
             self._count(size, payload)
             self.sent[space] += 1
             if space == "data":
-                self.sizes[round(_of(event.data.get("raw"), "payload_length") or size)] += 1
+                self.sizes[round(_get_number(event.data.get("raw"), "payload_length") or size)] += 1
         if number is not None:
             self._out[space].add(number, event.time, payload)
 
     def _take_received(self, event: qlog_file.Event) -> None:
-        space, _, size = _packet(event.data)
-        if (payload := _payload(event.data, 0.0)) > 0:
+        space, _, size = _parse_packet(event.data)
+        if (payload := _measure_payload(event.data, 0.0)) > 0:
             self._count(size, payload)
             self.came.append((event.time, payload))
-        for low, high in _acked(event.data):
+        for low, high in _list_acked_ranges(event.data):
             if not (found := self._out[space].take(low, high)):
                 continue
             largest, sent_at, _ = max(found)
@@ -177,12 +177,12 @@ class _Connection:
             self.frames, self.payload = self.frames + size + _FRAMED, self.payload + payload
 
     def _take_lost(self, event: qlog_file.Event) -> None:
-        space, number, _ = _packet(event.data)
+        space, number, _ = _parse_packet(event.data)
         self.lost.append(event.time)
         if number is not None:
             self._out[space].take(number, number)
 
-    def flow(self, points: measured.Floats, step: float) -> Flow | None:
+    def make_flow(self, points: measured.Floats, step: float) -> Flow | None:
         """Return the connection as a flow; None if it says nothing that has a column."""
         is_sender = sum(size for _, size in self.got) >= sum(size for _, size in self.came)
         carried = self.got if is_sender else self.came
@@ -190,26 +190,28 @@ class _Connection:
         figures: dict[str, float | int] = {}
         lives = (points > self.start) & (points - step < self.end)
 
-        def held(name: str, by: float = 1.0) -> measured.Floats:
-            times, values = _columns(self.metrics.get(name, []))
-            return np.where(lives, measured.held(times, values * by, points), np.nan)
+        def hold_values(name: str, by: float = 1.0) -> measured.Floats:
+            times, values = _make_columns(self.metrics.get(name, []))
+            return np.where(lives, measured.hold_values(times, values * by, points), np.nan)
 
         if carried and self.end > self.start:
-            times, sizes = _columns(carried)
+            times, sizes = _make_columns(carried)
             total = np.concatenate(([0.0], np.cumsum(sizes)))
-            at = np.nan_to_num(measured.held(np.concatenate(([self.start], times)), total, points))
-            columns["goodput_mbit"] = measured.column(np.where(lives, np.diff(at, prepend=0.0) * 8e-6 / step, np.nan))
+            at = np.nan_to_num(measured.hold_values(np.concatenate(([self.start], times)), total, points))
+            columns["goodput_mbit"] = measured.make_column(
+                np.where(lives, np.diff(at, prepend=0.0) * 8e-6 / step, np.nan)
+            )
             figures["goodput_mbit"] = float(total[-1]) * 8e-6 / (self.end - self.start)
         latest = self.metrics.get("latest_rtt") or self.samples
-        rtts = _columns(latest)[1]
+        rtts = _make_columns(latest)[1]
         if len(rtts):
-            figures |= measured.of_samples(rtts)
+            figures |= measured.summarise_samples(rtts)
         if low := [value for _, value in self.metrics.get("min_rtt", []) if value > 0]:
             figures["rtt_min_ms"] = min(low)
         if "smoothed_rtt" in self.metrics:
-            times, srtts = _columns(self.metrics["smoothed_rtt"])
-            columns["srtt_ms"] = measured.column(held("smoothed_rtt"))
-            figures |= measured.of_smoothed(times, srtts, self.end)
+            times, srtts = _make_columns(self.metrics["smoothed_rtt"])
+            columns["srtt_ms"] = measured.make_column(hold_values("smoothed_rtt"))
+            figures |= measured.summarise_smoothed(times, srtts, self.end)
         if is_sender and self.sizes:
             segment = max(self.sizes, key=lambda size: (self.sizes[size], size))
             for ours, theirs in (
@@ -218,15 +220,15 @@ class _Connection:
                 ("ssthresh", "ssthresh"),
             ):
                 if theirs in self.metrics:
-                    columns[ours] = measured.column(held(theirs, 1 / segment), whole=True)
+                    columns[ours] = measured.make_column(hold_values(theirs, 1 / segment), whole=True)
             if "congestion_window" in self.metrics:
-                times, windows = _columns(self.metrics["congestion_window"])
-                figures |= measured.of_window(times, windows / segment, self.end)
+                times, windows = _make_columns(self.metrics["congestion_window"])
+                figures |= measured.summarise_window(times, windows / segment, self.end)
             figures["sent"] = sum(self.sent.values())
             figures["retransmissions"] = len(self.lost)
             place = np.minimum(np.searchsorted(points, np.array(self.lost) - 1e-9), len(points) - 1)
             counts = np.bincount(place.astype(np.int64), minlength=len(points)).astype(np.float64)
-            columns["retransmissions"] = measured.column(np.where(lives, counts, np.nan), whole=True)
+            columns["retransmissions"] = measured.make_column(np.where(lives, counts, np.nan), whole=True)
         if not columns and not figures:
             return None
         series = pl.DataFrame({"time_s": points, **columns}).filter(pl.Series(lives))
@@ -234,7 +236,7 @@ class _Connection:
         flow = Flow(
             " ".join(str(name).split())[:80] if isinstance(name, str) else f"connection {self.number}",
             direction="down",
-            cc=self._control(),
+            cc=self._find_control(),
             start_s=self.start,
             end_s=self.end,
             figures=figures,
@@ -244,24 +246,24 @@ class _Connection:
         if self.payload > 0:
             flow.frames_per_payload = self.frames / self.payload
         if math.isfinite(flow.rtt_min_ms) and flow.rtt_min_ms > 0:
-            flow.base_rtt = infer.base_rtt(flow.rtt_min_ms, "its smallest RTT")
+            flow.base_rtt = infer.infer_base_rtt(flow.rtt_min_ms, "its smallest RTT")
         return flow
 
-    def _control(self) -> Fact | None:
+    def _find_control(self) -> Fact | None:
         for key in ("description", "title"):
             text = self.header.get(key)
             for word in re.split(r"[^\w-]+", text) if isinstance(text, str) else []:
-                if word.lower() in registry().cc and not word.lower().startswith("constant"):
-                    return setup.control(word, f"the {key} of the file")
+                if word.lower() in read_registry().cc and not word.lower().startswith("constant"):
+                    return setup.match_control(word, f"the {key} of the file")
         return None
 
 
-def _columns(rows: list[tuple[float, float]]) -> tuple[measured.Floats, measured.Floats]:
+def _make_columns(rows: list[tuple[float, float]]) -> tuple[measured.Floats, measured.Floats]:
     table = np.array(rows, dtype=np.float64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
 
 
-def _of(value: Any, key: str) -> float:
+def _get_number(value: Any, key: str) -> float:
     """Return a number of a table; 0 if it is none."""
     number = _number(value.get(key)) if isinstance(value, dict) else math.nan
     return number if math.isfinite(number) and 0 <= number < 1e12 else 0.0
@@ -277,34 +279,38 @@ def _number(value: Any) -> float:
         return math.nan
 
 
-def _packet(data: dict[str, Any]) -> tuple[str, int | None, float]:
+def _parse_packet(data: dict[str, Any]) -> tuple[str, int | None, float]:
     """Return number space, number and length of a packet."""
     header = data.get("header")
     kind = str((header if isinstance(header, dict) else data).get("packet_type", data.get("packet_type", ""))).lower()
     number = _number(header.get("packet_number") if isinstance(header, dict) else data.get("packet_number"))
-    size = _of(data.get("raw"), "length") or _of(header, "packet_size") or _of(data, "packet_size")
+    size = (
+        _get_number(data.get("raw"), "length") or _get_number(header, "packet_size") or _get_number(data, "packet_size")
+    )
     return _SPACES.get(kind, "data"), int(number) if math.isfinite(number) and abs(number) < 2**62 else None, size
 
 
-def _payload(data: dict[str, Any], size: float) -> float:
+def _measure_payload(data: dict[str, Any], size: float) -> float:
     """Return bytes of streams in a packet; where its frames are not told, its payload, else `size`."""
     frames = data.get("frames")
     if isinstance(frames, list) and frames:
         # before draft-02 of the schema for QUIC, types were in capitals
         streams = [one for one in frames if isinstance(one, dict) and str(one.get("frame_type")).lower() == "stream"]
         of_streams = sum(
-            _of(frame, "length") or _of(frame.get("raw"), "payload_length") or _of(frame.get("raw"), "length")
+            _get_number(frame, "length")
+            or _get_number(frame.get("raw"), "payload_length")
+            or _get_number(frame.get("raw"), "length")
             for frame in streams
         )
         if of_streams or size == 0 or all(isinstance(one, dict) and "frame_type" in one for one in frames):
             return of_streams
     raw = data.get("raw")
-    if isinstance(raw, dict) and ("payload_length" in raw or _of(raw, "length") <= _NO_DATA_BYTES):
-        return _of(raw, "payload_length")
+    if isinstance(raw, dict) and ("payload_length" in raw or _get_number(raw, "length") <= _NO_DATA_BYTES):
+        return _get_number(raw, "payload_length")
     return size
 
 
-def _acked(data: dict[str, Any]) -> Iterator[tuple[int, int]]:
+def _list_acked_ranges(data: dict[str, Any]) -> Iterator[tuple[int, int]]:
     """Yield the ranges of packet numbers that a packet acknowledges."""
     frames = data.get("frames")
     for frame in frames if isinstance(frames, list) else []:

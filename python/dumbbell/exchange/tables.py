@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell.exchange.measured import SAME_S, Floats, Flow, Measured, of_samples
+from dumbbell.exchange.measured import SAME_S, Floats, Flow, Measured, summarise_samples
 from dumbbell.results.columns import BINS, COLUMNS, LEAST_BIN, OF_STORE, TABLES
 
 VERSION = "import-4"
@@ -22,7 +22,7 @@ _OF_SESSIONS = {"live", "shell"}  # no file has what only sessions and the real 
 _JAIN, _WINDOW_S, _SUSTAINED_S = 0.95, 1.0, 5.0
 
 
-def schema(table: str) -> dict[str, Any]:
+def make_schema(table: str) -> dict[str, Any]:
     """Return the columns of an imported table without the key, and their types: those that engines give it."""
     return {
         name: _TYPES[column.values]
@@ -31,28 +31,28 @@ def schema(table: str) -> dict[str, Any]:
     }
 
 
-def frame(table: str, rows: pl.DataFrame) -> pl.DataFrame:
+def make_frame(table: str, rows: pl.DataFrame) -> pl.DataFrame:
     """Return rows with all columns of a table: those that are not known are null."""
-    wanted = schema(table)
+    wanted = make_schema(table)
     return rows.select(
         (pl.col(name) if name in rows.columns else pl.lit(None)).cast(kind, strict=False).alias(name)
         for name, kind in wanted.items()
     )
 
 
-def tables(found: Measured, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
+def make_tables(found: Measured, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
     """Return the tables of a run, without keys, in the order of the flows of `config`."""
     flows = found.flows
-    classes = _classes(flows, config)
+    classes = _list_classes(flows, config)
     of_class = {number: place for place, members in enumerate(classes) for number in members}
-    shares, got = _shares(found, config), _measure_common_goodput(found, config)
+    shares, got = _compute_shares(found, config), _measure_common_goodput(found, config)
     listed = [
         {
             "flow": number,
             "class": of_class[number],
-            "cc": _cc(flow, number, config),
+            "cc": _name_control(flow, number, config),
             "direction": flow.direction,
-            "base_rtt_ms": _base_rtt(number, config),
+            "base_rtt_ms": _get_base_rtt(number, config),
             "start_s": flow.start_s,
             "share": shares[number],
             "goodput_common_mbit": got[number],
@@ -68,52 +68,52 @@ def tables(found: Measured, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
         "flows": pl.DataFrame(listed, infer_schema_length=None),
         "classes": pl.DataFrame(
             [
-                _class(place, [flows[number] for number in members], members, config)
+                _make_class_row(place, [flows[number] for number in members], members, config)
                 for place, members in enumerate(classes)
             ],
             infer_schema_length=None,
         ),
-        "series": _series(flows),
-        "queue_series": _queue(found),
-        "rtt": _histograms(flows, classes),
+        "series": _make_series(flows),
+        "queue_series": _make_queue_series(found),
+        "rtt": _make_histograms(flows, classes),
     }
     if found.hops:
         of_hops = [one.with_columns(pl.lit(hop).alias("hop")) for hop, one in found.hops.items()]
         made["hop_series"] = pl.concat(of_hops).sort("time_s", maintain_order=True)
-        made["hops"] = pl.DataFrame([{"hop": hop} | _of_queue(one) for hop, one in found.hops.items()])
+        made["hops"] = pl.DataFrame([{"hop": hop} | _summarise_queue(one) for hop, one in found.hops.items()])
     if found.exact:
         for name in found.exact["tables"]:
             rows = pl.DataFrame(found.exact[name], infer_schema_length=None, strict=False)
-            made[name] = rows if rows.width else pl.DataFrame(schema=schema(name))
+            made[name] = rows if rows.width else pl.DataFrame(schema=make_schema(name))
     # all of them, for who reads one of which no file knows anything asks for its columns
-    return {name: frame(name, made.get(name, pl.DataFrame(schema=schema(name)))) for name in TABLES}
+    return {name: make_frame(name, made.get(name, pl.DataFrame(schema=make_schema(name)))) for name in TABLES}
 
 
-def digest(made: dict[str, pl.DataFrame]) -> str:
+def compute_digest(made: dict[str, pl.DataFrame]) -> str:
     """Return a hash of what was measured."""
     text = json.dumps({name: rows.to_dict(as_series=False) for name, rows in sorted(made.items())}, default=str)
     return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
 
-def _groups(config: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _list_groups(config: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Return of each flow of a configuration its section and its entry."""
     return [(kind, one) for kind in ("flows", "udp") for one in config[kind] for _ in range(one["count"])]
 
 
-def _cc(flow: Flow, number: int, config: dict[str, Any]) -> str:
+def _name_control(flow: Flow, number: int, config: dict[str, Any]) -> str:
     if flow.kind != "flows":
         return flow.kind
-    return str(_groups(config)[number][1]["cc"]["name"])
+    return str(_list_groups(config)[number][1]["cc"]["name"])
 
 
-def _base_rtt(number: int, config: dict[str, Any]) -> float:
-    return float(_groups(config)[number][1].get("base_rtt") or 0) / 1e6
+def _get_base_rtt(number: int, config: dict[str, Any]) -> float:
+    return float(_list_groups(config)[number][1].get("base_rtt") or 0) / 1e6
 
 
-def _classes(flows: list[Flow], config: dict[str, Any]) -> list[list[int]]:
+def _list_classes(flows: list[Flow], config: dict[str, Any]) -> list[list[int]]:
     """Return the flows that are one class each: alike in kind, congestion control, base RTT and direction."""
     found: dict[tuple[Any, ...], list[int]] = {}
-    groups = _groups(config)
+    groups = _list_groups(config)
     for number, flow in enumerate(flows):
         section, one = groups[number]
         what = one.get("cc") or {"rate": one.get("rate"), "size": one.get("size"), "echo": one.get("echo")}
@@ -132,11 +132,11 @@ def _run(found: Measured, config: dict[str, Any]) -> dict[str, Any]:
     if counted and len(counted) == len([flow for flow in found.flows if flow.kind == "flows"]):
         row["retransmissions"] = round(sum(counted))
     if found.queue is not None and found.queue.height:
-        row |= _of_queue(found.queue)
+        row |= _summarise_queue(found.queue)
     return row | found.runs
 
 
-def _of_queue(queue: pl.DataFrame) -> dict[str, Any]:
+def _summarise_queue(queue: pl.DataFrame) -> dict[str, Any]:
     """Return what the counters of a queue over time come to in the whole run."""
     known = {name for name in queue.columns if queue[name].count()}
     row: dict[str, Any] = {name: queue[name].sum() for name in ("drops", "ce_marks") if name in known}
@@ -151,19 +151,19 @@ def _of_queue(queue: pl.DataFrame) -> dict[str, Any]:
     return row
 
 
-def _jain(goodputs: list[float]) -> float | None:
+def _compute_jain(goodputs: list[float]) -> float | None:
     squares = len(goodputs) * sum(value * value for value in goodputs)
     return sum(goodputs) ** 2 / squares if squares > 0 else None
 
 
-def _common(found: Measured, config: dict[str, Any]) -> tuple[float, float] | None:
+def _find_common_time(found: Measured, config: dict[str, Any]) -> tuple[float, float] | None:
     """Return begin and end of the time that the TCP flows have in common; without any, the whole measurement."""
     tcp = [(number, flow) for number, flow in enumerate(found.flows) if flow.kind == "flows"]
     if not tcp:
         return 0.0, found.duration_s
     # a flow comes to the queue half a base RTT after its start at the sender
     ahead = 0.0 if found.source.get("taken") == "near the receiver" else 0.5e-3
-    begin = max(flow.start_s + ahead * _base_rtt(number, config) for number, flow in tcp)
+    begin = max(flow.start_s + ahead * _get_base_rtt(number, config) for number, flow in tcp)
     end = min((flow.end_s for _, flow in tcp if flow.is_over), default=found.duration_s)
     return (begin, end) if end > begin else None
 
@@ -173,7 +173,7 @@ def _measure_common_goodput(found: Measured, config: dict[str, Any]) -> list[flo
 
     Flows that were measured over equal times have their goodputs; of others the series have what each got together.
     """
-    common = _common(found, config)
+    common = _find_common_time(found, config)
     known = [float(flow.figures["goodput_mbit"]) if "goodput_mbit" in flow.figures else None for flow in found.flows]
     tcp = [flow for flow in found.flows if flow.kind == "flows"]
     starts, ends = [flow.start_s for flow in tcp], [flow.end_s for flow in tcp]
@@ -190,7 +190,7 @@ def _measure_common_goodput(found: Measured, config: dict[str, Any]) -> list[flo
     return got
 
 
-def _shares(found: Measured, config: dict[str, Any]) -> list[float | None]:
+def _compute_shares(found: Measured, config: dict[str, Any]) -> list[float | None]:
     got = _measure_common_goodput(found, config)
     total = sum(value or 0.0 for value in got)
     return [value / total if total > 0 and value is not None else None for value in got]
@@ -202,9 +202,9 @@ def _compare_shares(flows: list[Flow], found: Measured, config: dict[str, Any]) 
     Windows are whole intervals of the file, about a second of them, and begin with the first interval after the last
     start. A file whose intervals are longer than a second does not tell when shares converged.
     """
-    common, got = _common(found, config), _measure_common_goodput(found, config)
+    common, got = _find_common_time(found, config), _measure_common_goodput(found, config)
     own = [value for value, flow in zip(got, found.flows, strict=True) if flow.kind == "flows" and value is not None]
-    row: dict[str, float | None] = {"jain": _jain(own) if len(own) == len(flows) else None}
+    row: dict[str, float | None] = {"jain": _compute_jain(own) if len(own) == len(flows) else None}
     if common is None:
         return row
     row["common_s"] = common[1] - common[0]
@@ -225,21 +225,21 @@ def _compare_shares(flows: list[Flow], found: Measured, config: dict[str, Any]) 
         return row
     shares = np.array(looks["rate"].to_list(), dtype=np.float64)
     begins = looks["time_s"].to_numpy() - found.interval_s - common[0]
-    return row | _convergence(shares, begins, found.interval_s)
+    return row | _find_convergence(shares, begins, found.interval_s)
 
 
-def _convergence(shares: Floats, begins: Floats, interval_s: float) -> dict[str, float | None]:
+def _find_convergence(shares: Floats, begins: Floats, interval_s: float) -> dict[str, float | None]:
     """Return when shares were fair for good, and when those of all since the start were, of rates by interval and flow.
 
     `begins` are the starts of the intervals, s since the last flow came.
     """
     size = max(1, round(_WINDOW_S / interval_s))
     cumulative = np.cumsum(shares, axis=0)
-    first = next((n for n, each in enumerate(cumulative.tolist()) if (_jain(each) or 0.0) >= _JAIN), None)
+    first = next((n for n, each in enumerate(cumulative.tolist()) if (_compute_jain(each) or 0.0) >= _JAIN), None)
     since = None
     found = None
     for last in range(size - 1, len(shares)):
-        if (_jain(shares[last - size + 1 : last + 1].sum(axis=0).tolist()) or 0.0) < _JAIN:
+        if (_compute_jain(shares[last - size + 1 : last + 1].sum(axis=0).tolist()) or 0.0) < _JAIN:
             since = None
             continue
         since = last - size + 1 if since is None else since
@@ -252,7 +252,7 @@ def _convergence(shares: Floats, begins: Floats, interval_s: float) -> dict[str,
     }
 
 
-def _class(place: int, members: list[Flow], numbers: list[int], config: dict[str, Any]) -> dict[str, Any]:
+def _make_class_row(place: int, members: list[Flow], numbers: list[int], config: dict[str, Any]) -> dict[str, Any]:
     first = members[0]
 
     def mean(name: str) -> float | None:
@@ -263,37 +263,39 @@ def _class(place: int, members: list[Flow], numbers: list[int], config: dict[str
     row: dict[str, Any] = {
         "class": place,
         "kind": "flows" if first.kind == "flows" else "udp",
-        "cc": _cc(first, numbers[0], config),
+        "cc": _name_control(first, numbers[0], config),
         "direction": first.direction,
-        "base_rtt_ms": _base_rtt(numbers[0], config) if first.kind == "flows" else 0.0,
+        "base_rtt_ms": _get_base_rtt(numbers[0], config) if first.kind == "flows" else 0.0,
         "flows": len(members),
     }
     row |= {name: mean(name) for name in ("throughput_mbit", "goodput_mbit", "rtt_mean_ms")}
     samples = [flow.rtts_ms for flow in members if flow.rtts_ms is not None and len(flow.rtts_ms)]
     if samples:
-        row |= {name: value for name, value in of_samples(np.concatenate(samples)).items() if name != "rtt_min_ms"}
+        row |= {
+            name: value for name, value in summarise_samples(np.concatenate(samples)).items() if name != "rtt_min_ms"
+        }
     return row
 
 
-def _series(flows: list[Flow]) -> pl.DataFrame:
+def _make_series(flows: list[Flow]) -> pl.DataFrame:
     rows = [flow.series.with_columns(pl.lit(number).alias("flow")) for number, flow in enumerate(flows)]
     rows = [one for one in rows if one.height]
     if not rows:
-        return pl.DataFrame(schema=schema("series"))
+        return pl.DataFrame(schema=make_schema("series"))
     return pl.concat(rows, how="diagonal_relaxed").sort("time_s", "flow", maintain_order=True)
 
 
-def _queue(found: Measured) -> pl.DataFrame:
+def _make_queue_series(found: Measured) -> pl.DataFrame:
     """Return what is known of the queue over time; without that, the points alone: figures over time need them."""
     if found.queue is not None and found.queue.height:
         return found.queue
     times = [flow.series["time_s"] for flow in found.flows if flow.series.height]
     if not times:
-        return pl.DataFrame(schema=schema("queue_series"))
+        return pl.DataFrame(schema=make_schema("queue_series"))
     return pl.DataFrame({"time_s": pl.concat(times).unique().sort()})
 
 
-def _histograms(flows: list[Flow], classes: list[list[int]]) -> pl.DataFrame:
+def _make_histograms(flows: list[Flow], classes: list[list[int]]) -> pl.DataFrame:
     """Return the histogram of RTT samples by class, with the bins of the engines."""
     rows = []
     for place, members in enumerate(classes):
@@ -306,4 +308,4 @@ def _histograms(flows: list[Flow], classes: list[list[int]]) -> pl.DataFrame:
         width = LEAST_BIN * 2.0**doublings
         starts, counts = np.unique(np.floor(values / width) * width, return_counts=True)
         rows.append(pl.DataFrame({"class": [place] * len(starts), "from_ms": starts, "samples": counts}))
-    return pl.concat(rows) if rows else pl.DataFrame(schema=schema("rtt"))
+    return pl.concat(rows) if rows else pl.DataFrame(schema=make_schema("rtt"))

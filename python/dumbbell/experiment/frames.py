@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from dumbbell.errors import WrongValue
-from dumbbell.experiment.net import hops
-from dumbbell.experiment.registry import Param, registry
+from dumbbell.experiment.net import list_hops
+from dumbbell.experiment.registry import Param, read_registry
 
 HEADERS = 66
 """Bytes of a full frame in addition to the payload: Ethernet, IPv4, and TCP with time stamps."""
@@ -14,7 +14,7 @@ UDP_HEADERS = 42
 _STAGES = ("path", "behind", "ack_path")
 
 
-def full_frame(run: dict[str, Any]) -> int:
+def compute_full_frame(run: dict[str, Any]) -> int:
     """Return the length of a full frame on the devices of a run, bytes without FCS: Linux's psched_mtu."""
     return int(run["hosts"]["mss"]) + HEADERS
 
@@ -24,8 +24,8 @@ def settle(run: dict[str, Any], given: dict[str, Any]) -> None:
 
     Raises InputError for a datagram that is larger than a full frame: the network cuts nothing into fragments.
     """
-    most = full_frame(run)
-    if run["hosts"]["mss"] != registry().sections["hosts"]["mss"].default:
+    most = compute_full_frame(run)
+    if run["hosts"]["mss"] != read_registry().sections["hosts"]["mss"].default:
         _fill_all(run, given, most)
     full = f"a full frame of hosts.mss = {run['hosts']['mss']} B"
     for number, one in enumerate(run["udp"]):
@@ -39,13 +39,13 @@ def settle(run: dict[str, Any], given: dict[str, Any]) -> None:
 
 
 def _fill_all(run: dict[str, Any], given: dict[str, Any], most: int) -> None:
-    known = registry()
-    for (_, hop), (_, own) in zip(hops(run), hops(given), strict=True):
+    known = read_registry()
+    for (_, hop), (_, own) in zip(list_hops(run), list_hops(given), strict=True):
         if "plugin" not in hop["aqm"]:
             _fill(hop["aqm"], own["aqm"], known.aqm[hop["aqm"]["name"]].params, most)
     for one, own in zip(run["udp"], given["udp"], strict=True):
         _fill(one, own, known.sections["udp"], most)
-    for one, own in _tables(run, given):
+    for one, own in _list_tables(run, given):
         for key in _STAGES:
             if one.get(key):
                 one[key] = [dict(stage) for stage in one[key]]  # other runs of the file have the same list
@@ -53,13 +53,13 @@ def _fill_all(run: dict[str, Any], given: dict[str, Any], most: int) -> None:
                     _fill(stage, of_file, known.stage[stage["name"]].params, most)
 
 
-def _tables(run: dict[str, Any], given: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+def _list_tables(run: dict[str, Any], given: dict[str, Any]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     for name in ("flows", "web", "udp"):
         yield from zip(run[name], given[name], strict=True)
-    yield from ((hop, own) for (_, hop), (_, own) in zip(hops(run), hops(given), strict=True))
+    yield from ((hop, own) for (_, hop), (_, own) in zip(list_hops(run), list_hops(given), strict=True))
 
 
 def _fill(table: dict[str, Any], given: dict[str, Any], params: dict[str, Param], most: int) -> None:
     for name, param in params.items():
         if param.frames and name not in given:
-            table[name] = param.of_frame(most)
+            table[name] = param.find_default(most)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell.experiment.frames import full_frame
+from dumbbell.experiment.frames import compute_full_frame
 from dumbbell.explain import bursts, facts
 from dumbbell.explain.bursts import Array
 from dumbbell.explain.facts import Fact
@@ -75,11 +75,11 @@ class Told:
         """Time of its last row."""
         return float(self.trace["time_s"][-1])
 
-    def at(self, time: float) -> int:
+    def find_row(self, time: float) -> int:
         """Return the last row at or before a time."""
         return max(int(np.searchsorted(self.trace["time_s"], time + 1e-9, side="right")) - 1, 0)
 
-    def before(self, time: float) -> int:
+    def find_row_before(self, time: float) -> int:
         """Return the last row before a time."""
         return max(int(np.searchsorted(self.trace["time_s"], time - 1e-9)) - 1, 0)
 
@@ -91,9 +91,9 @@ _COLUMNS = (
 )
 
 
-def told(run: Observed) -> list[Told]:
+def trace_flows(run: Observed) -> list[Told]:
     """Return the flows of `[[flows]]`."""
-    trace = run.table("trace")
+    trace = run.find_table("trace")
     by_flow = {}
     if trace.height:
         # the clocks of senders end as the run does
@@ -109,33 +109,33 @@ def told(run: Observed) -> list[Told]:
     ]
 
 
-def all_facts(run: Observed) -> Iterator[Fact]:
+def find_facts(run: Observed) -> Iterator[Fact]:
     """Yield what there is to say of senders."""
-    flows = told(run)
-    yield from _starts(run, flows)
+    flows = trace_flows(run)
+    yield from _find_starts(run, flows)
     single = len(flows) <= MOST_SINGLE
     for one in flows:
-        yield from _configured(run, one)
+        yield from _find_configured_times(run, one)
         if one.row.get("closed"):
             at = one.start_s + float(one.row["closed_s"])
             yield facts.Closed(one.name, one.flow, at, str(one.row["closed"]))
         if not single:
             continue
         yield from round_trips(one.name, one.row)
-        yield from _slow_start(run, one)
-        yield from _ignored(one)
+        yield from _find_end_of_slow_start(run, one)
+        yield from _find_ignored_marks(one)
         if one.has_trace and not one.is_stack:
-            yield from _traced(one, run)
+            yield from _find_facts_in_trace(one, run)
         elif one.has_trace:
-            yield from _lost(one, run)
-            yield from _untraced(run, one)
+            yield from _find_losses(one, run)
+            yield from _find_facts_without_trace(run, one)
         else:
-            yield from _untraced(run, one)
+            yield from _find_facts_without_trace(run, one)
     if not single:
-        yield from _many(run, flows)
+        yield from _summarise_groups(run, flows)
 
 
-def _starts(run: Observed, flows: list[Told]) -> Iterator[Fact]:
+def _find_starts(run: Observed, flows: list[Told]) -> Iterator[Fact]:
     """Yield when groups of flows start; a run in which all start at once says it with its setting."""
     if all(one.start_s == 0 for one in flows):
         return
@@ -147,7 +147,7 @@ def _starts(run: Observed, flows: list[Told]) -> Iterator[Fact]:
             yield facts.Started(several, tuple(one.flow for one in own), min(starts), max(starts))
 
 
-def _configured(run: Observed, one: Told) -> Iterator[Fact]:
+def _find_configured_times(run: Observed, one: Told) -> Iterator[Fact]:
     group = one.group
     stop = group.get("stop")
     done = one.done_s
@@ -168,13 +168,13 @@ def round_trips(name: str, row: dict[str, Any]) -> Iterator[Fact]:
         yield facts.RoundTrips(name, int(row["flow"]), float(row["base_rtt_ms"]), least, p50, p99)
 
 
-def _slow_start(run: Observed, one: Told) -> Iterator[Fact]:
+def _find_end_of_slow_start(run: Observed, one: Told) -> Iterator[Fact]:
     cause, after = str(one.row.get("slow_start_exit") or ""), one.row.get("slow_start_exit_s")
     if cause and after is not None:
         at = one.start_s + float(after)
         window = None
         if one.has_trace:
-            window = int(one.trace["cwnd"][one.before(at)])
+            window = int(one.trace["cwnd"][one.find_row_before(at)])
         is_startup = one.has_model or cause == "plateau"
         about = window is not None and bool(run.series_config["trace"])
         yield facts.SlowStartLeft(one.name, one.flow, at, float(after), cause, window, is_startup, about)
@@ -184,34 +184,34 @@ def _slow_start(run: Observed, one: Told) -> Iterator[Fact]:
         window = int(one.trace["cwnd"].max())
         yield facts.StayedInSlowStart(one.name, one.flow, one.start_s, window, one.has_model)
     elif run.kind != "sim":
-        rows = _points(run, one)
+        rows = _select_points(run, one)
         left = rows.filter((pl.col("ssthresh") < _UNSET_SSTHRESH) & (pl.col("cwnd") >= pl.col("ssthresh")))
         if left.height:
             by = float(left["time_s"][0])
             yield facts.SlowStartLeft(one.name, one.flow, by, by - one.start_s, "", None, is_startup=False, by_s=by)
 
 
-def _untraced(run: Observed, one: Told) -> Iterator[Fact]:
+def _find_facts_without_trace(run: Observed, one: Told) -> Iterator[Fact]:
     """Yield what table flows and the series say, where there is no trace."""
     row = one.row
-    sent, again, timeouts = (_whole(row.get(name)) for name in ("sent", "retransmissions", "timeouts"))
+    sent, again, timeouts = (_to_count(row.get(name)) for name in ("sent", "retransmissions", "timeouts"))
     if sent is not None and one.is_stack:
-        yield facts.Totals(one.name, one.flow, sent, again, None, _whole(row.get("drops")))
+        yield facts.Totals(one.name, one.flow, sent, again, None, _to_count(row.get("drops")))
     elif sent is not None and again is not None:
         yield facts.Totals(one.name, one.flow, sent, again, timeouts)
-    own = _points(run, one)
+    own = _select_points(run, one)
     if own.height > 2:
         cwnd = own["cwnd"].to_numpy()
         least, most, middle = int(cwnd.min()), int(cwnd.max()), float(np.median(cwnd))
         yield facts.WindowRange(one.name, one.flow, float(own["time_s"][0]), least, middle, most, len(cwnd))
 
 
-def _whole(value: float | None) -> int | None:
+def _to_count(value: float | None) -> int | None:
     """Return a count; None if it was not measured."""
     return None if value is None or not math.isfinite(value) else int(value)
 
 
-def _points(run: Observed, one: Told) -> pl.DataFrame:
+def _select_points(run: Observed, one: Told) -> pl.DataFrame:
     """Return the time series of a flow as it is kept, from its first RTT on; no rows where it has no windows."""
     series = run.tables["series"]
     if not {"cwnd", "ssthresh", "srtt_ms"} <= set(series.columns):
@@ -220,17 +220,17 @@ def _points(run: Observed, one: Told) -> pl.DataFrame:
     return series.filter((pl.col("flow") == one.flow) & known)
 
 
-def _traced(one: Told, run: Observed) -> Iterator[Fact]:
-    yield from _reduced(one, run)
-    yield from _lost(one, run)
-    yield from _counted(one, "timeouts", facts.Timeouts)
-    yield from _counted(one, "undone", facts.Undone)
-    yield from _limited(one, run)
+def _find_facts_in_trace(one: Told, run: Observed) -> Iterator[Fact]:
+    yield from _describe_reductions(one, run)
+    yield from _find_losses(one, run)
+    yield from _find_counted(one, "timeouts", facts.Timeouts)
+    yield from _find_counted(one, "undone", facts.Undone)
+    yield from _find_limits(one, run)
     if one.has_model:
-        yield from _bbr(one, run)
+        yield from _find_facts_of_bbr(one, run)
 
 
-def reductions(one: Told) -> list[facts.Reduction]:
+def find_reductions(one: Told) -> list[facts.Reduction]:
     """Return the reductions that the sender counts, in order of time: because of loss, because of marks.
 
     A window is that after the reduction when its episode is over, the next one begins, or the trace ends.
@@ -254,8 +254,8 @@ def reductions(one: Told) -> list[facts.Reduction]:
     return found
 
 
-def _reduced(one: Told, run: Observed) -> Iterator[Fact]:
-    found = reductions(one)
+def _describe_reductions(one: Told, run: Observed) -> Iterator[Fact]:
+    found = find_reductions(one)
     if not found:
         return
     counted = Counter(each.cause for each in found)
@@ -273,9 +273,9 @@ def _reduced(one: Told, run: Observed) -> Iterator[Fact]:
         yield facts.Reductions(one.name, one.flow, first, last, causes, before, after, apart)
 
 
-def _ignored(one: Told) -> Iterator[Fact]:
+def _find_ignored_marks(one: Told) -> Iterator[Fact]:
     """Yield that a flow's packets were marked and its control does not answer that."""
-    marks, control = _whole(one.row.get("ce_marks")), one.group["cc"]
+    marks, control = _to_count(one.row.get("ce_marks")), one.group["cc"]
     if not marks:
         return
     if control["name"] == "bbr1":
@@ -283,11 +283,11 @@ def _ignored(one: Told) -> Iterator[Fact]:
     elif control["name"] in ("bbr2", "bbr3"):
         if not control["ecn"]:
             yield facts.IgnoredMarks(one.name, one.flow, marks, "ecn")
-        elif _whole(one.row.get("ecn_reductions")) == 0:
+        elif _to_count(one.row.get("ecn_reductions")) == 0:
             yield facts.IgnoredMarks(one.name, one.flow, marks, "rtt")
 
 
-def _grown(trace: dict[str, Array], name: str) -> tuple[Array, Array]:
+def _find_increases(trace: dict[str, Array], name: str) -> tuple[Array, Array]:
     """Return when a counter has grown, and by how much; a stack may not tell it."""
     known = np.isfinite(trace[name])
     steps = np.diff(trace[name][known].astype(np.int64), prepend=0)
@@ -295,19 +295,21 @@ def _grown(trace: dict[str, Array], name: str) -> tuple[Array, Array]:
     return trace["time_s"][known][there], steps[there]
 
 
-def _lost(one: Told, run: Observed) -> Iterator[Fact]:
-    at, counts = _grown(one.trace, "lost")
+def _find_losses(one: Told, run: Observed) -> Iterator[Fact]:
+    at, counts = _find_increases(one.trace, "lost")
     if not len(at):
         return
-    apart = bursts.gap_s([one.row], 0.0)
-    found = bursts.of_counts(at, counts, apart)
+    apart = bursts.find_gap([one.row], 0.0)
+    found = bursts.find_bursts(at, counts, apart)
     whole = run.measured_from_s == 0
     dropped = int(one.row["drops"]) if whole else None
-    by_timeout = int(counts[np.isin(at, _grown(one.trace, "timeouts")[0])].sum())
-    yield facts.Lost(one.name, one.flow, dropped, by_timeout, _path(run, one.group), **bursts.grouped(found, apart))
+    by_timeout = int(counts[np.isin(at, _find_increases(one.trace, "timeouts")[0])].sum())
+    yield facts.Lost(
+        one.name, one.flow, dropped, by_timeout, _describe_path(run, one.group), **bursts.describe_bursts(found, apart)
+    )
 
 
-def _path(run: Observed, group: dict[str, Any]) -> str:
+def _describe_path(run: Observed, group: dict[str, Any]) -> str:
     """Return what a path, without its queues, does to data, as `facts.Lost` has it."""
     hops = [run.config["bottleneck"], *run.config.get("hop", []), run.config.get("reverse") or {}]
     stages = [
@@ -320,26 +322,26 @@ def _path(run: Observed, group: dict[str, Any]) -> str:
     return " ".join(["loses"] * loses + ["delays"] * delays)
 
 
-def _counted(one: Told, name: str, kind: type[facts.Timeouts] | type[facts.Undone]) -> Iterator[Fact]:
-    at, counts = _grown(one.trace, name)
+def _find_counted(one: Told, name: str, kind: type[facts.Timeouts] | type[facts.Undone]) -> Iterator[Fact]:
+    at, counts = _find_increases(one.trace, name)
     if len(at):
         total = int(counts.sum())
         each = tuple(map(float, at)) if total == len(at) and total <= _FEW else ()
         yield kind(one.name, one.flow, float(at[0]), float(at[-1]), total, each)
 
 
-def _limited(one: Told, run: Observed) -> Iterator[Fact]:
+def _find_limits(one: Told, run: Observed) -> Iterator[Fact]:
     if all(one.group.get(key) is None for key in _LIMITS):
         return  # it always has something to send
     time = one.trace["time_s"]
     end = run.duration_s if one.done_s is None else one.done_s
     limited = one.trace["app_limited"] > 0
-    for first, until in bursts.spans(time, one.trace["state"] == "probe_rtt"):
+    for first, until in bursts.find_spans(time, one.trace["state"] == "probe_rtt"):
         # BBR says so itself in PROBE_RTT, that its samples of the rate do not count until what is in flight has arrived
-        row = one.at(first)
+        row = one.find_row(first)
         if not limited[max(row - 1, 0)]:
-            over = np.flatnonzero(~limited[one.at(until) :])
-            limited[row : one.at(until) + int(over[0]) if len(over) else None] = False
+            over = np.flatnonzero(~limited[one.find_row(until) :])
+            limited[row : one.find_row(until) + int(over[0]) if len(over) else None] = False
     lengths = np.diff(np.append(np.minimum(time, end), end))
     length = end - float(time[0])
     if length > 0:
@@ -348,10 +350,10 @@ def _limited(one: Told, run: Observed) -> Iterator[Fact]:
             yield facts.Limited(one.name, one.flow, float(time[0]), min(share, 1.0))
 
 
-def _bbr(one: Told, run: Observed) -> Iterator[Fact]:
+def _find_facts_of_bbr(one: Told, run: Observed) -> Iterator[Fact]:
     trace = one.trace
     state, time = trace["state"], trace["time_s"]
-    drains = bursts.spans(time, state == "drain")
+    drains = bursts.find_spans(time, state == "drain")
     if drains and drains[0][1] < one.last_s:
         yield facts.Drained(one.name, one.flow, drains[0][1], drains[0][1] - drains[0][0])
     yield from _probe_rtts(one)
@@ -368,7 +370,7 @@ def _bbr(one: Told, run: Observed) -> Iterator[Fact]:
         rows = np.flatnonzero(late)
         span = float(time[rows[-1]] - time[rows[0]])
         if span > 0:
-            series = run.table("series")
+            series = run.find_table("series")
             since, until = float(time[rows[0]]), float(time[rows[-1]])
             own = series.filter((pl.col("flow") == one.flow) & pl.col("time_s").is_between(since, until))
             slowest = min(hop["rate"] for hop in (run.config["bottleneck"], *run.config.get("hop", [])))
@@ -378,7 +380,7 @@ def _bbr(one: Told, run: Observed) -> Iterator[Fact]:
                 float(time[rows[0]]),
                 float(np.median(trace["max_bw_mbit"][rows])),
                 float(np.median(trace["min_rtt_ms"][rows])),
-                float(one.row["base_rtt_ms"]) + 2 * 8 * full_frame(run.config) * 1e3 / slowest,
+                float(one.row["base_rtt_ms"]) + 2 * 8 * compute_full_frame(run.config) * 1e3 / slowest,
                 float(own["goodput_mbit"].sum()) * run.interval_s / span,
             )
 
@@ -387,9 +389,9 @@ def probe_rtts(one: Told) -> list[facts.ProbeRtt]:
     """Return BBR's looks for a new min_rtt."""
     trace = one.trace
     found = []
-    for first, end in bursts.spans(trace["time_s"], trace["state"] == "probe_rtt"):
-        rows = slice(one.at(first), max(one.at(end), one.at(first) + 1))
-        before, after = one.before(first), one.at(end)
+    for first, end in bursts.find_spans(trace["time_s"], trace["state"] == "probe_rtt"):
+        rows = slice(one.find_row(first), max(one.find_row(end), one.find_row(first) + 1))
+        before, after = one.find_row_before(first), one.find_row(end)
         found.append(
             facts.ProbeRtt(
                 one.name,
@@ -424,7 +426,7 @@ def _probe_rtts(one: Told) -> Iterator[Fact]:
     )
 
 
-def _many(run: Observed, flows: list[Told]) -> Iterator[Fact]:
+def _summarise_groups(run: Observed, flows: list[Told]) -> Iterator[Fact]:
     """Yield what groups of flows did, where there are too many for a sentence each."""
     for name, group in run.groups:
         own = [one for one in flows if one.group is group]
@@ -432,7 +434,7 @@ def _many(run: Observed, flows: list[Told]) -> Iterator[Fact]:
         if not own:
             continue
         if len(own) == 1:
-            yield from _slow_start(run, own[0])
+            yield from _find_end_of_slow_start(run, own[0])
         elif left:
             at = [one.start_s + float(one.row["slow_start_exit_s"]) for one in left]
             causes = dict(Counter(str(one.row["slow_start_exit"]) for one in left).most_common())

@@ -12,7 +12,7 @@ import polars as pl
 from dumbbell.explain import facts, words
 from dumbbell.explain.facts import Fact
 from dumbbell.explain.observed import Observed
-from dumbbell.explain.senders import round_trips, told
+from dumbbell.explain.senders import round_trips, trace_flows
 
 _BINS = 20  # into which a short run is cut; longer ones have bins of 1 s
 _LEAST_BINS = 4
@@ -22,18 +22,18 @@ _SINCE = 0.7  # share of the time within which what holds to its end has to have
 _MOST_FLOWS = 6
 
 
-def all_facts(run: Observed) -> Iterator[Fact]:
+def find_facts(run: Observed) -> Iterator[Fact]:
     """Yield what there is to say of shares, short flows and UDP."""
-    yield from _shares(run)
-    flows = told(run)
+    yield from _find_shares(run)
+    flows = trace_flows(run)
     rivals = len({one.group.get("direction") for one in flows}) == 1  # data both ways share no link
     if rivals and 2 <= len(flows) <= _MOST_FLOWS and run.has_series:
-        yield from _over_time(run)
+        yield from _find_facts_over_time(run)
     watched = _drop_nan(run.run.get("common_s"))
     if rivals and len(flows) >= 2 and watched is not None and watched >= _SUSTAINED_S:
         yield facts.Converged(_drop_nan(run.run.get("convergence_s")), watched)
-    yield from _short(run)
-    yield from _udp(run)
+    yield from _find_short_flows(run)
+    yield from _find_udp(run)
 
 
 def _drop_nan(value: float | None) -> float | None:
@@ -41,7 +41,7 @@ def _drop_nan(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else float(value)
 
 
-def _shares(run: Observed) -> Iterator[Fact]:
+def _find_shares(run: Observed) -> Iterator[Fact]:
     rows = []
     listed = run.flows
     for flow, (name, _) in enumerate(run.members):
@@ -51,7 +51,7 @@ def _shares(run: Observed) -> Iterator[Fact]:
             rows.append((name, float(goodput), flow, float(row["start_s"]), row.get("completion_s"), row["share"]))
     if not rows:
         return
-    own = _own_times(run, rows)
+    own = _has_unlike_times(run, rows)
     ranks = [-1.0 if one[5] is None or math.isnan(one[5]) else one[5] for one in rows]
     # who got most of what they shared first; flows that share nothing, by their goodputs
     order = sorted(range(len(rows)), key=lambda place: (-ranks[place] if own else 0.0, -rows[place][1]))
@@ -69,24 +69,24 @@ def _shares(run: Observed) -> Iterator[Fact]:
     yield facts.Shares(names, goodputs, shares, numbers, fair, own, ways if both else (), common_s)
 
 
-def _own_times(run: Observed, rows: list[tuple[Any, ...]]) -> bool:
+def _has_unlike_times(run: Observed, rows: list[tuple[Any, ...]]) -> bool:
     """Return whether flows were measured over unlike times: by more than a hundredth of the run."""
     starts = [max(start, run.measured_from_s) for _, _, _, start, _, _ in rows]
     ends = [run.duration_s if _drop_nan(done) is None else start + done for _, _, _, start, done, _ in rows]
     return bool(max(max(starts) - min(starts), max(ends) - min(ends)) > 0.01 * run.duration_s)
 
 
-def bin_s(run: Observed) -> float:
+def choose_bin(run: Observed) -> float:
     """Return the length of the intervals in which shares are looked at: 1 s, or a twentieth of a short run."""
     base = max((group.get("base_rtt", 0) for _, group in run.members), default=0) / 1e9
     least = max(run.interval_s, 4 * base)
     return max(min(1.0, run.duration_s / _BINS), math.ceil(least / run.interval_s) * run.interval_s)
 
 
-def _over_time(run: Observed) -> Iterator[Fact]:
+def _find_facts_over_time(run: Observed) -> Iterator[Fact]:
     """Yield whether shares were even, or who led how often, in the time in which all that are left at the end send."""
-    length = bin_s(run)
-    flows = told(run)
+    length = choose_bin(run)
+    flows = trace_flows(run)
     starts = [max(one.start_s, float(one.row["start_s"])) for one in flows]
     ends = []
     for one in flows:
@@ -97,14 +97,14 @@ def _over_time(run: Observed) -> Iterator[Fact]:
     bins = [(at, at + length) for at in np.arange(math.ceil(first / length) * length, last - length + 1e-9, length)]
     if len(bins) < _LEAST_BINS:
         return
-    rates = _rates(run, [one.flow for one in flows], bins, length)
+    rates = _bin_rates(run, [one.flow for one in flows], bins, length)
     totals = rates.sum(axis=0)
     if (totals <= 0).any():
         return
     shares = rates / totals
     until = bins[-1][1]
     away = np.abs(shares - 1 / len(flows)).max(axis=0)
-    even = _since(away <= _EVEN)
+    even = _find_start_of_run(away <= _EVEN)
     if even < _SINCE * len(bins):
         within = float(away[even:].max())
         yield facts.Even(len(flows), float(bins[even][0]), float(until), length, within)
@@ -129,17 +129,17 @@ def _over_time(run: Observed) -> Iterator[Fact]:
     )
 
 
-def _since(holds: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
+def _find_start_of_run(holds: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> int:
     """Return from which bin on a condition holds to the end; their number if it does not."""
     wrong = np.flatnonzero(~holds)
     return int(wrong[-1]) + 1 if len(wrong) else 0
 
 
-def _rates(
+def _bin_rates(
     run: Observed, flows: list[int], bins: list[tuple[float, float]], length: float
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     """Return goodputs by flow and bin, Mbit/s."""
-    series = run.table("series").select("time_s", "flow", "goodput_mbit")
+    series = run.find_table("series").select("time_s", "flow", "goodput_mbit")
     found = np.zeros((len(flows), len(bins)))
     first = bins[0][0]
     for place, flow in enumerate(flows):
@@ -151,17 +151,17 @@ def _rates(
     return found * run.interval_s / length
 
 
-def _short(run: Observed) -> Iterator[Fact]:
+def _find_short_flows(run: Observed) -> Iterator[Fact]:
     classes = run.tables["classes"]
     webs = classes.filter(classes["kind"] == "web")
     flows = run.tables["short_flows"]
     for row in webs.iter_rows(named=True):
         own = flows.filter(flows["class"] == row["class"])["completion_s"].drop_nulls().drop_nans()
         p50, p95 = (float(own.quantile(q, "nearest") or 0) if len(own) else 0.0 for q in (0.5, 0.95))
-        yield facts.ShortFlows(words.called(row["cc"]), int(row["flows"]), p50, p95, len(own))
+        yield facts.ShortFlows(words.format_label(row["cc"]), int(row["flows"]), p50, p95, len(own))
 
 
-def _udp(run: Observed) -> Iterator[Fact]:
+def _find_udp(run: Observed) -> Iterator[Fact]:
     rows = run.flows
     for flow, (name, group) in enumerate(run.members):
         if run.is_tcp(flow) or flow >= len(rows):

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
-from typing import Any
 
-from dumbbell.words import join_words, places_of, trim_zeros
+from dumbbell.words import places_of, trim_zeros
 
 _NAMES = {
     "cubic": "CUBIC",
@@ -40,7 +38,7 @@ _NAMES = {
 _LABEL = re.compile(r"(?P<name>[^,( ]*)(?:\((?P<keys>.*?)\)(?=,| #|$))?(?P<rest>.*?)(?P<number> #\d+)?", re.DOTALL)
 
 
-def called(label: str, cc: str = "") -> str:
+def format_label(label: str, cc: str = "") -> str:
     """Return a label of tables as it reads in a sentence: `cubic(beta=0.8), 10ms #2` is `CUBIC (beta=0.8, 10ms) #2`.
 
     `cc` is a name that the label may leave out, where it is the same for all: `10ms` is `CUBIC (10ms)`, too.
@@ -55,7 +53,7 @@ def called(label: str, cc: str = "") -> str:
     return f"{name}{inside}{match['number'] or ''}"
 
 
-def first_large(text: str) -> str:
+def capitalise(text: str) -> str:
     """Return a sentence that begins with a capital letter, unless it begins with a name such as `mine@39b57e`."""
     return text[:1].upper() + text[1:] if text.partition(" ")[0].removesuffix("'s").isalpha() else text
 
@@ -71,39 +69,39 @@ def number(value: float, digits: int = 3) -> str:
     return text.rstrip("0").rstrip(".") if places else text
 
 
-def seconds(value: float) -> str:
+def format_time(value: float) -> str:
     """Return a time of the run: to ms up to 10 s, then to hundredths of a second."""
     return f"{trim_zeros(value, 3 if value < 10 else 2)} s"
 
 
-def span(start: float, end: float) -> str:
+def format_span(start: float, end: float) -> str:
     """Return a span of time, `from 3 s to 20 s`."""
-    return f"from {seconds(start)} to {seconds(end)}"
+    return f"from {format_time(start)} to {format_time(end)}"
 
 
-def clock(value: float) -> str:
+def format_clock(value: float) -> str:
     """Return the same with all its digits, for a column."""
     return f"{value:.3f} s"
 
 
-def lasting(value: float) -> str:
+def format_duration(value: float) -> str:
     """Return a length of time."""
     return f"{number(1e3 * value)} ms" if value < 1 else f"{number(value)} s"
 
 
-def milliseconds(value: float) -> str:
+def format_milliseconds(value: float) -> str:
     """Return a delay in ms."""
     return f"{number(value)} ms"
 
 
-def rate(mbit: float) -> str:
+def format_rate(mbit: float) -> str:
     """Return a rate in the unit that suits it."""
     if mbit >= 1000:
         return f"{number(mbit / 1000)} Gbit/s"
     return f"{number(mbit)} Mbit/s" if mbit >= 0.1 else f"{number(1000 * mbit)} kbit/s"
 
 
-def percent(share: float) -> str:
+def format_percent(share: float) -> str:
     """Return a share, 0 to 1, as a percentage; small ones with more digits."""
     value = 100 * share
     if value >= 99.95 or value == 0:
@@ -111,21 +109,16 @@ def percent(share: float) -> str:
     return f"{value:.1f} %" if value >= 1 else f"{number(value, 2)} %"
 
 
-def whole(value: int) -> str:
+def format_whole(value: int) -> str:
     """Return a whole number, thousands apart."""
     return f"{value:,}".replace(",", " ")
 
 
 def count(value: int, one: str, many: str = "") -> str:
     """Return `1 packet`, `2 packets`."""
-    return f"{whole(value)} {one if value == 1 else many or f'{one}s'}"
+    return f"{format_whole(value)} {one if value == 1 else many or f'{one}s'}"
 
 
-def times(value: int) -> str:
+def format_times(value: int) -> str:
     """Return how often: once, twice, 3 times."""
-    return {1: "once", 2: "twice"}.get(value, f"{whole(value)} times")
-
-
-def listed(texts: Sequence[Any]) -> str:
-    """Return `a, b and c`."""
-    return join_words(texts)
+    return {1: "once", 2: "twice"}.get(value, f"{format_whole(value)} times")

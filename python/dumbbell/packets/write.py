@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dumbbell import _native, engines
-from dumbbell.engines.base import Captures, of_engine
-from dumbbell.errors import Conflict, Failed, one_line
+from dumbbell.engines.base import Captures, prepare_experiments
+from dumbbell.errors import Conflict, Failed, escape_line
 from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.plugins import process
-from dumbbell.packets.wanted import Wanted, points_of
-from dumbbell.results.versions import kind
-from dumbbell.scratch import Scratch, whole
-from dumbbell.waiting import hear_ctrl_c
-from dumbbell.writing import writing_to
+from dumbbell.packets.wanted import Wanted, list_points
+from dumbbell.results.versions import find_kind
+from dumbbell.scratch import Scratch, keep_whole
+from dumbbell.waiting import restore_ctrl_c
+from dumbbell.writing import report_write_failures
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,39 +35,39 @@ class Written:
     hash: str
 
 
-def of_named_engine(experiment: Experiment, name: str) -> tuple[Captures | None, Experiment]:
+def find_engine(experiment: Experiment, name: str) -> tuple[Captures | None, Experiment]:
     """Return the engine with this name, None for the simulator, and the experiment as that engine runs it."""
     if name == "sim":
         return None, experiment
-    engine = engines.by_name(name)
+    engine = engines.find_engine(name)
     if not isinstance(engine, Captures):
         raise Conflict(f"--engine {name} and packets", "--engine sim, linux or live", command="trace")
-    return engine, of_engine([experiment], engine)[0]
+    return engine, prepare_experiments([experiment], engine)[0]
 
 
 def write(cell: Cell, output: Path, wanted: Wanted, engine: Captures | None = None) -> Written:
     """Run a cell and write its packets to a file that ends in .pcapng or .parquet; raises InputError.
 
     It is simulated unless there is an `engine`. Parquet has one row per packet and point, at all points unless some are
-    wanted; the columns are those of `frame`.
+    wanted; the columns are those of `record_packets`.
     """
-    with writing_to(output, "a file to write to", command="trace", option="--output"):
+    with report_write_failures(output, "a file to write to", command="trace", option="--output"):
         if output.suffix == PARQUET:
             if wanted.snap is not None:
                 raise Conflict(f"--snap and {output.name}", "--snap with a .pcapng file", command="trace")
-            rows, digest = frame(cell, wanted, engine)
+            rows, digest = record_packets(cell, wanted, engine)
             rows.write_parquet(output)
             return Written(output, rows.height, digest)
         # what cannot be written is known before the run; who reads a pipe takes it for ended once nobody has it open
-        with whole([output]), output.open("ab"):
+        with keep_whole([output]), output.open("ab"):
             if engine is not None:
-                result, count, _ = _captured(cell, wanted, output, engine)
+                result, count, _ = _capture_packets(cell, wanted, output, engine)
                 return Written(output, count, result.hash)
-            count, digest = _run(cell, wanted, output, described(cell))
+            count, digest = _run(cell, wanted, output, describe_cell(cell))
     return Written(output, count, digest)
 
 
-def frame(cell: Cell, wanted: Wanted, engine: Captures | None = None) -> tuple[pl.DataFrame, str]:
+def record_packets(cell: Cell, wanted: Wanted, engine: Captures | None = None) -> tuple[pl.DataFrame, str]:
     """Run a cell and return its packets and the hash of what it measured; raises InputError.
 
     One row per packet and point, at all points unless some are wanted, in the order of time: `time_s`; `point`, `flow`,
@@ -78,53 +78,55 @@ def frame(cell: Cell, wanted: Wanted, engine: Captures | None = None) -> tuple[p
     """
     import polars as pl  # a file of packets needs none, and a tenth of a second is much next to a short run
 
-    wanted = wanted if wanted.points else replace(wanted, points=tuple(points_of(cell.groups)))
+    wanted = wanted if wanted.points else replace(wanted, points=tuple(list_points(cell.groups)))
     if engine is not None:
-        result, _, native = _captured(cell, wanted, None, engine)
+        result, _, native = _capture_packets(cell, wanted, None, engine)
         return pl.DataFrame(native), result.hash
-    if plugins.paths(cell.groups):
+    if plugins.list_copies(cell.groups):
         with Scratch() as folder:
             _, digest = _run(cell, wanted, rows := folder / "rows.parquet", "")
             return pl.read_parquet(rows), digest
-    result, _, native = _simulated(cell, wanted, None, "")
+    result, _, native = _simulate_packets(cell, wanted, None, "")
     return pl.DataFrame(native), result.hash
 
 
-def described(cell: Cell) -> str:
+def describe_cell(cell: Cell) -> str:
     """Return the comment of a file: which run it is."""
     keys = "".join(f", {key}={value}" for key, value in cell.matrix.items())
     title = f" ({cell.title})" if cell.title else ""
-    how = "simulated" if kind(cell.engine) == "sim" else "carried out"
+    how = "simulated" if find_kind(cell.engine) == "sim" else "carried out"
     return f"{cell.experiment}{title}{keys}, seed={cell.seed}, engine {cell.engine}, {how} by dumbbell"
 
 
-def _captured(
+def _capture_packets(
     cell: Cell, wanted: Wanted, output: Path | None, engine: Captures
 ) -> tuple[_native.Result, int, _native.Rows | None]:
     """Run on an engine whose kernels send."""
     try:
-        with engine.captured(cell) as (result, files):
-            count, rows = _native.write_captured(cell.config, files, output, comment=described(cell), **wanted.keywords)
+        with engine.capture_run(cell) as (result, files):
+            count, rows = _native.write_captured(
+                cell.config, files, output, comment=describe_cell(cell), **wanted.keywords
+            )
             return result, count, rows
     except RuntimeError as error:
-        raise Failed(one_line(str(error)), "a run that can be carried out", command="trace") from None
+        raise Failed(escape_line(str(error)), "a run that can be carried out", command="trace") from None
 
 
 def _run(cell: Cell, wanted: Wanted, output: Path, comment: str) -> tuple[int, str]:
     """Run and write; return how many packets there are, and the hash of what was measured."""
-    if loaded := plugins.paths(cell.groups):
+    if loaded := plugins.list_copies(cell.groups):
         return _run_apart(cell, wanted, output, comment, loaded)
-    result, count, _ = _simulated(cell, wanted, output, comment)
+    result, count, _ = _simulate_packets(cell, wanted, output, comment)
     return count, result.hash
 
 
-def _simulated(
+def _simulate_packets(
     cell: Cell, wanted: Wanted, output: Path | None, comment: str
 ) -> tuple[_native.Result, int, _native.Rows | None]:
     cancel = _native.Cancel()
     # a thread of its own: Ctrl-C is heard here meanwhile
     with ThreadPoolExecutor(1) as pool:
-        hear_ctrl_c()
+        restore_ctrl_c()
         running = pool.submit(_native.run_packets, cell.config, cancel, output, comment=comment, **wanted.keywords)
         try:
             return running.result()
@@ -132,7 +134,7 @@ def _simulated(
             cancel.cancel()
             raise
         except RuntimeError as error:
-            raise Failed(one_line(str(error)), "a run that can be carried out", command="trace") from None
+            raise Failed(escape_line(str(error)), "a run that can be carried out", command="trace") from None
 
 
 def _run_apart(cell: Cell, wanted: Wanted, output: Path, comment: str, loaded: dict[str, str]) -> tuple[int, str]:

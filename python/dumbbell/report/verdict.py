@@ -12,7 +12,7 @@ from dumbbell.report.findings import Side
 from dumbbell.results import felt
 from dumbbell.results.columns import BINS
 from dumbbell.results.felt import LOST, Comparison, Felt
-from dumbbell.results.student import tails
+from dumbbell.results.student import compute_tails
 from dumbbell.results.tables import number
 
 _FALSE = 0.05  # share of false discoveries among what is called significant (Benjamini and Hochberg, 1995)
@@ -47,7 +47,7 @@ def verdicts(sides: Sequence[Side]) -> tuple[list[Verdict], str]:
     """Return a verdict for each combination of the other keys, of each file and engine; and what is left out."""
     found = []
     for side in sides:
-        for one in felt.comparisons(side.results):
+        for one in felt.compare_settings(side.results):
             where = ", ".join(f"{name} {value}" for name, value in one.where.items())
             title = "; ".join(filter(None, [side.name if len(sides) > 1 else "", where]))
             found.append(_verdict(one, title))
@@ -142,7 +142,7 @@ def _worse(found: pl.DataFrame, order: Sequence[str]) -> dict[str, bool | None]:
         elif mean <= math.log1p(1 / BINS):  # percentiles are read from histograms with bins so wide
             p[setting] = 1.0
         else:
-            p[setting] = float(tails(pairs.height - 1, mean / deviation * math.sqrt(pairs.height)))
+            p[setting] = float(compute_tails(pairs.height - 1, mean / deviation * math.sqrt(pairs.height)))
     known = sorted((value, setting) for setting, value in p.items() if value is not None)
     passed = [place for place, (value, _) in enumerate(known, 1) if value <= _FALSE * place / len(known)]
     significant = {setting for _, setting in known[: max(passed, default=0)]}

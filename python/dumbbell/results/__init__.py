@@ -7,12 +7,12 @@ runs, `salvage` saves damaged files.
 
 from typing import TYPE_CHECKING
 
-from dumbbell.lazy import names_of
+from dumbbell.lazy import import_lazily
 
 if TYPE_CHECKING:
     from dumbbell.results.results import Results as Results
 else:
-    __getattr__ = names_of(
+    __getattr__ = import_lazily(
         __name__,
         {"Results": "results"},
     )

@@ -54,7 +54,7 @@ class Found:
         """Whether nothing is lost."""
         return not self.notes and not any(table.damaged for table in self.tables.values())
 
-    def text(self) -> str:
+    def to_text(self) -> str:
         """Return a table of what was found, and a sentence."""
         width = max(map(len, self.tables), default=0)
         lines = [f"{self.path}: {note}" for note in self.notes]
@@ -62,11 +62,13 @@ class Found:
             state = f"{table.lost} of them cannot be read ({table.said})" if table.damaged else "ok"
             lines.append(f"{table.name:{width}}  {table.rows:10} rows  {state}")
         of = self.tables["runs"].rows if "runs" in self.tables else 0
-        lines.append(f"{len(self.whole)} of {of} runs are whole" + ("" if self.is_whole else f"; {_advice(self.path)}"))
+        lines.append(
+            f"{len(self.whole)} of {of} runs are whole" + ("" if self.is_whole else f"; {_give_advice(self.path)}")
+        )
         return "\n".join(lines)
 
 
-def _advice(path: Path) -> str:
+def _give_advice(path: Path) -> str:
     return f"dumbbell store save {path} -o NEW.duckdb keeps them"
 
 
@@ -99,28 +101,28 @@ class _Reader:
             self._close()
             raise
 
-    def rows(self, table: str, start: int, end: int, what: str = "*") -> pl.DataFrame:
+    def read_rows(self, table: str, start: int, end: int, what: str = "*") -> pl.DataFrame:
         """Return the rows of a range."""
         return self.read(f"SELECT {what} FROM {table} WHERE rowid >= {start} AND rowid < {end}")
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[tuple[_Reader, list[str]]]:
+def _open_damaged(path: Path) -> Iterator[tuple[_Reader, list[str]]]:
     """Open a results file, without its log if that cannot be read; raises InputError if neither can be opened."""
     notes: list[str] = []
     with contextlib.ExitStack() as undo:
-        place, said = path, _why(path)
+        place, said = path, _explain_failure(path)
         if not path.is_file():
             store.Store.open(path).close()  # says what is wrong with it
         if store.LOCKED in said:
             raise InUse("another process", "wait for its end", file=path)
         if store.is_other(said):
-            raise Unreadable(f"this is {store.kind(path)}", store.ALLOWED, file=path)
+            raise Unreadable(f"this is {store.describe_kind(path)}", store.ALLOWED, file=path)
         elif said:
             place = undo.enter_context(Scratch()) / path.name
             shutil.copyfile(path, place)
             log = store.log_of(path)
-            if not log.exists() or _why(place):
+            if not log.exists() or _explain_failure(place):
                 raise Unreadable(f"it cannot be opened at all ({said})", store.ALLOWED, file=path)
             notes.append(
                 f"the log next to it, {log.name}, cannot be read ({said}); this is what the file has without it"
@@ -130,7 +132,7 @@ def _opened(path: Path) -> Iterator[tuple[_Reader, list[str]]]:
         yield undo.enter_context(_Reader(place)), notes
 
 
-def _why(path: Path) -> str:
+def _explain_failure(path: Path) -> str:
     """Return why a file cannot be opened, or nothing."""
     try:
         with _Reader(path) as reader:
@@ -143,11 +145,11 @@ def _why(path: Path) -> str:
 def check(path: str | Path) -> Found:
     """Read every row of a results file and say what cannot be read; raises InputError if it cannot be opened."""
     path = Path(path)
-    with _opened(path) as (reader, notes):
-        return _found(path, reader, notes)
+    with _open_damaged(path) as (reader, notes):
+        return _examine_file(path, reader, notes)
 
 
-def _found(path: Path, reader: _Reader, notes: list[str]) -> Found:
+def _examine_file(path: Path, reader: _Reader, notes: list[str]) -> Found:
     tables = {}
     for name in store.TABLES:
         table = TableFound(name)
@@ -157,25 +159,25 @@ def _found(path: Path, reader: _Reader, notes: list[str]) -> Found:
         except duckdb.Error as error:
             notes.append(f"table {name} cannot be read at all ({str(error).splitlines()[0]})")
             continue
-        for start, end in _ranges(0, table.numbers, _BATCH):
+        for start, end in _split_range(0, table.numbers, _BATCH):
             _look(reader, table, start, end)
         tables[name] = table
-    runs = _keys(reader, tables["runs"]) if "runs" in tables else []
+    runs = _read_keys(reader, tables["runs"]) if "runs" in tables else []
     whole = set(runs) if len(tables) == len(store.TABLES) else set[str]()
     for table in tables.values():
         if table.name != "runs" and table.damaged:
-            whole &= _untouched(reader, table, set(runs))
+            whole &= _find_untouched(reader, table, set(runs))
     return Found(path, tables, runs, [key for key in runs if key in whole], notes)
 
 
-def _ranges(start: int, end: int, step: int) -> Iterator[tuple[int, int]]:
+def _split_range(start: int, end: int, step: int) -> Iterator[tuple[int, int]]:
     return ((one, min(one + step, end)) for one in range(start, end, step))
 
 
 def _look(reader: _Reader, table: TableFound, start: int, end: int) -> None:
     """Find which rows of a range can be read, by halves."""
     try:
-        reader.rows(table.name, start, end)
+        reader.read_rows(table.name, start, end)
     except duckdb.Error as error:
         table.said = table.said or str(error).split("\n")[0][:120]
         if end - start <= _PIECE:
@@ -195,14 +197,14 @@ def _join(ranges: list[tuple[int, int]], start: int, end: int) -> None:
         ranges.append((start, end))
 
 
-def _keys(reader: _Reader, table: TableFound) -> list[str]:
+def _read_keys(reader: _Reader, table: TableFound) -> list[str]:
     found: list[str] = []
     for start, end in table.readable:
-        found += reader.rows(table.name, start, end, "key")["key"].to_list()
+        found += reader.read_rows(table.name, start, end, "key")["key"].to_list()
     return found
 
 
-def _untouched(reader: _Reader, table: TableFound, runs: set[str]) -> set[str]:
+def _find_untouched(reader: _Reader, table: TableFound, runs: set[str]) -> set[str]:
     """Return the runs of which no row is among the damaged ones.
 
     Rows of a run follow each other. So damage touches the runs on both sides of it, and may
@@ -211,7 +213,7 @@ def _untouched(reader: _Reader, table: TableFound, runs: set[str]) -> set[str]:
     found: set[str] = set()
     edges: set[str] = set()
     for start, end in table.readable:
-        keys = reader.rows(table.name, start, end, "key")["key"]
+        keys = reader.read_rows(table.name, start, end, "key")["key"]
         if not len(keys):  # numbers of rows that were deleted
             continue
         found |= set(keys.to_list())
@@ -227,8 +229,8 @@ def save(path: str | Path, new: str | Path) -> Found:
         raise Unwritable("this file exists", "a name that is free", file=new)
     if not new.parent.is_dir():
         raise Unwritable(f"no folder {new.parent}", "a file in a folder that exists", file=new)
-    with _opened(path) as (reader, notes):
-        found = _found(path, reader, notes)
+    with _open_damaged(path) as (reader, notes):
+        found = _examine_file(path, reader, notes)
         if not found.whole:
             raise Nothing("no run can be read whole", "a file with one run or more that is not damaged", file=path)
         # under another name until it is complete
@@ -236,10 +238,10 @@ def save(path: str | Path, new: str | Path) -> Found:
             draft = folder / new.name
             with store.Store.open(draft, write=True) as saved:
                 for table in found.tables.values():
-                    saved.write({table.name: reader.rows(table.name, 0, 0)})  # its columns, should no row be left
+                    saved.write({table.name: reader.read_rows(table.name, 0, 0)})  # its columns, should no row be left
                     for first, last in table.readable:
-                        for start, end in _ranges(first, last, _BATCH):
-                            rows = reader.rows(table.name, start, end)
+                        for start, end in _split_range(first, last, _BATCH):
+                            rows = reader.read_rows(table.name, start, end)
                             saved.write({table.name: rows.filter(pl.col("key").is_in(found.whole))})
             draft.rename(new)
     return found

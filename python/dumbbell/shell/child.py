@@ -31,7 +31,7 @@ def _load(path: str) -> Any:
     return module
 
 
-def _say(out: int, text: str, *parts: bytes) -> None:
+def _write_text(out: int, text: str, *parts: bytes) -> None:
     with os.fdopen(out, "wb", closefd=False) as output:
         output.write(text.encode(errors="replace") + b"\n")
         for part in parts:
@@ -55,10 +55,10 @@ def _serve(about: dict[str, Any], shell: Any) -> None:
         server.listen()
         while True:
             watcher, _ = server.accept()
-            threading.Thread(target=_tell, args=(watcher, about, shell), daemon=True).start()
+            threading.Thread(target=_write_watcher, args=(watcher, about, shell), daemon=True).start()
 
 
-def _tell(watcher: socket.socket, about: dict[str, Any], shell: Any) -> None:
+def _write_watcher(watcher: socket.socket, about: dict[str, Any], shell: Any) -> None:
     with contextlib.suppress(OSError), watcher:
         credentials = watcher.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         if struct.unpack("3i", credentials)[1] not in (0, os.getuid()):
@@ -79,7 +79,7 @@ def _leave_signals_to_the_command() -> None:
             signal.signal(number, lambda *_: None)
 
 
-def main() -> None:
+def run_session() -> None:
     """Carry out one session."""
     native, orders_fd, out = _load(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     for descriptor in (orders_fd, out):
@@ -94,7 +94,7 @@ def main() -> None:
         files = [tuple(one) for one in job["files"]]
         options = {"way_out": job["way_out"], "resolver": job["resolver"]}
         shell = native.Shell(job["up"], job["down"], job["servers"], files, **options)
-        _say(out, "ready")
+        _write_text(out, "ready")
         if orders.readline() != "go\n":
             return
         threading.Thread(target=_obey, args=(native, orders, shell), daemon=True).start()
@@ -102,15 +102,15 @@ def main() -> None:
         status, up, down, servers = shell.run(sys.argv[4:])
     except _KINDS as error:
         kind = next(kind for kind in _KINDS if isinstance(error, kind))
-        _say(out, f"failed {kind.__name__} {error}")
+        _write_text(out, f"failed {kind.__name__} {error}")
         return
     except native.Interrupted:
-        _say(out, "failed Interrupted cancelled")
+        _write_text(out, "failed Interrupted cancelled")
         return
     results = [up.to_bytes(), down.to_bytes()]
     ended = json.dumps(servers, separators=(",", ":"))
-    _say(out, f"done {status} {ended} {' '.join(str(len(result)) for result in results)}", *results)
+    _write_text(out, f"done {status} {ended} {' '.join(str(len(result)) for result in results)}", *results)
 
 
 if __name__ == "__main__":
-    main()
+    run_session()

@@ -20,7 +20,7 @@ from typing import IO, Any, NoReturn
 import typer
 
 from dumbbell import _native, experiment
-from dumbbell.engines.live.engine import Engine, reason
+from dumbbell.engines.live.engine import Engine, explain_rejection
 from dumbbell.errors import (
     Conflict,
     Failed,
@@ -28,13 +28,13 @@ from dumbbell.errors import (
     TooMany,
     Unsupported,
     Unwritable,
-    of_engine,
-    one_line,
-    shown,
+    escape_line,
+    parse_engine_error,
+    quote_value,
 )
 from dumbbell.experiment import shipped, units
 from dumbbell.experiment.cell import Cell
-from dumbbell.experiment.net import hops, one_way
+from dumbbell.experiment.net import list_hops, select_direction
 from dumbbell.experiment.schema import SENDERS
 from dumbbell.results.measured import Finished, Measured
 from dumbbell.results.store import Store
@@ -63,12 +63,12 @@ class Session:
         output = str(Path(self.output).resolve())
         return {"pid": os.getpid(), "experiment": self.cells["down"].experiment, "command": command, "output": output}
 
-    def job(self) -> dict[str, Any]:
+    def describe_job(self) -> dict[str, Any]:
         """Return what the process of the session is told."""
-        resolver = _resolver() if self.way_out else None
+        resolver = _find_resolver() if self.way_out else None
         ways = {direction: cell.config for direction, cell in self.cells.items()}
         rest = {"servers": self.servers, "way_out": self.way_out, "about": self.about}
-        return ways | rest | {"files": _files(resolver), "resolver": resolver}
+        return ways | rest | {"files": _make_files(resolver), "resolver": resolver}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,7 @@ def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
     kept = [one for one in settings if one.partition("=")[0].strip() not in replaced]
     for direction, own in (("up", [*kept, *up]), ("down", settings)):
         path = file if Path(file).exists() else shipped.find(Path(file).as_posix()) or file
-        table = experiment.read_toml(path, known=shipped.experiments())
+        table = experiment.read_toml(path, known=shipped.list_experiments())
         if not any(table.get(sender) for sender in ("flows", "web", "udp")):
             table["flows"] = [_FLOW]
         found = experiment.parse(table, str(path), own)
@@ -95,21 +95,21 @@ def load(file: str, settings: list[str], up: list[str]) -> dict[str, Cell]:
             axes = ", ".join(f"{axis.text} ({len(axis.values)})" for axis in found.matrix.axes if len(axis.values) > 1)
             allowed = "one: --set KEY=VALUE for each key of the matrix"
             raise TooMany(f"{found.matrix.size} cells, by {axes},", allowed, file=found.file, key="matrix")
-        cell = found.cell(0)
+        cell = found.make_cell(0)
         _refuse(cell, found.file, up)
         record = {key: value for key, value in cell.groups["record"].items() if key != "queue"} | {
             "from": 0,
             "trace": None,
         }
         is_reverse = direction == "up" and cell.groups.get("reverse") is not None
-        groups = one_way(cell.groups, list(SENDERS), up=direction == "up")
+        groups = select_direction(cell.groups, list(SENDERS), up=direction == "up")
         cell = dataclasses.replace(cell, groups=groups | {"record": record})
         try:
             _native.shell_check(cell.config)
         except ValueError as error:
-            refused = of_engine(found.file, error)
+            refused = parse_engine_error(found.file, error)
             if is_reverse and refused.key.startswith("bottleneck"):
-                refused = refused.moved(found.file, f"reverse{refused.key.removeprefix('bottleneck')}")
+                refused = refused.move(found.file, f"reverse{refused.key.removeprefix('bottleneck')}")
             raise refused from None
         cells[direction] = cell
     return cells
@@ -119,7 +119,7 @@ def _refuse(cell: Cell, file: str, up: list[str]) -> None:
     """Raise InputError for what a session has no place for: further hops, and two ways to say what is up."""
     if cell.groups.get("hop"):
         raise Unsupported("further hops", "[bottleneck] and [reverse]", file=file, key="hop[0]", where="a session")
-    for name, hop in hops(cell.groups):
+    for name, hop in list_hops(cell.groups):
         if (link := hop.get("link")) and link["name"] != "trace":
             raise Unsupported(
                 f"the link {link['name']}", "shaper, or a trace", file=file, key=f"{name}.link", where="a session"
@@ -132,7 +132,7 @@ def _refuse(cell: Cell, file: str, up: list[str]) -> None:
         raise Conflict(f"{up[0]} and [reverse] in {file}", "--set reverse.KEY=VALUE", option="--up")
 
 
-def _resolver() -> str | None:
+def _find_resolver() -> str | None:
     """Return the address of the host's name server if the host alone reaches it."""
     try:
         lines = _RESOLVER.read_text().splitlines()
@@ -145,7 +145,7 @@ def _resolver() -> str | None:
     return None
 
 
-def _files(resolver: str | None) -> list[tuple[str, str]]:
+def _make_files(resolver: str | None) -> list[tuple[str, str]]:
     """Return what the command finds in place of files of the host: path and content."""
     addresses = dict(_native.SHELL_ADDRESSES)
     files = []
@@ -192,7 +192,7 @@ class _Child:
 
 
 @contextlib.contextmanager
-def _signals_for(child: _Child) -> Iterator[list[int]]:
+def _handle_signals(child: _Child) -> Iterator[list[int]]:
     """Leave signals of the terminal to the command, and hand those on that are for us; yields these as they come."""
     come: list[int] = []
 
@@ -219,8 +219,8 @@ def run(session: Session) -> Ended:
     _native.adopt_descendants()
     child = _Child(session)
     try:
-        with _signals_for(child):
-            child.order(json.dumps(session.job()))
+        with _handle_signals(child):
+            child.order(json.dumps(session.describe_job()))
             for line in child.said:
                 word, _, rest = line.decode(errors="replace").rstrip("\n").partition(" ")
                 if word == "ready":
@@ -242,14 +242,14 @@ def run(session: Session) -> Ended:
 
 
 def _greet(session: Session) -> None:
-    if session.command != [_shell()] or not sys.stdin.isatty():
+    if session.command != [_find_shell()] or not sys.stdin.isatty():
         return
-    ways = [described(session.cells[direction]) for direction in ("down", "up")]
+    ways = [describe_bottleneck(session.cells[direction]) for direction in ("down", "up")]
     both = ways[0] if ways[0] == ways[1] else f"{ways[0]} down, {ways[1]} up"
     print(f"behind {both}; dumbbell watch in another terminal shows it, exit ends it", file=sys.stderr)
 
 
-def described(cell: Cell) -> str:
+def describe_bottleneck(cell: Cell) -> str:
     """Return a bottleneck in few words: `10Mbit codel 20ms`."""
     bottleneck, flows = cell.groups["bottleneck"], cell.groups["flows"] or cell.groups["web"]
     link = bottleneck.get("link")
@@ -262,17 +262,17 @@ def described(cell: Cell) -> str:
 def _fail(session: Session, kind: str, text: str = "") -> NoReturn:
     if kind in ("FileNotFoundError", "PermissionError"):
         found = "no such program" if kind == "FileNotFoundError" else text.partition(" (os error")[0].lower()
-        print(one_line(f"dumbbell shell: {session.command[0]}: {found}"), file=sys.stderr)
+        print(escape_line(f"dumbbell shell: {session.command[0]}: {found}"), file=sys.stderr)
         raise typer.Exit(NOT_FOUND if kind == "FileNotFoundError" else NOT_RUN)
     if kind == "ChildProcessError":  # server N ended with status S
         words = text.split()
-        found = f"{shown(session.servers[int(words[1])])} ended with status {words[-1]}"
+        found = f"{quote_value(session.servers[int(words[1])])} ended with status {words[-1]}"
         raise Failed(found, "a program that listens", command="shell", option="--server")
     if kind == "Interrupted":
         raise KeyboardInterrupt
     if kind == "RuntimeError" or ", allowed: " not in text:
-        raise RuntimeError(one_line(text))
-    raise of_engine("shell", text)
+        raise RuntimeError(escape_line(text))
+    raise parse_engine_error("shell", text)
 
 
 def keep(session: Session, ended: Ended, started: datetime, seconds: float) -> None:
@@ -299,10 +299,12 @@ def keep(session: Session, ended: Ended, started: datetime, seconds: float) -> N
         store.add(runs)
 
 
-def _say(session: Session, ended: Ended) -> None:
+def _print_start(session: Session, ended: Ended) -> None:
     for number, status in ended.servers:
         print(
-            one_line(f"dumbbell shell: server {shown(session.servers[number])} ended early, with status {status}"),
+            escape_line(
+                f"dumbbell shell: server {quote_value(session.servers[number])} ended early, with status {status}"
+            ),
             file=sys.stderr,
         )
     texts = []
@@ -314,8 +316,8 @@ def _say(session: Session, ended: Ended) -> None:
         )
     print(f"dumbbell shell: {'; '.join(texts)}: {session.output}", file=sys.stderr)
     # both were forwarded by one thread, but the faster link allows less
-    if invalid := reason(ended.results["down"]) or reason(ended.results["up"]):
-        print(one_line(f"dumbbell shell: INVALID: {invalid}"), file=sys.stderr)
+    if invalid := explain_rejection(ended.results["down"]) or explain_rejection(ended.results["up"]):
+        print(escape_line(f"dumbbell shell: INVALID: {invalid}"), file=sys.stderr)
 
 
 def _check_output(path: Path) -> None:
@@ -327,7 +329,7 @@ def _check_output(path: Path) -> None:
         raise Unwritable(f"no folder {path.parent}", "a file in a folder that exists", file=path)
 
 
-def _shell() -> str:
+def _find_shell() -> str:
     return os.environ.get("SHELL") or "/bin/sh"
 
 
@@ -345,10 +347,10 @@ def start(
     if not hasattr(_native, "Shell"):
         raise Needs("Linux", "this is another system", command="shell")
     cells = load(file, settings, up)
-    session = Session(cells, command or [_shell()], servers, output, not alone)
+    session = Session(cells, command or [_find_shell()], servers, output, not alone)
     _check_output(Path(output))
     started, began = datetime.now().astimezone(), time.monotonic()
     ended = run(session)
     keep(session, ended, started, time.monotonic() - began)
-    _say(session, ended)
+    _print_start(session, ended)
     return ended.status

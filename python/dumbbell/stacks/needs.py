@@ -14,22 +14,22 @@ NO_LIBCLANG = "there is no libclang, which bindings to BoringSSL need (package l
 CMAKE = "the package cmake, with make or ninja and compilers of C and C++"
 
 
-def found(program: str = "cargo") -> str | None:
+def find_program(program: str = "cargo") -> str | None:
     """Return the path of a program, if it is there."""
     return shutil.which(program)
 
 
-def cargo() -> str:
+def find_cargo() -> str:
     """Return the path of cargo; raises InputError if it is not there."""
-    path = found()
+    path = find_program()
     if path is None:
         raise Needs("cargo", RUSTUP, command="stack build")
     return path
 
 
-def cmake() -> str:
+def find_cmake() -> str:
     """Return the path of cmake; raises InputError if it is not there."""
-    path = found("cmake")
+    path = find_program("cmake")
     if path is None:
         raise Needs("cmake", CMAKE, command="stack build")
     return path
@@ -41,18 +41,18 @@ def finds_libclang() -> bool:
     return usual or "LIBCLANG_PATH" in os.environ
 
 
-def rustc_version() -> str:
+def read_rustc_version() -> str:
     """Return which compiler it is, on which builds depend; raises InputError if there is none."""
-    path = found("rustc")
+    path = find_program("rustc")
     if path is None:
         raise Needs("rustc", RUSTUP, command="stack build")
     asked = subprocess.run([path, "-vV"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if asked.returncode != 0:
-        raise Needs(f"a rustc that works ({complaint(asked.stderr)})", RUSTUP, command="stack build")
+        raise Needs(f"a rustc that works ({find_complaint(asked.stderr)})", RUSTUP, command="stack build")
     return asked.stdout.strip()
 
 
-def complaint(output: str) -> str:
+def find_complaint(output: str) -> str:
     """Return in a line what cargo complains of: its first errors with their places, or else its last lines."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if any("Unable to find libclang" in line for line in lines):
@@ -67,7 +67,7 @@ def complaint(output: str) -> str:
     return "; ".join(told[:3] if told else lines[-3:])[:600]
 
 
-def complaint_of_cmake(output: str) -> str:
+def find_complaint_of_cmake(output: str) -> str:
     """Return in a line what cmake or a compiler complains of: the first errors, or else the last lines."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     told = []

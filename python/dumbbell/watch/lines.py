@@ -41,25 +41,25 @@ def write(source: Source, speed: float | None, *, as_csv: bool) -> None:
                 if speed is not None:
                     time.sleep(max(0.0, begun + end / speed - time.monotonic()))
                 if as_csv:
-                    writer.writerows(_rows(found, printed))
+                    writer.writerows(_list_rows(found, printed))
                 else:
                     while told < len(found.events) and found.events[told][0] <= end:
                         when, said = found.events[told]
                         print(f"{when:9.3f} s  * {said}")
                         told += 1
-                    print(_line(found, printed))
+                    print(_format_line(found, printed))
                 sys.stdout.flush()
                 printed += 1
             if source.is_done and not as_csv:
                 print("\n".join(found.notes), end="\n" * bool(found.notes), file=sys.stderr)
 
 
-def _line(found: Replay, at: int) -> str:
-    parts = [_of_link(one, at) for one in found.links] + [_of_flow(one, at) for one in found.flows]
+def _format_line(found: Replay, at: int) -> str:
+    parts = [_format_link(one, at) for one in found.links] + [_format_flow(one, at) for one in found.flows]
     return f"{found.times[at]:9.3f} s  {' | '.join(parts)}"
 
 
-def _of_link(one: Link, at: int) -> str:
+def _format_link(one: Link, at: int) -> str:
     sojourn = "-" if math.isnan(one.sojourn_ms[at]) else words.number(one.sojourn_ms[at])
     rate, capacity = (
         "-" if math.isnan(values[at]) else words.number(values[at]) for values in (one.rate_mbit, one.capacity_mbit)
@@ -74,7 +74,7 @@ def _count(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.0f}"
 
 
-def _of_flow(one: Flow, at: int) -> str:
+def _format_flow(one: Flow, at: int) -> str:
     rate = "-" if math.isnan(one.rate_mbit[at]) else words.number(one.rate_mbit[at])
     said = [f"{one.name} {rate} Mbit/s"]
     if not math.isnan(one.cwnd[at]):
@@ -86,17 +86,21 @@ def _of_flow(one: Flow, at: int) -> str:
     return ", ".join(said)
 
 
-def _rows(found: Replay, at: int) -> list[list[str]]:
-    def text(value: float, places: int = 3) -> str:
+def _list_rows(found: Replay, at: int) -> list[list[str]]:
+    def format_value(value: float, places: int = 3) -> str:
         return "" if math.isnan(value) else f"{value:.{places}f}"
 
-    time_s = text(float(found.times[at]))
+    time_s = format_value(float(found.times[at]))
     rows = []
     for one in found.links:
-        numbers = [text(values[at]) for values in (one.rate_mbit, one.capacity_mbit, one.sojourn_ms)]
-        counts = [text(values[at], 0) for values in (one.queued, one.marks, one.drops)]
+        numbers = [format_value(values[at]) for values in (one.rate_mbit, one.capacity_mbit, one.sojourn_ms)]
+        counts = [format_value(values[at], 0) for values in (one.queued, one.marks, one.drops)]
         rows.append([time_s, one.name, *numbers, *counts, "", "", "", ""])
     for flow in found.flows:
-        numbers = [text(flow.cwnd[at], 0), text(flow.rtt_ms[at]), text(flow.retransmissions[at], 0)]
-        rows.append([time_s, flow.name, text(flow.rate_mbit[at]), "", "", "", "", "", *numbers, flow.state[at]])
+        numbers = [
+            format_value(flow.cwnd[at], 0),
+            format_value(flow.rtt_ms[at]),
+            format_value(flow.retransmissions[at], 0),
+        ]
+        rows.append([time_s, flow.name, format_value(flow.rate_mbit[at]), "", "", "", "", "", *numbers, flow.state[at]])
     return rows

@@ -115,7 +115,7 @@ impl State {
         }
     }
 
-    /// What the link sends within the target, bytes.
+    /// Returns the bytes that the link sends within the target.
     fn room(&self) -> u64 {
         match self.rate {
             Rate::UNLIMITED => u64::MAX,

@@ -28,7 +28,7 @@ struct DrrQueue {
     deficit: i64,
     /// The one behind it in its list.
     next: u32,
-    /// It is in a list.
+    /// Whether the queue is in a list.
     listed: bool,
 }
 

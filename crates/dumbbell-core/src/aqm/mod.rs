@@ -17,7 +17,7 @@ use crate::units::{Rate, Time};
 pub use dyn_aqm::DynAqm;
 use serde_json::{Map, Value};
 
-/// What a queue answers when the link asks for a packet.
+/// Answer of a queue when the link asks for a packet.
 // its tag lies beside the packet: one that hides in a byte of it has the packet written in parts, and whoever reads it as a whole waits
 #[repr(u64)]
 #[derive(Clone, Copy, Debug)]
@@ -43,14 +43,14 @@ pub struct FlowKey {
     pub dscp: u8,
 }
 
-/// What a queue discipline is built for.
+/// Link and host for which a queue discipline is built.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueContext {
     /// Rate of the bottleneck.
     pub rate: Rate,
     /// Seed of the run; a queue draws from streams named after itself.
     pub seed: u64,
-    /// What frames cost on the link, for disciplines that shape.
+    /// Cost of frames on the link, for disciplines that shape.
     pub link_layer: LinkLayer,
     /// A full frame of the device, bytes: Linux `psched_mtu`.
     pub full_frame: u16,
@@ -132,7 +132,7 @@ pub trait Aqm {
     /// Tells what the discipline believes now, name and value, for time series ([`STATES`] describes them).
     fn state(&self, _tell: &mut dyn FnMut(&'static str, f64)) {}
 
-    /// What the discipline itself counts, packets, by name.
+    /// Returns the discipline's own counters by name, packets.
     fn counters(&self) -> Vec<(String, u64)> {
         Vec::new()
     }
@@ -175,7 +175,7 @@ macro_rules! look_at_fifo {
     };
 }
 
-/// What [`Aqm::state`] may tell: name, unit and meaning.
+/// Values that [`Aqm::state`] may return: name, unit and meaning.
 pub const STATES: [(&str, &str, &str); 10] = [
     ("p", "", "probability of the control law: PIE's of a drop (above 1 in overload, as in Linux), p' of PI2 and DualPI2, the largest of all queues of FQ-PIE"),
     ("qdelay_ms", "ms", "delay of the queue as PIE, PI2 and DualPI2 measured it last"),
@@ -269,7 +269,7 @@ fn ask<A: Aqm, L: Log>(aqm: &mut A, now: Time, log: &mut L) -> Dequeue {
     aqm.dequeue(now, log)
 }
 
-/// The same of [`Aqm::enqueue`].
+/// Calls [`Aqm::enqueue`] without inlining it.
 #[inline(never)]
 fn put<A: Aqm, L: Log>(aqm: &mut A, packet: Packet, now: Time, log: &mut L) {
     aqm.enqueue(packet, now, log);
@@ -300,7 +300,7 @@ impl Aqm for AnyAqm {
 
 #[cfg(test)]
 pub(crate) mod testing {
-    //! What the tests of queue disciplines share.
+    //! Helpers that the tests of queue disciplines share.
 
     use super::{Aqm, FlowKey, QueueContext};
     use crate::packet::{Ecn, Packet, MTU_FRAME};

@@ -57,7 +57,7 @@ crate::versions! {
     }
 }
 
-/// What a version sets.
+/// Values that a version sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Constants {
     /// If it is not set.
@@ -171,7 +171,7 @@ pub struct PieVars {
     accu_prob: u64,
     qdelay: u64,
     qdelay_old: u64,
-    /// What is left of the burst allowance.
+    /// Remaining burst allowance.
     burst_time: u64,
     /// Last departure.
     dq_tstamp: Option<u64>,

@@ -118,7 +118,7 @@ impl Params {
     }
 }
 
-/// What idle times do to the average: as a table of shifts (Floyd and Jacobson section 11; `tc_red_eval_idle_damping`).
+/// Decay of the average over idle times, as a table of shifts (Floyd and Jacobson section 11; `tc_red_eval_idle_damping`).
 #[derive(Clone, Debug)]
 struct IdleTable {
     /// By how many bits the average falls, for an idle time in cells.
@@ -127,7 +127,7 @@ struct IdleTable {
     cell: u32,
 }
 
-/// What a packet weighs in the average: 2 to the power of -`wlog`, exactly.
+/// Returns the weight of a packet in the average: exactly 2 to the power of -`wlog`.
 fn weight(wlog: u32) -> f64 {
     1.0 / (1_u64 << wlog) as f64
 }
@@ -179,7 +179,7 @@ pub struct State {
     average: u64,
     /// Packets since the last mark while the average is between the thresholds; -1 before the first.
     count: i64,
-    /// What `count` times the distance from `min` must reach.
+    /// Value that `count` times the distance from `min` must reach.
     threshold: u64,
     /// When the queue was found empty.
     idle_since: Option<Time>,
@@ -188,7 +188,7 @@ pub struct State {
     marked_by_force: u64,
 }
 
-/// What the average says about an arriving packet.
+/// Decision on an arriving packet by the average.
 #[derive(Clone, Copy, PartialEq)]
 enum Action {
     Pass,

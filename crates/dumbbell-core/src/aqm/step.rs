@@ -19,7 +19,7 @@ pub const TITLE: &str = "step in time: marks what was queued for longer than a t
 pub const SOURCE: &str = "ce_threshold of Linux 6.18 codel_impl.h, alone, in ns; may drop what is not ECN-capable";
 
 crate::choice! {
-    /// What happens to packets above the threshold that are not ECN-capable.
+    /// Treatment of packets above the threshold that are not ECN-capable.
     pub enum NotEct {
         /// They are sent.
         Pass = "pass",
@@ -35,7 +35,7 @@ crate::params! {
         limit: u32 = 1000, unit "packets", range 0_u32, 100_000_000_u32, source "DEFAULT_CODEL_LIMIT, sch_codel.c";
         /// Packets that were queued for longer are marked.
         threshold: Time = Time::from_millis(1), unit "", range Time(0), Time::from_secs(100), source "RFC 9332 appendix A: 1 ms";
-        /// What happens to those that are not ECN-capable.
+        /// Treatment of packets that are not ECN-capable.
         not_ect: NotEct = NotEct::Pass, unit "", source "codel_impl.h: ce_threshold passes them";
     }
 }

@@ -165,7 +165,7 @@ fn a_schedule_is_a_word_and_is_read_back() {
     }
 }
 
-/// The same by other means: every opportunity by itself, one list a pass, and bytes taken from the first.
+/// Plays a trace by other means: every opportunity by itself, one list a pass, and bytes taken from the first.
 struct Model {
     times_ms: Vec<u64>,
     passes: u64,

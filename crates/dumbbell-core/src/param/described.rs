@@ -4,7 +4,7 @@ use super::ParamError;
 use crate::units::{Rate, Time};
 use serde_json::{json, Map, Value};
 
-/// What kind of value a parameter takes; in canonical JSON, times are integer ns, rates integer bit/s, sizes integer B.
+/// Kind of value that a parameter takes; in canonical JSON, times are integer ns, rates integer bit/s, sizes integer B.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ParamKind {
     /// Nanoseconds.
@@ -62,7 +62,7 @@ pub struct ParamSpec {
     pub max: Value,
     /// Full frames that the default is: [`ParamSpec::of_frame`]; 0 of those that do not depend on the size of frames.
     pub frames: u64,
-    /// What it does.
+    /// Description.
     pub doc: &'static str,
     /// Where the default comes from: RFC section, paper or kernel file.
     pub source: &'static str,
@@ -100,7 +100,7 @@ pub struct AlgorithmSpec {
     pub title: &'static str,
     /// Specification, its version, and how we deviate.
     pub source: &'static str,
-    /// Its parameters.
+    /// Parameters.
     pub params: Vec<ParamSpec>,
     /// Parameters that a version sets unlike the defaults: `{version: {parameter: value}}`.
     pub versions: Map<String, Value>,
@@ -116,7 +116,7 @@ impl AlgorithmSpec {
 
 /// A type that can be a parameter.
 pub trait ParamType: Sized + Clone {
-    /// Its kind.
+    /// Kind of the values.
     const KIND: ParamKind;
     /// Whether `null` is a value.
     const OPTIONAL: bool = false;
@@ -198,7 +198,7 @@ pub fn version<V: ParamType>(map: &Map<String, Value>, specs: &[ParamSpec]) -> R
     read_field(&specs[0], map.get(specs[0].name).unwrap_or(&specs[0].default))
 }
 
-/// What each word of the first of `specs`, the version, sets unlike the defaults, where `values_of` gives all values under a version.
+/// Returns the values that each version (a word of the first of `specs`) sets unlike the defaults; `values_of` gives all values under a version.
 pub fn versions<V: ParamType>(specs: &[ParamSpec], values_of: impl Fn(V) -> Map<String, Value>) -> Map<String, Value> {
     let ParamKind::Choice(words) = V::KIND else { return Map::new() };
     let of = |word: &&'static str| {

@@ -20,7 +20,7 @@ crate::params! {
     pub struct Params {
         /// Time between two grants.
         interval: Time = Time::from_millis(2), unit "", range Time(1), Time::from_secs(60), source "DOCSIS: a MAP message about every 2 ms";
-        /// So many packets go on at once, without a grant; unset: they always wait.
+        /// Number of packets that go on at once, without a grant; unset: packets always wait.
         frames: Option<u32> = None, unit "packets", range 1_u32, 65_536_u32, source "IEEE 802.11: 64 MPDUs in an A-MPDU of 802.11n; off by default";
     }
 }

@@ -142,7 +142,7 @@ mod tests {
         Packet { flow, seq, len: MTU_FRAME, ecn: Ecn::Ect0, ..Packet::EMPTY }
     }
 
-    /// What leaves if `packets` come at these times (us).
+    /// Returns the packets that leave, with times, if `packets` arrive at these times (us).
     fn pass_packets(packets: impl IntoIterator<Item = (u64, Packet)>) -> Vec<(u64, Packet)> {
         let state = State { interval: Time::from_micros(50), earliest: Time::ZERO, held: Vec::new() };
         let mut path = Path::new(vec![AnyStage::Gro(state)], Rng::stream(1, "test", 0));

@@ -14,7 +14,7 @@ use crate::tcp::Ack;
 use crate::units::Time;
 use serde_json::{Map, Value};
 
-/// What can pass a path.
+/// An item that can pass a path: a packet or an acknowledgement.
 pub trait Carried {
     /// Names of the stages that do nothing with it.
     const REFUSED: &[&str] = &[];
@@ -77,7 +77,7 @@ pub trait Sink<T> {
     fn on_clear_ecn(&mut self, _item: &T, _now: Time) {}
 }
 
-/// What lies behind a stage.
+/// The stages behind a stage, and the sink at the end.
 pub struct Downstream<'a, T> {
     rest: &'a mut [AnyStage<T>],
     lost: &'a mut u64,
@@ -258,7 +258,7 @@ pub fn build<T: Carried>(configs: &[Map<String, Value>], mut rng: Rng) -> Result
 
 #[cfg(test)]
 pub(crate) mod testing {
-    //! What the tests of stages share.
+    //! Helpers that the tests of stages share.
 
     use super::{AnyStage, Carried, Path, Sink};
     use crate::log::DropReason;

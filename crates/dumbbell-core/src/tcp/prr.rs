@@ -3,7 +3,7 @@
 use super::host::Prr;
 use crate::cc::conn::Conn;
 
-/// What an ACK brought, as far as PRR asks.
+/// Values of an ACK that PRR needs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PrrProgress {
     /// Segments newly delivered.

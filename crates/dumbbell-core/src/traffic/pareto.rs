@@ -27,7 +27,7 @@ pub struct Pareto {
     below: f64,
     /// 1/a.
     exponent: f64,
-    /// Of an estimate, relative.
+    /// Relative error of an estimate.
     error: f64,
     /// For the middle of each step of a mantissa, its inverse and its logarithm to base 2.
     logarithms: [(f64, f64); STEPS],
@@ -74,7 +74,7 @@ impl Pareto {
         (self.low / real::pow(above, self.exponent)) as u64
     }
 
-    /// The same to a relative error of `self.error`: L 2^(-log2(above) / a). `above` is positive and at most 1.
+    /// Returns the size to a relative error of `self.error`: L 2^(-log2(above) / a). `above` is positive and at most 1.
     #[inline]
     fn estimate(&self, above: f64) -> f64 {
         let bits = above.to_bits();

@@ -16,7 +16,7 @@ pub const SECONDS: u64 = 2;
 /// Between two bursts of a paced load, long enough for a thread to sleep: 8 full frames in each direction at 1 Gbit/s.
 const PAUSE: Duration = Duration::from_micros(100);
 
-/// What comes in.
+/// The offered load.
 #[derive(Clone, Copy)]
 pub struct Load {
     pub name: &'static str,
@@ -28,7 +28,7 @@ pub struct Load {
     pub rate: Option<u64>,
 }
 
-/// What came in.
+/// Counters of the load that was offered.
 pub struct Offered {
     /// Frames.
     pub frames: u64,

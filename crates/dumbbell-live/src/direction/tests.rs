@@ -133,7 +133,7 @@ fn slots_of_flows_that_have_nothing_queued_are_given_away() {
     assert_eq!(lines.slots[&tuple(1)], 0);
 }
 
-/// What a bottleneck of the simulator did, in order: departures, drops and marks, with the number of the packet.
+/// The events at a bottleneck of the simulator, in order: departures, drops and marks, with the number of the packet.
 #[derive(Default)]
 struct Story(Vec<(u64, u64, &'static str)>);
 
@@ -188,7 +188,7 @@ fn run_simulated<A: Aqm>(aqm: A, shaper: Shaper) -> Vec<(u64, u64, &'static str)
     link.log.listener.0
 }
 
-/// The same on frames; the number of a packet is in the identification field, and a caller that comes every 700 us is late all the time.
+/// Runs the live direction on frames; the number of a packet is in the identification field, and a caller that comes every 700 us is late all the time.
 fn run_live<A: Aqm>(aqm: A, shaper: Shaper) -> (Vec<(u64, u64)>, Vec<u64>, DirectionCounts) {
     let mut direction = Direction::new(Some(queue(aqm, shaper, FrameLog::default())), treatment(0), 10_000);
     let arrivals = arrivals();

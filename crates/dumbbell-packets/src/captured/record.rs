@@ -15,13 +15,17 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 /// Bytes of the number with which the payload of a datagram begins.
 const NUMBER: usize = 4;
+/// Fewest words of 32 bits in an IPv4 header (RFC 791 section 3.1).
+const SHORTEST_IHL: u8 = 5;
+/// Largest payload of a burst that crosses a host as one packet, bytes: GSO_MAX_SIZE, 8 times 65,535 (include/linux/netdevice.h).
+const LARGEST_BURST: u32 = 8 * 65_535;
 
-/// What a queue did with a frame, and why.
+/// Decision of a queue on a frame, with its reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueDecision {
-    /// It marked it.
+    /// The queue marked the frame.
     Marked(Mark, MarkReason),
-    /// It dropped it.
+    /// The queue dropped the frame.
     Dropped(DropReason, DropSite),
 }
 
@@ -35,7 +39,7 @@ fn number<T: PartialEq>(all: &[T], one: T) -> u8 {
 }
 
 impl QueueDecision {
-    /// What it is, from 1 on, and the reason.
+    /// Returns the number of the decision, from 1 on, and of the reason.
     fn to_bytes(self) -> [u8; 2] {
         match self {
             QueueDecision::Marked(mark, reason) => [1 + u8::from(mark == Mark::Sce), number(&MARKS, reason)],
@@ -65,16 +69,16 @@ pub struct CaptureRecord {
     pub time: u64,
     /// Without FCS, bytes; of a burst that crossed the host as one, more than a frame has.
     pub len: u32,
-    /// It left the interface; it came in otherwise.
+    /// Whether the frame left the interface; otherwise it came in.
     pub outgoing: bool,
-    /// What a queue did with it, if this tells it.
+    /// Decision of a queue on the frame, if the record contains one.
     pub told: Option<QueueDecision>,
     kept: u8,
     bytes: [u8; SNAP],
 }
 
 impl CaptureRecord {
-    /// Of a frame, whose first bytes are kept.
+    /// Returns the record of a frame, with its first bytes.
     pub fn new(time: u64, frame: &[u8], outgoing: bool, told: Option<QueueDecision>) -> CaptureRecord {
         let kept = frame.len().min(SNAP);
         let mut bytes = [0; SNAP];
@@ -138,7 +142,7 @@ pub struct FrameHeaders {
     /// How many of `bytes` there are: headers, and of UDP the number of the datagram.
     kept: usize,
     transport: usize,
-    /// Of TCP; UDP otherwise.
+    /// Whether it is TCP; otherwise it is UDP.
     pub is_tcp: bool,
     /// Bytes behind the headers.
     pub payload: u32,
@@ -148,11 +152,11 @@ pub struct FrameHeaders {
     pub ecn: Ecn,
     /// Ports of source and destination.
     pub ports: [u16; 2],
-    /// What is said of TCP, numbers as they stand there; of UDP the sequence number is the first four bytes of the payload.
+    /// Fields of TCP, with numbers as on the wire; for UDP, the sequence number is the first four bytes of the payload.
     pub says: TcpSegment,
     /// The scale of windows that a SYN offers.
     pub scale: Option<u8>,
-    /// It has time stamps.
+    /// Whether it has time stamps.
     pub is_stamped: bool,
 }
 
@@ -165,11 +169,11 @@ fn word(bytes: &[u8], at: usize) -> u32 {
 }
 
 impl FrameHeaders {
-    /// Of the first bytes of a frame of `len` bytes.
+    /// Reads the first bytes of a frame of `len` bytes.
     fn read(kept: &[u8], len: u32) -> Option<FrameHeaders> {
         let ip = kept.get(ETHERNET..).filter(|ip| ip.len() >= 20)?;
         // fragments have no headers of their own
-        if half(kept, 12) != 0x0800 || ip[0] >> 4 != 4 || half(ip, 6) & 0x3fff != 0 {
+        if half(kept, 12) != 0x0800 || ip[0] >> 4 != 4 || ip[0] & 0xf < SHORTEST_IHL || half(ip, 6) & 0x3fff != 0 {
             return None;
         }
         let (transport, protocol) = (ETHERNET + usize::from(ip[0] & 0xf) * 4, ip[9]);
@@ -183,7 +187,7 @@ impl FrameHeaders {
         if headers > kept.len() || (protocol == TCP && length < 20) {
             return None;
         }
-        let payload = len.checked_sub(headers as u32)?;
+        let payload = len.checked_sub(headers as u32).filter(|payload| *payload <= LARGEST_BURST)?;
         let most = headers + if protocol == UDP { NUMBER } else { 0 };
         let own = &kept[..most.min(kept.len()).min(len as usize)];
         let mut bytes = [0; SNAP];
@@ -228,6 +232,8 @@ impl FrameHeaders {
             match (kind, &options[..length]) {
                 (3, [_, _, scale]) => self.scale = Some(*scale),
                 (5, [_, _, blocks @ ..]) => {
+                    // a second option of this kind replaces the first
+                    says.sacks = 0;
                     for (place, block) in says.sack.iter_mut().zip(blocks.chunks_exact(8)) {
                         *place = (u64::from(word(block, 0)), u64::from(word(block, 4)));
                         says.sacks += 1;
@@ -312,6 +318,43 @@ mod tests {
             assert_eq!(found.bytes, one.bytes);
         }
         assert!(CaptureRecord::read(&mut file).unwrap().is_none());
+    }
+
+    #[test]
+    fn frames_with_impossible_headers_are_refused() {
+        let segment = TcpSegment { flags: tcp_flag::ACK, tsval: 5, tsecr: 6, ..TcpSegment::default() };
+        let whole = record(&segment, 66, 0);
+        assert_eq!(whole.frames(None, true).len(), 1);
+        // a header of IPv4 that is shorter than its fixed fields: the transport would begin inside it
+        for words in 0..SHORTEST_IHL {
+            let mut short = whole;
+            short.bytes[ETHERNET] = 0x40 | words;
+            short.bytes[ETHERNET + 9] = UDP;
+            assert!(short.frames(None, true).is_empty(), "{words} words");
+        }
+        // a burst longer than any that a kernel builds would be cut into millions of segments
+        for (payload, count) in [(LARGEST_BURST, LARGEST_BURST), (LARGEST_BURST + 1, 0), (u32::MAX - 66, 0)] {
+            assert_eq!(
+                CaptureRecord { len: 66 + payload, ..whole }.frames(Some(1), false).len(),
+                count as usize,
+                "{payload} bytes"
+            );
+        }
+    }
+
+    #[test]
+    fn a_second_option_of_sack_blocks_replaces_the_first() {
+        let sack = [(3001, 4001), (5001, 6001), (0, 0)];
+        let segment = TcpSegment { flags: tcp_flag::ACK, sack, sacks: 2, ..TcpSegment::default() };
+        let mut twice = record(&segment, 86, 0);
+        // the option of two blocks (18 bytes) as four of no blocks and one of one
+        let at = ETHERNET + 20 + 20 + 14;
+        let one = [5, 10, 0, 0, 0, 1, 0, 0, 0, 2];
+        twice.bytes[at..at + 18].copy_from_slice(&[&one[..], &[5, 2, 5, 2, 1, 1, 0, 0]].concat());
+        assert_eq!(twice.frames(None, false)[0].says.sacks, 0);
+        twice.bytes[at..at + 18].copy_from_slice(&[&[5, 2, 5, 2, 1, 1, 1, 1][..], &one].concat());
+        let [frame] = twice.frames(None, false)[..] else { panic!("one frame") };
+        assert_eq!((frame.says.sacks, frame.says.sack[0]), (1, (1, 2)));
     }
 
     #[test]

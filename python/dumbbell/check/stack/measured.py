@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from dumbbell.results.student import quantile
+from dumbbell.results.student import compute_quantile
 
 _Array = np.ndarray[Any, Any]
 _NONE = np.zeros(0)
@@ -43,7 +43,7 @@ class Flow:
         """Packets that were lost, of those that it sent."""
         return self.lost / self.sent if self.sent else 0.0
 
-    def gap(self, since: float, outages: Sequence[tuple[float, float]] = ()) -> float:
+    def find_longest_gap(self, since: float, outages: Sequence[tuple[float, float]] = ()) -> float:
         """Return the longest time without delivery after `since`, for how much of it no outage accounts.
 
         A sender that probes at doubling distances may miss the end of an outage by as much as it has lasted (RFC 9002,
@@ -60,12 +60,12 @@ class Flow:
             elif begun is None:
                 begun = before
             if begun is not None:
-                longest = max(longest, _outside(begun, time, excused))
+                longest = max(longest, _measure_outside(begun, time, excused))
             before = time
         return longest
 
 
-def _outside(start: float, end: float, excused: Sequence[tuple[float, float]]) -> float:
+def _measure_outside(start: float, end: float, excused: Sequence[tuple[float, float]]) -> float:
     """Return how long a time is without its parts that are excused; those do not overlap."""
     within = sum(max(0.0, min(end, until) - max(start, since)) for since, until in excused)
     return end - start - within
@@ -79,7 +79,7 @@ class Link:
     rates: _Array = field(default_factory=lambda: _NONE)
     sojourns: _Array = field(default_factory=lambda: _NONE)
 
-    def between(self, start: float, end: float) -> slice:
+    def select_intervals(self, start: float, end: float) -> slice:
         """Return the intervals that lie between two times."""
         first = int(np.searchsorted(self.times, start + 1e-9, side="right"))
         return slice(first, int(np.searchsorted(self.times, end + 1e-9, side="right")))
@@ -103,7 +103,7 @@ class Outcome:
     runs: tuple[Run, ...] = ()
     error: str = ""
 
-    def closed(self, flows: Sequence[int]) -> str:
+    def explain_close(self, flows: Sequence[int]) -> str:
         """Return why a connection of these flows was closed before its end, and when; empty if none was."""
         found = [one.flows[number] for one in self.runs for number in flows if one.flows[number].closed]
         if not found:
@@ -111,41 +111,41 @@ class Outcome:
         first = min(found, key=lambda one: one.closed_after)
         return f"closed after {first.closed_after:.3g} s: {first.closed}"
 
-    def reasons(self, flows: Sequence[int]) -> list[str]:
+    def list_reasons(self, flows: Sequence[int]) -> list[str]:
         """Return the words with which connections of these flows were closed."""
         return sorted({one.flows[number].closed for one in self.runs for number in flows} - {""})
 
-    def total(self, flows: Sequence[int], of: Callable[[Flow], float]) -> float:
+    def sum_up(self, flows: Sequence[int], of: Callable[[Flow], float]) -> float:
         """Return the sum of a figure over flows and seeds."""
         return sum(of(one.flows[number]) for one in self.runs for number in flows)
 
-    def each(self, number: int, of: Callable[[Flow], float]) -> list[float]:
+    def list_values(self, number: int, of: Callable[[Flow], float]) -> list[float]:
         """Return a figure of a flow, for each seed."""
         return [of(one.flows[number]) for one in self.runs]
 
     def mean(self, number: int, of: Callable[[Flow], float]) -> float:
         """Return the mean of a figure of a flow."""
-        found = self.each(number, of)
+        found = self.list_values(number, of)
         return sum(found) / len(found) if found else math.nan
 
-    def interval(self, number: int, of: Callable[[Flow], float]) -> tuple[float, float]:
+    def estimate_mean(self, number: int, of: Callable[[Flow], float]) -> tuple[float, float]:
         """Return the mean of a figure of a flow and half of its interval (95 %, Student's t) over seeds.
 
         Infinity if a seed has no figure; without spread, or from one seed, the interval has no width.
         """
-        found = [math.inf if math.isnan(one) else one for one in self.each(number, of)]
+        found = [math.inf if math.isnan(one) else one for one in self.list_values(number, of)]
         mean = sum(found) / len(found) if found else math.inf
         if len(found) < 2 or math.isinf(mean) or max(found) == min(found):
             return mean, 0.0
         spread = math.sqrt(sum((one - mean) ** 2 for one in found) / (len(found) - 1))
-        return mean, quantile(len(found) - 1, 0.95) * spread / math.sqrt(len(found))
+        return mean, compute_quantile(len(found) - 1, 0.95) * spread / math.sqrt(len(found))
 
-    def worst(self, number: int, of: Callable[[Flow], float]) -> float:
+    def find_worst(self, number: int, of: Callable[[Flow], float]) -> float:
         """Return the largest figure of a flow; infinity if a seed has none."""
-        return max((math.inf if math.isnan(one) else one for one in self.each(number, of)), default=math.inf)
+        return max((math.inf if math.isnan(one) else one for one in self.list_values(number, of)), default=math.inf)
 
 
-def outcomes(tables: Mapping[str, Any], rough: Mapping[str, Sequence[bool]]) -> dict[str, Run]:
+def make_runs(tables: Mapping[str, Any], rough: Mapping[str, Sequence[bool]]) -> dict[str, Run]:
     """Return the runs of frames `runs`, `flows`, `series` and `queue_series`, by key.
 
     `rough` says of each flow of a run whether its data pass stages that may lose them.
@@ -161,7 +161,7 @@ def outcomes(tables: Mapping[str, Any], rough: Mapping[str, Sequence[bool]]) -> 
     for row in tables["flows"].sort("key", "flow").iter_rows(named=True):
         times, rates = series.get((row["key"], row["flow"]), (_NONE, _NONE))
         may_lose = rough[row["key"]][row["flow"]]
-        flows.setdefault(row["key"], []).append(_flow(row, times, rates, may_lose=may_lose))
+        flows.setdefault(row["key"], []).append(_make_flow(row, times, rates, may_lose=may_lose))
     return {
         row["key"]: Run(
             row["seed"],
@@ -174,7 +174,7 @@ def outcomes(tables: Mapping[str, Any], rough: Mapping[str, Sequence[bool]]) -> 
     }
 
 
-def _flow(row: Mapping[str, Any], times: _Array, rates: _Array, *, may_lose: bool) -> Flow:
+def _make_flow(row: Mapping[str, Any], times: _Array, rates: _Array, *, may_lose: bool) -> Flow:
     def number(name: str) -> float:
         return math.nan if row[name] is None else float(row[name])
 

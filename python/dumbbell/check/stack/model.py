@@ -53,7 +53,7 @@ class Scene:
         """Numbers of the flows of the stack."""
         return [number for number, one in enumerate(self.table["flows"]) if one.get("who") == SUBJECT]
 
-    def resolved(self, control: dict[str, Any], seeds: list[int]) -> dict[str, Any]:
+    def substitute_control(self, control: dict[str, Any], seeds: list[int]) -> dict[str, Any]:
         """Return the experiment with `control`, keys of a flow, in place of the stack.
 
         Flows of TCP ask for ECN.
@@ -93,7 +93,7 @@ class Limits:
         self.all.append(Check(what, bool(held), found))
         return bool(held)
 
-    def unknown(self, what: str, why: str) -> None:
+    def note_unknown(self, what: str, why: str) -> None:
         """Note a limit of which nobody can tell whether it was kept."""
         self.all.append(Check(what, None, why))
 
@@ -125,12 +125,12 @@ class Limits:
                 self.notes.append(f"{one.found} ({one.what}); {who}: {other.found}")
         self.all = kept
 
-    def broken(self, result: str, what: str, found: str) -> None:
+    def note_broken(self, result: str, what: str, found: str) -> None:
         """Note what is worse than a limit that was exceeded."""
         self.all.append(Check(what, False, found))
         self.worst = result
 
-    def verdict(self) -> Verdict:
+    def make_verdict(self) -> Verdict:
         """Return the result of all of them."""
         if self.worst:
             one = self.all[-1]
@@ -172,19 +172,19 @@ class Case:
     measure: str = ""
     figure: Callable[[Seen], str] = lambda _: ""
 
-    def applies(self, control: str) -> bool:
+    def applies_to(self, control: str) -> bool:
         """Whether it is about a congestion control of this name."""
         return control.startswith(self.only)
 
-    def verdict(self, seen: Seen) -> Verdict:
+    def judge_scene(self, seen: Seen) -> Verdict:
         """Judge a scene; a connection that was closed, a crash and a hang are worse than any failure."""
         limits = Limits()
         if seen.subject.error:
-            limits.broken(HUNG if _HANGS in seen.subject.error else CRASHED, "the stack runs", seen.subject.error)
-        elif closed := seen.subject.closed(seen.scene.subjects):
-            limits.broken(CLOSED, "the connection stays open", closed)
+            limits.note_broken(HUNG if _HANGS in seen.subject.error else CRASHED, "the stack runs", seen.subject.error)
+        elif closed := seen.subject.explain_close(seen.scene.subjects):
+            limits.note_broken(CLOSED, "the connection stays open", closed)
         elif self.tcp and seen.tcp.error:
-            limits.unknown("TCP's CUBIC runs", seen.tcp.error)
+            limits.note_unknown("TCP's CUBIC runs", seen.tcp.error)
         else:
             self.judge(seen, limits)
             if seen.family.runs and any(one.held is False for one in limits.all):
@@ -194,4 +194,4 @@ class Case:
                 if self.tcp:
                     self.judge(replace(seen, tcp=seen.family), against)
                 limits.excuse(relative, against, seen.relative)
-        return limits.verdict()
+        return limits.make_verdict()

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
 from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED
-from dumbbell.check.report import seconds
+from dumbbell.check.report import format_seconds
 from dumbbell.check.stack.cases import CASES, GROUPS
 from dumbbell.check.stack.measured import Flow
 from dumbbell.check.stack.model import CLOSED, CRASHED, DIFFERS, HUNG, MEANING
@@ -22,26 +22,26 @@ _WORSE = (CLOSED, CRASHED, HUNG)  # told in the headline, with the stack's own w
 SIGNS = {PASSED: "+", DIFFERS: "d", CANNOT_TELL: "?", FAILED: "F", CLOSED: "C", CRASHED: "X", HUNG: "H"}
 
 
-def controls(report: Report) -> list[str]:
+def list_controls(report: Report) -> list[str]:
     """Return what the controls are called, in order."""
     return list(dict.fromkeys(one.control for one in report.results))
 
 
-def of(report: Report, control: str) -> list[Result]:
+def select_results(report: Report, control: str) -> list[Result]:
     """Return the results of a control."""
     return [one for one in report.results if one.control == control]
 
 
-def _closed(results: Sequence[Result]) -> dict[str, list[Result]]:
+def _group_closed(results: Sequence[Result]) -> dict[str, list[Result]]:
     """Return the results in which a connection was closed, by the stack's words."""
     found: dict[str, list[Result]] = {}
     for one in results:
-        for words in one.seen.subject.reasons(one.seen.scene.subjects):
+        for words in one.seen.subject.list_reasons(one.seen.scene.subjects):
             found.setdefault(words, []).append(one)
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
-def _crashed(results: Sequence[Result]) -> dict[str, list[Result]]:
+def _group_crashed(results: Sequence[Result]) -> dict[str, list[Result]]:
     found: dict[str, list[Result]] = {}
     for one in results:
         if one.seen.subject.error:
@@ -49,37 +49,44 @@ def _crashed(results: Sequence[Result]) -> dict[str, list[Result]]:
     return found
 
 
-def _when(one: Result, words: str) -> str:
+def _describe_place(one: Result, words: str) -> str:
     flows = [run.flows[number] for run in one.seen.subject.runs for number in one.seen.scene.subjects]
     after = [flow.closed_after for flow in flows if flow.closed == words]
     many = "" if len(after) == len(flows) else f", {len(after)} of {len(flows)} connections"
     return f"{one.place} (after {min(after):.2g} s{many})"
 
 
-def headline(report: Report, control: str, other: str = "") -> list[str]:
+def list_headlines(report: Report, control: str, other: str = "") -> list[str]:
     """Return the plainest failures first: connections that the stack closed, in its words, crashes and hangs.
 
     With `other` it is said what that one does in the same places.
     """
-    results = of(report, control)
+    results = select_results(report, control)
     lines = []
-    for words, found in _closed(results).items():
+    for words, found in _group_closed(results).items():
         beside = ""
         if other:
-            too = [one for one in found if _same(report, one, other).seen.subject.closed(one.seen.scene.subjects)]
+            too = [
+                one
+                for one in found
+                if _find_counterpart(report, one, other).seen.subject.explain_close(one.seen.scene.subjects)
+            ]
             beside = f", {other} in {'none' if not too else len(too)} of these"
         cells = count(len(found), "cell")
         lines.append(f'{control} closes the connection in {cells} of {len(results)}{beside}: "{words}"')
-        lines += [f"    {case}: {', '.join(_when(one, words) for one in part)}" for case, part in _by_case(found)]
-    for text, found in _crashed(results).items():
+        lines += [
+            f"    {case}: {', '.join(_describe_place(one, words) for one in part)}"
+            for case, part in _group_by_case(found)
+        ]
+    for text, found in _group_crashed(results).items():
         lines.append(f"{control} fails in {count(len(found), 'cell')} of {len(results)}: {text}")
-        lines += [f"    {case}: {', '.join(one.place for one in part)}" for case, part in _by_case(found)]
+        lines += [f"    {case}: {', '.join(one.place for one in part)}" for case, part in _group_by_case(found)]
     if not lines:
         lines.append(f"{control} keeps every connection open in {count(len(results), 'cell')}.")
     return lines
 
 
-def _same(report: Report, one: Result, control: str) -> Result:
+def _find_counterpart(report: Report, one: Result, control: str) -> Result:
     return next(
         result
         for result in report.results
@@ -87,14 +94,14 @@ def _same(report: Report, one: Result, control: str) -> Result:
     )
 
 
-def _by_case(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
+def _group_by_case(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
     found: dict[str, list[Result]] = {}
     for one in results:
         found.setdefault(one.case, []).append(one)
     return list(found.items())
 
 
-def _legend(results: Sequence[Result]) -> list[tuple[str, str]]:
+def _make_legend(results: Sequence[Result]) -> list[tuple[str, str]]:
     """Return the signs with what they mean: those of verdicts, and what is worse only where it is."""
     found = {one.verdict.result for one in results}
     return [(sign, result) for result, sign in SIGNS.items() if result in found or result not in _WORSE]
@@ -107,7 +114,7 @@ def _is_expected(one: Result, expected: _Keys) -> bool:
     return (one.case, one.control, one.place) in expected
 
 
-def reasons(results: Sequence[Result], result: str, expected: _Keys = ()) -> list[str]:
+def list_reasons(results: Sequence[Result], result: str, expected: _Keys = ()) -> list[str]:
     """Return why verdicts are what they are: what was asked for, and where it was not found.
 
     Those of `expected` failures say so.
@@ -126,7 +133,7 @@ def reasons(results: Sequence[Result], result: str, expected: _Keys = ()) -> lis
     return [f"{case}{', ' if what else ''}{what}: {'; '.join(places)}" for (case, what), places in found.items()]
 
 
-def totals(results: Sequence[Result], expected: _Keys = ()) -> str:
+def format_totals(results: Sequence[Result], expected: _Keys = ()) -> str:
     """Return how many verdicts there are of each result, and how many of these are expected, in words."""
     parts = []
     for result in MEANING:
@@ -137,19 +144,20 @@ def totals(results: Sequence[Result], expected: _Keys = ()) -> str:
     return ", ".join(parts)
 
 
-def _summary(report: Report, expected: _Keys) -> str:
+def _format_summary(report: Report, expected: _Keys) -> str:
     parts = [
-        f"{name}: {count(len(of(report, name)), 'verdict')}: {totals(of(report, name), expected)}"
-        for name in controls(report)
+        f"{name}: {count(len(select_results(report, name)), 'verdict')}: "
+        f"{format_totals(select_results(report, name), expected)}"
+        for name in list_controls(report)
     ]
-    return "\n".join([*parts, f"{count(report.runs, 'run')} in {seconds(report.seconds)}"])
+    return "\n".join([*parts, f"{count(report.runs, 'run')} in {format_seconds(report.seconds)}"])
 
 
-def _signs(results: Sequence[Result]) -> str:
+def _format_signs(results: Sequence[Result]) -> str:
     return "".join(SIGNS[one.verdict.result] for one in results)
 
 
-def _figures(results: Sequence[Result]) -> str:
+def _format_figures(results: Sequence[Result]) -> str:
     """Return the figures of a case: those of all its places."""
     case = CASES[results[0].case]
     found = [(one.place, case.figure(one.seen) if one.seen.subject.runs else "") for one in results]
@@ -157,14 +165,14 @@ def _figures(results: Sequence[Result]) -> str:
     return f"{case.measure}: {places}" if case.measure else places
 
 
-def _wrapped(start: str, words: str) -> str:
+def _wrap_words(start: str, words: str) -> str:
     lines = textwrap.fill(
         words, _WIDTH, initial_indent=start, subsequent_indent=" " * len(start), break_on_hyphens=False
     )
     return lines.replace(_SPACE, " ")
 
 
-def _item(line: str) -> str:
+def _format_item(line: str) -> str:
     return textwrap.fill(
         line, _WIDTH, initial_indent="  ", subsequent_indent="      ", break_on_hyphens=False, break_long_words=False
     )
@@ -179,67 +187,70 @@ def list_commands(report: Report, command: Callable[[Result, list[str]], str], o
     return [f"  {command(results[0], [one.place for one in results])}" for results in found.values()]
 
 
-def text(report: Report, *, lead: Sequence[str] = (), other: str = "", expected: _Keys = ()) -> str:
+def format_report(report: Report, *, lead: Sequence[str] = (), other: str = "", expected: _Keys = ()) -> str:
     """Return it as plain text; `lead` stands in place of the headline, and `other` has no more than its count."""
     parts = ["\n".join(lead).strip("\n")] if lead else []
-    names = [name for name in controls(report) if name != other]
+    names = [name for name in list_controls(report) if name != other]
     for name in names:
         if not lead:
-            parts.append("\n".join(headline(report, name)))
+            parts.append("\n".join(list_headlines(report, name)))
         for result, heading in (
             (FAILED, "failed"),
             (CANNOT_TELL, "cannot tell"),
         ):
-            if lines := reasons(of(report, name), result, expected):
-                parts.append("\n".join([f"{name}, {heading}:", *(_item(line) for line in lines)]))
+            if lines := list_reasons(select_results(report, name), result, expected):
+                parts.append("\n".join([f"{name}, {heading}:", *(_format_item(line) for line in lines)]))
     for name in names:
-        signs = ", ".join(f"{sign} {result}" for sign, result in _legend(of(report, name)))
+        signs = ", ".join(f"{sign} {result}" for sign, result in _make_legend(select_results(report, name)))
         rows = [f"{name}, case by case ({signs}):"]
         group = ""
-        by_case = _by_case(of(report, name))
+        by_case = _group_by_case(select_results(report, name))
         wide = max((len(case) for case, _ in by_case), default=0)
         for case, results in by_case:
             if CASES[case].group != group:
                 group = CASES[case].group
                 rows.append(f"  {GROUPS[group]}")
-            rows.append(_wrapped(f"    {case:{wide}}  {_signs(results):7}  ", _figures(results)))
+            rows.append(_wrap_words(f"    {case:{wide}}  {_format_signs(results):7}  ", _format_figures(results)))
         parts.append("\n".join(rows))
-        if lines := reasons(of(report, name), DIFFERS):
-            parts.append("\n".join([f"{name}, unlike TCP's CUBIC, and no failure:", *(_item(line) for line in lines)]))
-    return "\n\n".join([*(part for part in parts if part), _summary(report, expected)])
+        if lines := list_reasons(select_results(report, name), DIFFERS):
+            parts.append(
+                "\n".join([f"{name}, unlike TCP's CUBIC, and no failure:", *(_format_item(line) for line in lines)])
+            )
+    return "\n\n".join([*(part for part in parts if part), _format_summary(report, expected)])
 
 
-def markdown(report: Report, *, lead: Sequence[str] = (), other: str = "", expected: _Keys = ()) -> str:
+def format_markdown(report: Report, *, lead: Sequence[str] = (), other: str = "", expected: _Keys = ()) -> str:
     """Return it for a page."""
     parts = ["\n".join(line if line.startswith("|") else f"{line}\n" for line in lead)] if lead else []
-    for name in controls(report):
+    for name in list_controls(report):
         if name == other:
             continue
-        results = of(report, name)
-        parts.append(f"**{name}**: {totals(results, expected)}.")
-        if not lead and (lines := headline(report, name)):
+        results = select_results(report, name)
+        parts.append(f"**{name}**: {format_totals(results, expected)}.")
+        if not lead and (lines := list_headlines(report, name)):
             parts.append(
                 "\n".join(f"- {line}" if not line.startswith(" ") else f"  - {line.strip()}" for line in lines)
             )
         for result, heading in ((FAILED, "Failed"), (CANNOT_TELL, "Cannot tell")):
-            if lines := reasons(results, result, expected):
+            if lines := list_reasons(results, result, expected):
                 parts.append("\n".join([f"{heading}:", "", *(f"- {line}" for line in lines)]))
         rows = [
-            f"| {case} | {CASES[case].question} | `{_signs(found)}` | {_figures(found).replace(_SPACE, ' ')} |"
-            for case, found in _by_case(results)
+            f"| {case} | {CASES[case].question} | `{_format_signs(found)}` | "
+            f"{_format_figures(found).replace(_SPACE, ' ')} |"
+            for case, found in _group_by_case(results)
         ]
-        signs = ", ".join(f"`{sign}` {result}" for sign, result in _legend(results))
+        signs = ", ".join(f"`{sign}` {result}" for sign, result in _make_legend(results))
         parts.append("\n".join([f"| case | question | {signs} | figures |", "|---|---|---|---|", *rows]))
-        if lines := reasons(results, DIFFERS):
+        if lines := list_reasons(results, DIFFERS):
             parts.append("\n".join(["Unlike TCP's CUBIC, and no failure:", "", *(f"- {line}" for line in lines)]))
-    return "\n\n".join([*parts, f"{count(report.runs, 'run')} in {seconds(report.seconds)}."]) + "\n"
+    return "\n\n".join([*parts, f"{count(report.runs, 'run')} in {format_seconds(report.seconds)}."]) + "\n"
 
 
 def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _flow(flow: Flow) -> dict[str, Any]:
+def _flow_to_dict(flow: Flow) -> dict[str, Any]:
     return {
         "goodput_mbit": _number(flow.goodput),
         "rtt_p50_ms": _number(1e3 * flow.rtt_p50),
@@ -253,7 +264,7 @@ def _flow(flow: Flow) -> dict[str, Any]:
     }
 
 
-def as_json(report: Report, **others: Any) -> str:
+def to_json(report: Report, **others: Any) -> str:
     """Return all verdicts with their figures as JSON, and `others` next to them."""
     results = [
         {
@@ -267,17 +278,22 @@ def as_json(report: Report, **others: Any) -> str:
             "reason": one.verdict.reason,
             "checks": [{"what": check.what, "held": check.held, "found": check.found} for check in one.verdict.checks],
             "stack_flows": one.seen.scene.subjects,
-            "runs": [{"seed": run.seed, "flows": [_flow(flow) for flow in run.flows]} for run in one.seen.subject.runs],
-            "tcp_runs": [{"seed": run.seed, "flows": [_flow(flow) for flow in run.flows]} for run in one.seen.tcp.runs],
+            "runs": [
+                {"seed": run.seed, "flows": [_flow_to_dict(flow) for flow in run.flows]}
+                for run in one.seen.subject.runs
+            ],
+            "tcp_runs": [
+                {"seed": run.seed, "flows": [_flow_to_dict(flow) for flow in run.flows]} for run in one.seen.tcp.runs
+            ],
         }
         for one in report.results
     ]
-    failures = {name: headline(report, name) for name in controls(report)}
+    failures = {name: list_headlines(report, name) for name in list_controls(report)}
     whole = {"suite": "stack", "first": failures, "results": results, "runs": report.runs, "seconds": report.seconds}
     return json.dumps(whole | others, indent=1)
 
 
-def listed(keys: Sequence[str]) -> str:
+def list_cases(keys: Sequence[str]) -> str:
     """Return the cases with their questions, sources and limits."""
     lines, group = [], ""
     for key in keys:
@@ -294,7 +310,7 @@ def listed(keys: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def cases_table(keys: Sequence[str]) -> str:
+def format_cases(keys: Sequence[str]) -> str:
     """Return the cases as tables for a page, one for each group."""
     parts = []
     for group, about in GROUPS.items():

@@ -76,7 +76,7 @@ CHANGES = (
 PRIVATE = (("net/ipv4/tcp_input.c", "tcp_enter_quickack_mode", "struct sock *sk, unsigned int max_quickacks"),)
 
 
-def digest() -> str:
+def compute_digest() -> str:
     """Return a hash of the changes."""
     return hashlib.sha256(repr((CHANGES, PRIVATE)).encode()).hexdigest()
 
@@ -84,7 +84,7 @@ def digest() -> str:
 def apply(tree: Path) -> dict[str, bool]:
     """Change a patched `tree`, and return by name which of `CHANGES` could be made."""
     for home, name, arguments in PRIVATE:
-        _share(tree / home, name, arguments)
+        _share_function(tree / home, name, arguments)
     made = {}
     for change in CHANGES:
         path = tree / change.file
@@ -96,21 +96,21 @@ def apply(tree: Path) -> dict[str, bool]:
     return made
 
 
-def _share(home: Path, name: str, arguments: str) -> None:
+def _share_function(home: Path, name: str, arguments: str) -> None:
     """Let the other files of a folder that call the private function `name` of the file `home` do so."""
     private = f"static void {name}({arguments})\n{{"
     if not home.exists() or private not in (text := home.read_text(encoding="utf-8")):
         return
-    callers = [path for path in home.parent.glob("*.c") if path != home and re.search(rf"\b{name}\(", _text(path))]
+    callers = [path for path in home.parent.glob("*.c") if path != home and re.search(rf"\b{name}\(", _read_text(path))]
     for path in callers:
-        includes, _, rest = _text(path).rpartition("\n#include")
+        includes, _, rest = _read_text(path).rpartition("\n#include")
         line, _, rest = rest.partition("\n")
         replace(path, f"{includes}\n#include{line}\n\nvoid {name}({arguments});\n{rest}")
     if callers:
         replace(home, text.replace(private, private.removeprefix("static ")))
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="surrogateescape")
 
 

@@ -4,29 +4,29 @@ import re
 from collections.abc import Iterator
 
 from dumbbell.engines.linux.kernels import Kernel
-from dumbbell.engines.linux.mapping import Mapped, mapped
+from dumbbell.engines.linux.mapping import Mapped, map_cell
 from dumbbell.errors import InputError
 from dumbbell.experiment.file import Experiment
 
 
-def shown(experiments: list[Experiment], kernel: Kernel) -> Iterator[str]:
+def format_commands(experiments: list[Experiment], kernel: Kernel) -> Iterator[str]:
     """Yield the commands of every cell; cells with the same commands are one text. Raises InputError."""
     cells: dict[str, list[str]] = {}
     for experiment in experiments:
-        for cell in experiment.cells():
+        for cell in experiment.make_cells():
             if cell.seed != experiment.seeds[0]:
                 continue
             try:
-                text = "\n".join(commands(mapped(cell, kernel)))
+                text = "\n".join(list_commands(map_cell(cell, kernel)))
             except InputError as error:
-                raise error.within(experiment.file) from None
+                raise error.move_into(experiment.file) from None
             place = ", ".join(f"{key} = {value}" for key, value in cell.matrix.items())
             cells.setdefault(text, []).append(f"# {cell.experiment}: {place}" if place else f"# {cell.experiment}")
     for text, places in cells.items():
         yield "\n".join([*places, text])
 
 
-def commands(plan: Mapped) -> list[str]:
+def list_commands(plan: Mapped) -> list[str]:
     """Return the commands of a plan, what the guest's program does itself as comments; not who sends what when."""
     lines = [f"# on the kernel's command line: {' '.join(plan.arguments)}"] if plan.arguments else []
     controls = dict.fromkeys(re.findall(r"(?m)^tcp (?:\S+ ){7}(\S+)", plan.plan))

@@ -21,7 +21,7 @@ BUILD_TOOLS = {
 _HEADERS = "#include <stdio.h>\n#include <sys/epoll.h>\n"
 
 
-def missing_packages(tools: dict[str, str]) -> list[str]:
+def list_missing_packages(tools: dict[str, str]) -> list[str]:
     """Return the packages of those `tools` that are not there; libc6-dev if there is a compiler without headers."""
     packages = [package for program, package in tools.items() if shutil.which(program) is None]
     if "gcc" in tools and "gcc" not in packages and not _has_headers():

@@ -33,7 +33,7 @@ class Point:
         return f"{self.space} {self.device} {which} {self.file}"
 
 
-def points(plan: Plan) -> Iterator[Point]:
+def list_points(plan: Plan) -> Iterator[Point]:
     """Yield all points of a run: where there is no serial link, what leaves a queue has left the link."""
     yield Point("left", 0, "S", "s0")
     for number, hop in enumerate(plan.hops):
@@ -46,6 +46,6 @@ def points(plan: Plan) -> Iterator[Point]:
     yield Point("right", 0, "R", "r0")
 
 
-def command(wanted: Sequence[Point]) -> str:
+def make_command(wanted: Sequence[Point]) -> str:
     """Return the line of a plan that captures there."""
     return f"command ./{PROGRAM} {' '.join(point.words for point in wanted)}\n"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from dumbbell.engines.progress import StepProgress
-from dumbbell.errors import InUse, one_line
+from dumbbell.errors import InUse, escape_line
 from dumbbell.processes import lock_file, start_group
 
 TICK_S = 0.25  # between looks at the progress of a child
@@ -51,7 +51,7 @@ class Work:
         """
         with self.log.open("ab", buffering=0) as log:
             log.write(f"$ {' '.join(command)}\n".encode(errors="replace"))
-            environment = _environment()
+            environment = _make_environment()
             with start_group(command, self._lock.fileno(), folder, environment) as child:
                 assert child.stdout is not None
                 rest = b""
@@ -71,19 +71,19 @@ class Work:
                                 line(one.decode(errors="replace"))
                 return child.wait()
 
-    def complaint(self, pattern: str, start: int = 0) -> str:
+    def find_complaint(self, pattern: str, start: int = 0) -> str:
         """Return the first line of the log, from byte `start` on, that matches `pattern`, else its last one."""
         last = ""
         with self.log.open(encoding="utf-8", errors="replace") as log:
             log.seek(start)
             for text in log:
                 if re.search(pattern, text):
-                    return one_line(text.strip())
+                    return escape_line(text.strip())
                 last = text.strip() or last
-        return one_line(last)
+        return escape_line(last)
 
 
-def _environment() -> dict[str, str]:
+def _make_environment() -> dict[str, str]:
     """Return our environment without what would change a build, such as that of a make around us."""
     theirs = re.compile(
         r"(MAKE|MFLAGS|KBUILD_|KCONFIG_|KC[PF]|ARCH$|SUBARCH$|CROSS_COMPILE$|[OVCWM]$|PATCH_|TAR_OPTIONS$|LOCALVERSION$)"

@@ -29,13 +29,13 @@ def _end_with_input() -> None:
     os._exit(1)
 
 
-def _say(text: str) -> None:
+def _write_text(text: str) -> None:
     os.write(1, text.encode() + b"\n")
 
 
 def _report(progress: Any, over: threading.Event) -> None:
     while not over.wait(REPORT_S):
-        _say(f"progress {progress.simulated}")
+        _write_text(f"progress {progress.simulated}")
 
 
 def _read_line() -> str:
@@ -46,7 +46,7 @@ def _read_line() -> str:
     return line.decode()
 
 
-def main() -> None:
+def carry_out() -> None:
     """Carry out one run."""
     native = _load(sys.argv[1])
     config = _read_line()
@@ -61,12 +61,12 @@ def main() -> None:
         over.set()
         reporter.join()  # so that no report is in the middle of the result
     except (OSError, RuntimeError, ValueError) as error:
-        _say(f"failed {type(error).__name__} {error}")
+        _write_text(f"failed {type(error).__name__} {error}")
         return
-    _say(f"done {len(result)}")
+    _write_text(f"done {len(result)}")
     with os.fdopen(1, "wb", closefd=False) as output:
         output.write(result)
 
 
 if __name__ == "__main__":
-    main()
+    carry_out()

@@ -14,7 +14,7 @@ from typing import Any
 from dumbbell import _native, experiment
 from dumbbell.engines.live import engine
 from dumbbell.engines.needs import Check
-from dumbbell.errors import InputError, one_line
+from dumbbell.errors import InputError, escape_line
 from dumbbell.processes import count_cores
 
 PROBE_S = 20.0  # for the process that tries things, most of a second on an idle machine
@@ -38,7 +38,7 @@ _TRIAL = {
 }
 
 
-def checks() -> Iterator[Check]:
+def run_checks() -> Iterator[Check]:
     """Yield what was found, what has to be there first."""
     if not hasattr(_native, "live_run"):
         yield Check("system", platform.system(), "Linux; --engine sim works here")
@@ -46,12 +46,14 @@ def checks() -> Iterator[Check]:
     try:
         said = probe()
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        yield Check("namespaces", f"the trial failed: {one_line(str(error))}", "pip install --force-reinstall dumbbell")
+        yield Check(
+            "namespaces", f"the trial failed: {escape_line(str(error))}", "pip install --force-reinstall dumbbell"
+        )
         return
-    yield from judged(said)
-    yield from _machine()
+    yield from judge_probe(said)
+    yield from _check_machine()
     if all(not isinstance(said.get(what), dict) for what in ("permission", "namespace", "packets", "veth")):
-        yield trial()
+        yield try_run()
 
 
 def probe() -> dict[str, Any]:
@@ -66,42 +68,44 @@ def probe() -> dict[str, Any]:
     return found
 
 
-def judged(said: dict[str, Any]) -> Iterator[Check]:
+def judge_probe(said: dict[str, Any]) -> Iterator[Check]:
     """Yield checks of what the probe said."""
     root = os.geteuid() == 0
     for what in ("permission", "namespace"):
-        if refused := _refused(said, what):
-            yield Check("namespaces", refused.partition(", allowed: ")[0].removeprefix("found "), _permission(root))
+        if refused := _describe_refusal(said, what):
+            yield Check(
+                "namespaces", refused.partition(", allowed: ")[0].removeprefix("found "), _check_permission(root)
+            )
             break
     else:
         yield Check("namespaces", f"allowed {said['permission']}")
-        refused = _refused(said, "packets")
-        yield Check("packet sockets", refused or "open, with a ring", _module(said, "packets", "af_packet"))
-        yield _veth(said)
-        yield _controls(said)
-    yield _clock(said["clock"])
-    refused = _refused(said, "real time")
+        refused = _describe_refusal(said, "packets")
+        yield Check("packet sockets", refused or "open, with a ring", _name_module(said, "packets", "af_packet"))
+        yield _check_veth(said)
+        yield _check_controls(said)
+    yield _check_clock(said["clock"])
+    refused = _describe_refusal(said, "real time")
     allow = (
         refused and f"as root: prlimit --rtprio=2 --pid {os.getppid()}, which is the shell; without it others go first"
     )
     yield Check("real-time priority", refused or "allowed", allow, needed=False)
-    yield _timer(said["overslept"])
-    yield _idle_cores()
+    yield _check_timer(said["overslept"])
+    yield _check_idle_cores()
 
 
-def _refused(said: dict[str, Any], what: str) -> str:
+def _describe_refusal(said: dict[str, Any], what: str) -> str:
     found = said.get(what)
-    return one_line(str(found["error"])) if isinstance(found, dict) else ""
+    return escape_line(str(found["error"])) if isinstance(found, dict) else ""
 
 
-def _module(said: dict[str, Any], what: str, name: str) -> str:
+def _name_module(said: dict[str, Any], what: str, name: str) -> str:
     """Return how to get what was refused: by a right or by a module of the kernel; empty if it was not refused."""
-    if not _refused(said, what):
+    if not _describe_refusal(said, what):
         return ""
     return _CONTAINER if said[what].get("number") in (errno.EPERM, errno.EACCES) else f"as root: modprobe {name}"
 
 
-def _permission(root: bool) -> str:
+def _check_permission(root: bool) -> str:
     for name, forbids, allows in _FORBIDDING:
         value = _read(_PROC / name.replace(".", "/"))
         if value == forbids and (not root or name == "user.max_net_namespaces"):
@@ -116,20 +120,20 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _veth(said: dict[str, Any]) -> Check:
-    if refused := _refused(said, "veth"):
-        return Check("veth", refused, _module(said, "veth", "veth"))
+def _check_veth(said: dict[str, Any]) -> Check:
+    if refused := _describe_refusal(said, "veth"):
+        return Check("veth", refused, _name_module(said, "veth", "veth"))
     if stay := said["veth"]:
         return Check("veth", f"offloads that cannot be switched off: {', '.join(stay)}", "another kernel", needed=False)
     return Check("veth", "made; its offloads are off")
 
 
-def _controls(said: dict[str, Any]) -> Check:
-    if refused := _refused(said, "controls"):
+def _check_controls(said: dict[str, Any]) -> Check:
+    if refused := _describe_refusal(said, "controls"):
         return Check("congestion controls", refused, "a /proc file system: mount -t proc proc /proc")
     usable = said["controls"]
     lacking = [name for name in CONTROLS if name not in usable]
-    known, modules = _read(_PROC / "net/ipv4/tcp_available_congestion_control").split(), _modules()
+    known, modules = _read(_PROC / "net/ipv4/tcp_available_congestion_control").split(), _list_modules()
     remedies = []
     if loaded := [name for name in lacking if name not in known and f"tcp_{name}" in modules]:
         remedies.append("as root: modprobe -a " + " ".join(f"tcp_{name}" for name in loaded))
@@ -141,13 +145,13 @@ def _controls(said: dict[str, Any]) -> Check:
     return Check("congestion controls", found, "; ".join(remedies), needed=False)
 
 
-def _modules() -> set[str]:
+def _list_modules() -> set[str]:
     """Return the names of the congestion controls that this kernel can load."""
     place = _MODULES / platform.release()
     return {path.name.partition(".")[0] for path in place.glob("**/net/ipv4/tcp_*.ko*")}
 
 
-def _clock(cost: float) -> Check:
+def _check_clock(cost: float) -> Check:
     place = _SYS / "devices/system/clocksource/clocksource0"
     name, known = _read(place / "current_clocksource") or "unknown", _read(place / "available_clocksource").split()
     found = f"{name}, {cost * 1e9:.0f} ns to read"
@@ -158,14 +162,14 @@ def _clock(cost: float) -> Check:
     return Check("clock", found, remedy, needed=False)
 
 
-def _timer(overslept: list[float]) -> Check:
+def _check_timer(overslept: list[float]) -> Check:
     half, late = (overslept[min(len(overslept) * part // 100, len(overslept) - 1)] * 1e6 for part in (50, 99))
     found = f"sleeps last {half:.0f} us too long, 1 % of them more than {late:.0f} us"
     idle = f"an idle machine; up to {SPUN_S * 1e6:.0f} us harm nothing"
     return Check("timer", found, "" if late <= SPUN_S * 1e6 else idle, needed=False)
 
 
-def _idle_cores() -> Check:
+def _check_idle_cores() -> Check:
     if os.access(_AWAKE, os.W_OK):
         return Check("idle cores", "are kept awake during a run")
     if _AWAKE.exists():
@@ -173,7 +177,7 @@ def _idle_cores() -> Check:
     return Check("idle cores", f"may sleep: there is no {_AWAKE}", "a container that has the device", needed=False)
 
 
-def _machine() -> Iterator[Check]:
+def _check_machine() -> Iterator[Check]:
     count = count_cores()
     more = "" if count > 1 else "2: one core is for the bottleneck alone"
     yield Check("cores", str(count), more, needed=False)
@@ -182,9 +186,9 @@ def _machine() -> Iterator[Check]:
     yield Check("load", f"{load:.1f} of {count} cores in the last minute", wait, needed=False)
 
 
-def trial() -> Check:
+def try_run() -> Check:
     """Carry out a run of a second; say how late its frames were."""
-    cell = next(iter(experiment.parse(_TRIAL, "doctor").cells()))
+    cell = next(iter(experiment.parse(_TRIAL, "doctor").make_cells()))
     invalid: list[str] = []
     try:
         with engine.Lab(engine.Engine(), lambda _, text: invalid.append(text)) as lab:
@@ -193,7 +197,7 @@ def trial() -> Check:
         return Check("trial", error.found, error.allowed)
     except (RuntimeError, CancelledError) as error:
         return Check(
-            "trial", one_line(str(error)), "dumbbell doctor live once more; if it stays, a report of this line"
+            "trial", escape_line(str(error)), "dumbbell doctor live once more; if it stays, a report of this line"
         )
     summary = json.loads(result.summary)
     late, allowed = (summary[name] * 1e3 for name in ("lateness_p99_ms", "lateness_allowed_ms"))

@@ -7,14 +7,14 @@ import polars as pl
 
 from dumbbell.exchange import measured
 from dumbbell.exchange.flent.file import Data
-from dumbbell.exchange.measured import Floats, Flow, derived
-from dumbbell.exchange.spelt import rate
+from dumbbell.exchange.measured import Floats, Flow, derive_fact
+from dumbbell.exchange.spelt import spell_rate
 
 _HEADERS = 42  # Ethernet, IPv4 and UDP
 _DELAYS = {"delay_p95_ms": 95.0, "delay_p99_ms": 99.0}
 
 
-def flow(data: Data, name: str, points: Floats) -> Flow | None:
+def read_flow(data: Data, name: str, points: Floats) -> Flow | None:
     """Return a call as a flow of UDP, which this host sends; None if nothing of it was measured."""
     samples = data.raw.get(name)
     plotted = {key: data.results.get(f"{name}::{key}", np.zeros(0)) for key in ("bitrate", "delay", "jitter", "loss")}
@@ -27,9 +27,11 @@ def flow(data: Data, name: str, points: Floats) -> Flow | None:
         _take_points(found, data.x, plotted)
     bits = plotted["bitrate"]
     if np.isfinite(bits).any():
-        mbit = measured.held(data.x, bits * 1e-3, points)
+        mbit = measured.hold_values(data.x, bits * 1e-3, points)
         lives = (points > found.start_s) & (points <= found.end_s + 1e-9)
-        found.series = pl.DataFrame({"time_s": points, "goodput_mbit": measured.column(np.where(lives, mbit, np.nan))})
+        found.series = pl.DataFrame(
+            {"time_s": points, "goodput_mbit": measured.make_column(np.where(lives, mbit, np.nan))}
+        )
     return found
 
 
@@ -40,7 +42,7 @@ def _take_packets(found: Flow, times: Floats, values: dict[str, Floats]) -> None
     delays = values.get("val", np.full(len(times), np.nan))
     known = np.isfinite(delays)
     if known.any():
-        found.figures |= _of_delays(delays[known])
+        found.figures |= _summarise_delays(delays[known])
     if known.sum() > 1:
         jitter, total = 0.0, 0.0
         for step in np.abs(np.diff(delays[known])).tolist():
@@ -58,9 +60,11 @@ def _take_packets(found: Flow, times: Floats, values: dict[str, Floats]) -> None
             return
         found.figures["goodput_mbit"] = float(np.nansum(sizes[1:])) * 8e-6 / seconds
         found.frames_per_payload = (size + _HEADERS) / size
-        found.size = derived(f"{round(size) + _HEADERS}B", f"its datagrams of {size:.0f} bytes, with headers", "+-0 B")
+        found.size = derive_fact(
+            f"{round(size) + _HEADERS}B", f"its datagrams of {size:.0f} bytes, with headers", "+-0 B"
+        )
         pace = max(sent - 1, 1) * (size + _HEADERS) * 8 / seconds
-        found.rate = derived(rate(max(pace, 1000.0)), "its datagrams, those that were lost too", "+-0.5 %")
+        found.rate = derive_fact(spell_rate(max(pace, 1000.0)), "its datagrams, those that were lost too", "+-0.5 %")
 
 
 MOST_LOST = 100  # times as many as arrived: numbers beyond are of something else
@@ -79,7 +83,7 @@ def _take_points(found: Flow, x: Floats, plotted: dict[str, Floats]) -> None:
         found.figures["jitter_mean_ms"] = means["jitter"]
 
 
-def _of_delays(delays: Floats) -> dict[str, float | int]:
+def _summarise_delays(delays: Floats) -> dict[str, float | int]:
     at = np.percentile(delays, list(_DELAYS.values()), method="inverted_cdf")
     found: dict[str, float | int] = dict(zip(_DELAYS, map(float, at), strict=True))
     return found | {

@@ -19,13 +19,13 @@ import polars as pl
 
 from dumbbell.errors import Nothing, TooMany, Unwritable
 from dumbbell.exchange.flent import tests
-from dumbbell.exchange.flent.file import NEWEST, started
+from dumbbell.exchange.flent.file import NEWEST, read_start
 from dumbbell.exchange.flent.metadata import OWN
 from dumbbell.experiment import spelling
-from dumbbell.experiment.registry import registry
+from dumbbell.experiment.registry import read_registry
 from dumbbell.results.results import Results
 from dumbbell.scratch import Scratch
-from dumbbell.writing import writing_to
+from dumbbell.writing import report_write_failures
 
 ENDINGS = (".flent.gz", ".flent.bz2", ".flent", ".flnt")
 _DATE = datetime(2000, 1, 1, tzinfo=UTC)  # of simulations, which have none: equal runs are equal files
@@ -77,18 +77,18 @@ def export(results: Results, output: str) -> list[Path]:
     if is_file(output) and len(results) > 1:
         allowed = "1 in a file: --where KEY=VALUE chooses it, --flent -o FOLDER writes a file of each"
         raise TooMany(f"{len(results)} runs", allowed, file=results.path)
-    texts = results.cell_texts()
+    texts = results.name_cells()
     files: dict[Path, bytes] = {}
-    for run in _runs(results, texts):
-        data = document(run)
-        path = Path(output) if is_file(output) else _free(Path(output), data, run, files)
+    for run in _list_runs(results, texts):
+        data = make_document(run)
+        path = Path(output) if is_file(output) else _find_free_path(Path(output), data, run, files)
         data["metadata"]["DATA_FILENAME"] = path.name
-        files[path] = packed(data, path.name)
+        files[path] = pack_data(data, path.name)
     _write(files, is_folder=not is_file(output))
     return list(files)
 
 
-def _runs(results: Results, texts: dict[str, str]) -> list[_Run]:
+def _list_runs(results: Results, texts: dict[str, str]) -> list[_Run]:
     whole = results.runs
     several = len(results.seeds) > 1
     rows = {
@@ -117,14 +117,14 @@ def _runs(results: Results, texts: dict[str, str]) -> list[_Run]:
     return found
 
 
-def document(run: _Run) -> dict[str, Any]:
+def make_document(run: _Run) -> dict[str, Any]:
     """Return a run as the content of a data file."""
     said = json.loads(run.row.get("imported") or "{}")
-    senders = [_sender(flow) for flow in run.flows]
-    test = tests.imported(said, len(senders)) or tests.chosen(senders)
+    senders = [_describe_sender(flow) for flow in run.flows]
+    test = tests.find_imported_test(said, len(senders)) or tests.choose_test(senders)
     times = sorted(set(run.series["time_s"].to_list()))
     step = min((b - a for a, b in itertools.pairwise(times)), default=times[0] if times else 0.2)
-    zero = started({"T0": said.get("started")})
+    zero = read_start({"T0": said.get("started")})
     began = _DATE if zero is None else datetime.fromtimestamp(zero, UTC)
     file = _File(times, began.timestamp(), max(round(step, 9), 1e-4))
     for number, (flow, name) in enumerate(zip(run.flows, test.series, strict=True)):
@@ -132,12 +132,12 @@ def document(run: _Run) -> dict[str, Any]:
         if senders[number].kind == "ping":
             file.ping(name, rows, _estimate(run, flow, rows))
         else:
-            file.flow(name, flow, rows)
+            file.add_flow(name, flow, rows)
     if "Ping (ms) ICMP" not in file.results and test.name != "ping":
         first = next((flow for flow in run.flows if flow["cc"] not in ("udp", "ping")), None)
         if first is not None:
             file.ping("Ping (ms) ICMP", run.series.clear(), _estimate(run, first, run.series.clear()))
-    hosts = [name for name, rows in run.queues.items() if file.queue(name, rows)]
+    hosts = [name for name, rows in run.queues.items() if file.add_queue(name, rows)]
     if hosts:
         test.parameters |= {"qdisc_stats_hosts": ",".join(hosts), "qdisc_stats_interfaces": ",".join(hosts)}
     file.finish()
@@ -146,16 +146,16 @@ def document(run: _Run) -> dict[str, Any]:
         "x_values": times,
         "results": file.results,
         "raw_values": file.raw,
-        "metadata": _metadata(run, test, file, began, said),
+        "metadata": _make_metadata(run, test, file, began, said),
     }
 
 
-def _sender(flow: dict[str, Any]) -> tests.Sender:
+def _describe_sender(flow: dict[str, Any]) -> tests.Sender:
     kind = flow["cc"] if flow["cc"] in ("udp", "ping") else "flows"
     return tests.Sender(kind, flow.get("direction") or "down", float(flow["base_rtt_ms"] or 0.0), str(flow["cc"]))
 
 
-def _answers(rows: pl.DataFrame) -> dict[float, float]:
+def _select_answers(rows: pl.DataFrame) -> dict[float, float]:
     """Return the RTTs of pings over time, ms; in results that were imported before there was `rtt_ms`, `srtt_ms`."""
     for column in ("rtt_ms", "srtt_ms"):
         if column in rows.columns:
@@ -171,7 +171,7 @@ def _estimate(run: _Run, flow: dict[str, Any], rows: pl.DataFrame) -> dict[float
     Nothing is returned where queues keep flows apart, so that a ping waits less than others, or where pings have been
     measured.
     """
-    if _answers(rows):
+    if _select_answers(rows):
         return {}
     hops = [one for one in ("bottleneck", "reverse") if run.config.get(one)]
     if any(run.config[hop]["aqm"]["name"] not in _ONE_QUEUE for hop in hops) or run.config.get("hop"):
@@ -208,7 +208,7 @@ class _File:
                 "MAX_VALUE": max(known),
             }
 
-    def flow(self, name: str, flow: dict[str, Any], rows: pl.DataFrame) -> None:
+    def add_flow(self, name: str, flow: dict[str, Any], rows: pl.DataFrame) -> None:
         """Add a flow of TCP or UDP while it lasts."""
         start = float(flow["start_s"] or 0.0)
         length = flow.get("completion_s")
@@ -237,12 +237,12 @@ class _File:
 
     def ping(self, name: str, rows: pl.DataFrame, estimate: dict[float, float]) -> None:
         """Add pings: as they were measured, or what the time in queue says of them."""
-        values = estimate | _answers(rows)
+        values = estimate | _select_answers(rows)
         items = sorted(values.items())
         self.raw[name] = [{"t": self.zero + t, "val": value, "seq": n} for n, (t, value) in enumerate(items)]
         self._add(name, "ms", values, **({"NOTE": _PING_NOTE} if estimate else {}))
 
-    def queue(self, host: str, rows: pl.DataFrame) -> bool:
+    def add_queue(self, host: str, rows: pl.DataFrame) -> bool:
         """Add what a queue counted; return whether anything is known of it."""
         keys = {ours: key for ours, key in _OF_QUEUE.items() if ours in rows.columns and rows[ours].count()}
         if not keys or rows.is_empty():
@@ -304,7 +304,7 @@ class _File:
             self._add("Ping (ms) avg", "ms", means)
 
 
-def _metadata(run: _Run, test: tests.Test, file: _File, began: datetime, said: dict[str, Any]) -> dict[str, Any]:
+def _make_metadata(run: _Run, test: tests.Test, file: _File, began: datetime, said: dict[str, Any]) -> dict[str, Any]:
     config, row = run.config, run.row
     seconds = config["duration"] / 1e9
     stamp = began.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -313,12 +313,12 @@ def _metadata(run: _Run, test: tests.Test, file: _File, began: datetime, said: d
     flows = [flow for flow in run.flows if flow["cc"] not in ("udp", "ping")]
     controls = list(dict.fromkeys(flow["cc"] for flow in flows))
     figures = {
-        "runs": [_plain({k: v for k, v in row.items() if k not in _OF_STORE})],
-        "flows": [_plain(one) for one in run.flows],
-        "classes": [_plain(one) for one in run.classes],
+        "runs": [_to_plain({k: v for k, v in row.items() if k not in _OF_STORE})],
+        "flows": [_to_plain(one) for one in run.flows],
+        "classes": [_to_plain(one) for one in run.classes],
         "rtt": run.more["rtt"],
         "sojourn": run.more["sojourn"],
-        "hops": [_plain(one) for one in run.more["hops"]],
+        "hops": [_to_plain(one) for one in run.more["hops"]],
     }
     return {
         "NAME": test.name,
@@ -346,8 +346,8 @@ def _metadata(run: _Run, test: tests.Test, file: _File, began: datetime, said: d
             "net.ipv4.tcp_congestion_control": controls[0] if controls else "",
             "net.ipv4.tcp_ecn": int(bool(config["hosts"]["ecn"])),
         },
-        "EGRESS_INFO": _interface("bottleneck" if not config.get("reverse") else "reverse", config),
-        "REMOTE_METADATA": {"bottleneck": {"INGRESS_INFO": _interface("bottleneck", config)}}
+        "EGRESS_INFO": _describe_interface("bottleneck" if not config.get("reverse") else "reverse", config),
+        "REMOTE_METADATA": {"bottleneck": {"INGRESS_INFO": _describe_interface("bottleneck", config)}}
         if config.get("reverse")
         else {},
         "SERIES_META": file.meta,
@@ -372,7 +372,7 @@ _OF_STORE = {
 }
 
 
-def _plain(row: dict[str, Any]) -> dict[str, Any]:
+def _to_plain(row: dict[str, Any]) -> dict[str, Any]:
     """Return a row as JSON takes it: what has no value is left out."""
     return {
         key: value
@@ -381,12 +381,12 @@ def _plain(row: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _interface(hop: str, config: dict[str, Any]) -> dict[str, Any]:
+def _describe_interface(hop: str, config: dict[str, Any]) -> dict[str, Any]:
     """Return a hop as Flent describes an interface, with the parameters of tc."""
     one = config[hop]
     aqm = dict(one["aqm"])
     name = str(aqm.pop("name"))
-    known = registry().aqm[name].params if name in registry().aqm else {}
+    known = read_registry().aqm[name].params if name in read_registry().aqm else {}
     if aqm.get("ecn") is not True:  # tc names what is on
         aqm.pop("ecn", None)
     params = {
@@ -409,7 +409,7 @@ def _interface(hop: str, config: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def packed(data: dict[str, Any], name: str) -> bytes:
+def pack_data(data: dict[str, Any], name: str) -> bytes:
     """Return the content of a file with this name; equal data are equal bytes."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, sort_keys=True).encode()
     if name.endswith(".gz"):
@@ -417,7 +417,7 @@ def packed(data: dict[str, Any], name: str) -> bytes:
     return bz2.compress(text) if name.endswith((".bz2", ".flnt")) else text
 
 
-def _free(folder: Path, data: dict[str, Any], run: _Run, taken: dict[Path, bytes]) -> Path:
+def _find_free_path(folder: Path, data: dict[str, Any], run: _Run, taken: dict[Path, bytes]) -> Path:
     """Return a name in a folder as Flent makes it: test, time and title."""
     metadata = data["metadata"]
     began = datetime.fromisoformat(metadata["TIME"].replace("Z", "+00:00")).replace(tzinfo=None)
@@ -434,7 +434,7 @@ def _write(files: dict[Path, bytes], *, is_folder: bool) -> None:
             raise Unwritable("this file exists", "a name that is free", file=path)
     folder = next(iter(files)).parent
     allowed = "a folder that can be written to, with space, or NAME.flent.gz" if is_folder else "another place"
-    with writing_to(folder, allowed):
+    with report_write_failures(folder, allowed):
         if is_folder:
             folder.mkdir(parents=True, exist_ok=True)
         with Scratch(folder) as draft:

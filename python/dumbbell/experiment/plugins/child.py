@@ -34,7 +34,7 @@ def _load(name: str, path: str) -> Any:
     return module
 
 
-def _plugin(path: str) -> Any:
+def _load_plugin(path: str) -> Any:
     """Return the plugin at a path: a library as it is, of a program in Python the class that it calls `plugin`."""
     if not path.endswith(".py"):
         return path
@@ -68,25 +68,25 @@ def _end_with_input() -> None:
 
 def _answer(native: Any, what: str, path: str, say: Any) -> bytes:
     if what == "describe":
-        return bytes(native.describe_plugin(_plugin(path)), "utf-8")
+        return bytes(native.describe_plugin(_load_plugin(path)), "utf-8")
     asked = json.loads(_read_line())
     threading.Thread(target=_end_with_input, daemon=True).start()
     if what == "try":
         trial = native.Trial()
 
-        def tell() -> None:
+        def report_progress() -> None:
             say(f"doing {trial.done} {trial.doing}")
             say(f"progress {trial.simulated}")
 
-        with _reports(tell):
-            return json.dumps(native.try_plugin(_plugin(path), *asked, trial)).encode()
+        with _report_regularly(report_progress):
+            return json.dumps(native.try_plugin(_load_plugin(path), *asked, trial)).encode()
     if what in ("packets", "qlog"):
-        asked["plugins"] = {name: _plugin(at) for name, at in asked["plugins"].items()}
+        asked["plugins"] = {name: _load_plugin(at) for name, at in asked["plugins"].items()}
         count, digest = (_write_packets if what == "packets" else _write_qlog)(native, **asked)
         return json.dumps({"count": count, "hash": digest}).encode()
     progress = native.Progress()
-    with _reports(lambda: say(f"progress {progress.simulated}")):
-        loaded = {name: _plugin(at) for name, at in asked["plugins"].items()}
+    with _report_regularly(lambda: say(f"progress {progress.simulated}")):
+        loaded = {name: _load_plugin(at) for name, at in asked["plugins"].items()}
         result: bytes = native.run(asked["config"], native.Cancel(), progress, loaded).to_bytes()
     return result
 
@@ -111,7 +111,7 @@ def _write_qlog(
 
 
 @contextlib.contextmanager
-def _reports(report: Callable[[], None]) -> Iterator[None]:
+def _report_regularly(report: Callable[[], None]) -> Iterator[None]:
     """Call `report` from time to time, for as long as the block takes."""
     over = threading.Event()
 
@@ -128,20 +128,20 @@ def _reports(report: Callable[[], None]) -> Iterator[None]:
         reporter.join()  # so that no report is in the middle of the result
 
 
-def main() -> None:
+def answer_request() -> None:
     """Do what is asked."""
     out = os.dup(1)
     os.dup2(2, 1)
 
-    def say(text: str) -> None:
+    def write_text(text: str) -> None:
         os.write(out, text.encode() + b"\n")
 
     try:
-        answer = _answer(_load("_native", sys.argv[1]), sys.argv[2], sys.argv[3], say)
+        answer = _answer(_load("_native", sys.argv[1]), sys.argv[2], sys.argv[3], write_text)
     except Exception as error:  # whatever it is belongs to the plugin
-        say(f"failed {' '.join(str(error).split()) or type(error).__name__}")
+        write_text(f"failed {' '.join(str(error).split()) or type(error).__name__}")
     else:
-        say(f"done {len(answer)}")
+        write_text(f"done {len(answer)}")
         with os.fdopen(out, "wb", closefd=False) as output:
             output.write(answer)
     # what the plugin left running does not keep this process
@@ -149,4 +149,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    answer_request()

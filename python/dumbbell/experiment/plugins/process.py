@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from dumbbell import _native
-from dumbbell.errors import one_line
+from dumbbell.errors import escape_line
 
 DESCRIBE_S = 20.0  # for a plugin to say what it declares
 HANG_S = 60.0  # that a run may take without getting on; DUMBBELL_PLUGIN_HANG_S sets another
@@ -78,7 +78,7 @@ class Child:
         # a plugin that is tried out is loaded first, for which it has as long as to say what it declares
         limit = within_s or (DESCRIBE_S if gets_on_s else hang_s())
         state = {"at": time.monotonic(), "over": False, "doing": "", "limit": limit}
-        watch = threading.Thread(target=self._watch, args=(state,), daemon=True)
+        watch = threading.Thread(target=self._watch_child, args=(state,), daemon=True)
         try:
             assert self._process.stdin is not None and self._process.stdout is not None
             watch.start()
@@ -86,7 +86,7 @@ class Child:
                 self._process.stdin.write(json.dumps(asked).encode() + b"\n")
                 self._process.stdin.flush()
             gets_on = within_s is None
-            return self._heard(self._process.stdout, progress, state, (gets_on_s, doing), gets_on=gets_on)
+            return self._read_answer(self._process.stdout, progress, state, (gets_on_s, doing), gets_on=gets_on)
         except BrokenPipeError:
             raise RuntimeError(self._end(state)) from None
         finally:
@@ -95,7 +95,7 @@ class Child:
             self._process.communicate()
             self._printed.close()
 
-    def _heard(
+    def _read_answer(
         self,
         output: IO[bytes],
         progress: _native.Progress | None,
@@ -124,10 +124,10 @@ class Child:
                 if len(answer) == int(rest):
                     return answer
             elif word == "failed":
-                raise RuntimeError(one_line(rest))
+                raise RuntimeError(escape_line(rest))
         raise RuntimeError(self._end(state))
 
-    def _watch(self, state: dict[str, Any]) -> None:
+    def _watch_child(self, state: dict[str, Any]) -> None:
         while not state["over"]:
             if time.monotonic() - state["at"] > state["limit"]:
                 self._hung = f"the plugin hangs: nothing happened for {state['limit']:g} s"
@@ -147,7 +147,7 @@ class Child:
         code = self._process.wait()
         self._printed.seek(0)
         lines = [line.strip() for line in self._printed.read().decode(errors="replace").splitlines() if line.strip()]
-        said = f": {one_line(' '.join(lines[:3]))[:_MOST_SAID]}" if lines else ""
+        said = f": {escape_line(' '.join(lines[:3]))[:_MOST_SAID]}" if lines else ""
         if code < 0:
             try:
                 how = signal.Signals(-code).name
@@ -171,7 +171,7 @@ def carry_out(
     return answer
 
 
-def asked(what: str, path: Path, *words: Any, within_s: float = DESCRIBE_S) -> bytes:
+def ask_child(what: str, path: Path, *words: Any, within_s: float = DESCRIBE_S) -> bytes:
     """Return what a process of its own answers about the plugin at `path`; RuntimeError, one line, if it does not."""
     return Child(what, path).answer(list(words) if words else None, within_s=within_s)
 

@@ -9,7 +9,7 @@ use crate::tcp::{ack_flag, Ack, Block};
 use std::cmp::Ordering;
 
 crate::choice! {
-    /// What is done about acknowledgements that follow each other in a queue.
+    /// Treatment of acknowledgements that follow each other in a queue.
     pub enum AckFilter {
         /// Nothing.
         Off = "off",
@@ -20,7 +20,7 @@ crate::choice! {
     }
 }
 
-/// What the bits ECE and CWR of the TCP header say; AccECN's counter uses the same (RFC 9768, section 3.2.2).
+/// Returns the bits ECE and CWR of the TCP header, which AccECN's counter uses as well (RFC 9768, section 3.2.2).
 fn echo(ack: &Ack) -> u8 {
     ack.flags & ack_flag::ECE | (ack.ace & 0b11) << 1
 }
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::packet::flag;
 
-    /// What the acknowledgements say whose numbers the packets have.
+    /// Contents of the acknowledgements, by the number that a packet has.
     struct Said(Vec<(Ack, Vec<Block>)>);
 
     impl Log for Said {

@@ -14,7 +14,7 @@ pub const BLOCK: usize = 8;
 const LAG: usize = 682;
 const TAPS: [usize; 3] = [123, 241, 375];
 
-/// What may be left over when more are made: less than is asked for at a time.
+/// Most numbers that may remain when more are drawn: fewer than one request takes.
 const LEFT: usize = GROUP - BLOCK;
 
 /// Bits for blocks of turns.
@@ -65,7 +65,7 @@ impl Chances {
         &self.bits[self.given..]
     }
 
-    /// So many turns have had their bits: whole blocks.
+    /// Consumes the bits of this many turns: whole blocks.
     #[inline(always)]
     pub fn pass(&mut self, turns: usize) {
         self.given += turns;

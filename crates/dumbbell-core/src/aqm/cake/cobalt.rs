@@ -32,7 +32,7 @@ const INV_SQRT: [u32; 16] = [
     1_108_955_787,
 ];
 
-/// What COBALT compares with: all of it follows from the tin's rate and the configured RTT.
+/// Thresholds of COBALT, which follow from the tin's rate and the configured RTT.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
     /// Acceptable standing delay.
@@ -77,7 +77,7 @@ pub struct Cobalt {
     dropping: bool,
 }
 
-/// What is to happen to a packet.
+/// Decision of COBALT on a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CobaltVerdict {
     /// Set CE, if it is sent.

@@ -70,10 +70,10 @@ pub enum FlowState {
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 pub struct FlowQueue {
-    /// Its AQM.
+    /// AQM of the flow.
     pub cobalt: Cobalt,
     tag: u32,
-    /// Its packets.
+    /// Packets of the flow.
     pub packets: Chain,
     /// Bytes that it may still send in this turn. While the flow is in [`FlowTable::turns`], the current value is there.
     pub deficit: i32,
@@ -81,7 +81,7 @@ pub struct FlowQueue {
     previous: u16,
     /// Where it stands.
     pub state: FlowState,
-    /// Its tin.
+    /// Tin of the flow.
     pub tin: u8,
 }
 
@@ -237,7 +237,7 @@ impl Between {
     }
 }
 
-/// What turns of a tin give: that of the hosts asked for last is kept.
+/// Bytes that a turn gives to flows of a tin. Caches the value of the last pair of hosts.
 struct HostGains<'a> {
     hosts: &'a [Pair],
     loads: &'a Loads,
@@ -282,7 +282,7 @@ pub struct FlowTable {
     pub backlogs: Vec<u32>,
     /// Hosts by slot; apart from the flows so that they stay in the cache when the gains of all turns change.
     hosts: Vec<Pair>,
-    /// Of every tin.
+    /// Values between turns, one for each tin.
     between: Vec<Between>,
     /// Flows that used up a quantum (Linux's list of old flows), of every tin.
     pub turns: Vec<TurnRing>,
@@ -423,7 +423,7 @@ impl FlowTable {
 
     /// Gives turns to the flows of `tin` that used up a quantum, until the first may send; returns it. There must be one.
     ///
-    /// Its first packet in `store` is asked for while turns are given.
+    /// Prefetches the first packet of the flow from `store` while turns are given.
     #[inline(always)]
     pub fn next_in_turn(&mut self, tin: usize, quantum: u32, store: &Store) -> u16 {
         let FlowTable { turns, hosts, loads, between, flows, .. } = self;

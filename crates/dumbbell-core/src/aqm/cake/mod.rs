@@ -261,7 +261,7 @@ impl State {
         let flow = &mut self.table.flows[slot as usize];
         if flow.state == FlowState::Sparse {
             if flow.packets.is_empty() {
-                // It goes through the bulk rotation for its deficit, but does not count as bulk until it has packets again.
+                // The flow goes through the bulk rotation for its deficit, but does not count as bulk until it has packets again.
                 flow.state = FlowState::SparseWait;
             } else {
                 self.become_bulk(tin, slot);

@@ -114,7 +114,7 @@ impl Diffserv {
 /// One tin.
 #[derive(Clone, Debug)]
 pub struct Tin {
-    /// What the COBALTs of its queues compare with.
+    /// Thresholds of the COBALTs of its queues.
     pub thresholds: Thresholds,
     /// Bytes that a flow may send in its turn.
     pub flow_quantum: u32,

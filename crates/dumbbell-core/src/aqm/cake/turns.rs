@@ -12,7 +12,7 @@ use wide::{i16x8, CmpEq, CmpGt, CmpLt};
 
 /// Places in a block.
 const PLACES: i16x8 = i16x8::new([0, 1, 2, 3, 4, 5, 6, 7]);
-/// What a vacant place may send: never anything. It gains nothing and has slot 0.
+/// Deficit of a vacant place, which never sends. It gains nothing and has slot 0.
 const VACANT: i16 = i16::MIN;
 /// No chance is more than this: whoever has it gains no byte beyond the whole ones.
 const NEVER: i16 = i16::MAX;
@@ -30,9 +30,9 @@ fn pack_deficit(deficit: i32) -> i16 {
     deficit.clamp(i32::from(VACANT) + 1, i32::from(i16::MAX)) as i16
 }
 
-/// What turns give to slots.
+/// Bytes that turns give to slots.
 pub trait TurnGains {
-    /// What a turn gives to `slot`, in units of 2^-16 bytes: not 0, and less than 2^31.
+    /// Returns what a turn gives to `slot`, in units of 2^-16 bytes: not 0, and less than 2^31.
     fn turn_gain(&mut self, slot: u16) -> u32;
     /// Whether all slots gain the same.
     fn are_equal(&self) -> bool;
@@ -57,7 +57,7 @@ pub struct TurnRing {
     /// How many places from `head` on may have a gain that is out of date.
     stale: usize,
     chances: Chances,
-    /// What turns are given with.
+    /// Vectors with which turns are given.
     vectors: Vectors,
 }
 
@@ -67,7 +67,7 @@ fn vector(values: &[i16]) -> i16x8 {
     i16x8::new(values.try_into().expect("a block"))
 }
 
-/// What turns with these chances give.
+/// Returns the bytes that turns with these chances give.
 #[inline(always)]
 fn draw_gains(wholes: i16x8, limits: i16x8, chances: i16x8) -> i16x8 {
     // who is above the limit has -1 in the comparison
@@ -117,7 +117,7 @@ impl TurnRing {
 
     /// Appends a flow that may send `deficit` bytes.
     pub fn push(&mut self, slot: u16, deficit: i32, gain: u32) {
-        // Those between the new flow's place, just before the head, and the nearest vacant place make room.
+        // The slots between the new flow's place, just before the head, and the nearest vacant place make room.
         let vacant = |there: &u16| *there == 0;
         let place = if let Some(from) = self.slots[..self.head].iter().rposition(vacant) {
             self.shift(from + 1..self.head, from);
@@ -321,7 +321,7 @@ mod tests {
         Rng::stream(1, "test", 0)
     }
 
-    /// What a function says; `.1`: all the same.
+    /// Gains from a function; `.1`: whether they are all the same.
     struct Say<F>(F, bool);
 
     impl<F: Fn(u16) -> u32> TurnGains for Say<F> {

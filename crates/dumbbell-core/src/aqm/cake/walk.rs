@@ -1,6 +1,6 @@
 //! The walk around the circle of flows: turns that are given to many places at a time.
 //!
-//! It is written once, and compiled for the vectors that every processor has and for those of AVX2, which the processor is asked for when a
+//! The walk is written once, and compiled for the vectors that every processor has and for those of AVX2, which the processor is asked for when a
 //! simulation begins. What it gives is the same.
 //!
 //! A turn makes the flow able to send that it is given to, and the walk comes to that flow again once around. So the first of those that may
@@ -27,7 +27,7 @@ const PLACES: [i16; GROUP] = {
 
 /// The circle that is walked around, and [`BEYOND`] vacant places behind it.
 pub struct Circle<'a> {
-    /// What the flow at a place may send.
+    /// Bytes that the flow at each place may send.
     pub deficits: &'a mut [i16],
     /// Whole bytes that a turn gives.
     pub wholes: &'a [i16],
@@ -40,7 +40,7 @@ pub struct Circle<'a> {
 /// The vectors to walk with.
 #[derive(Clone, Copy, Debug)]
 pub enum Vectors {
-    /// Those of every processor that this is compiled for.
+    /// Vectors of every processor that this is compiled for.
     Usual,
     /// Twice as wide.
     #[cfg(target_arch = "x86_64")]
@@ -79,7 +79,7 @@ impl Vectors {
     }
 }
 
-/// What is done with the values of a group.
+/// Operations on the values of a group.
 pub trait Groups: Copy {
     /// [`GROUP`] values.
     type Values: Copy;

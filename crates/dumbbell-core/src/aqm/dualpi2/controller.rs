@@ -58,7 +58,7 @@ pub fn pi_step(prob: u32, delta: i64) -> u32 {
     }
 }
 
-/// What the controller is built from.
+/// Gains and period from which the controller is built.
 #[derive(Clone, Copy, Debug)]
 pub struct PiGains {
     /// How it computes.

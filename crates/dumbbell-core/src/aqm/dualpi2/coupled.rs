@@ -9,12 +9,12 @@ use crate::packet::Packet;
 use crate::rng::Rng;
 use crate::units::Time;
 
-/// What the coupled AQM decided on a packet, which goes on unless `dropped`.
+/// Decision of the coupled AQM on a packet, which goes on unless `dropped`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CoupledVerdict {
-    /// It is to be dropped.
+    /// Whether the packet is to be dropped.
     pub dropped: bool,
-    /// It was marked.
+    /// Whether the packet was marked.
     pub marked: bool,
 }
 
@@ -135,7 +135,7 @@ impl Coupled {
         self.prepare();
     }
 
-    /// What is the same until the next update.
+    /// Computes the values that stay constant until the next update.
     fn prepare(&mut self) {
         let prob = u64::from(self.controller.prob());
         let scalable = prob * u64::from(self.coupling_factor);
@@ -164,7 +164,7 @@ impl Coupled {
         self.judge_by(self.law, packet, backlog, native, at, log)
     }
 
-    /// The same for who knows the law: where that is a constant, so is the way to it.
+    /// Judges by a given law: where the caller's law is a constant, the compiler removes the other laws.
     #[inline(always)]
     pub fn judge_by<L: Log>(
         &mut self,

@@ -16,7 +16,7 @@
 //! | L4S | ECT(1), CE | ECT(1), CE | any ECT | any ECT | any ECT | any ECT | ECT(1), CE |
 //! | decisions | coins | coins | coins | coins | coins | coins | sums |
 //!
-//! What is known of the older ones, and what is inferred:
+//! Known facts about the older versions, and inferences:
 //! - `tsfifo`, `wrr`, `wrrb` are what the comparison of the three schedulers of July 2019 (L4STeam) says: time shift 40 ms, target 20 ms, drop on
 //!   overload, `dc_ecn` and `dc_dualq`, "the 1 packet threshold" everywhere, other parameters by default. Inferred: the gains are those of the
 //!   modules that count time in ns, `wrr_ratio` was 0 for `tsfifo`. The `l_drop` of `wrrb` was not scaled if not set (100 of 2^32), so that overload
@@ -89,7 +89,7 @@ crate::params! {
         coupling_factor: u32 = 2, unit "ratio", range 1_u32, 255_u32, source "RFC 9332 appendix A; dualpi2_reset_default";
         /// Packets of L that were queued for longer are marked; unset: 1 ms. With RFC 9332, where the ramp begins: 800 us.
         step_thresh: Option<Time> = None, unit "", range Time(0), Time::from_secs(10), source "dualpi2_reset_default; RFC 9332 appendix A";
-        /// The same in packets that remain in L, instead of time.
+        /// Threshold of the step in packets that remain in L, instead of time.
         step_packets: Option<u32> = None, unit "packets", range 0_u32, 100_000_000_u32, source "tc-dualpi2(8): step_thresh";
         /// Packets of L that must be there for the step; unset: as `version` has it, 0 to 2.
         min_qlen_step: Option<u32> = None, unit "packets", range 0_u32, 100_000_000_u32, source "tc-dualpi2(8); l4sdemo @cf6fa35, @11b1ae1, @fc0f216; RFC 9332 appendix A Th_len";
@@ -105,7 +105,7 @@ crate::params! {
         scal_mask: Option<Mask> = None, unit "", source "tc/q_dualpi2.c of 2019: classic_ecn, l4s_ecn, dc_ecn";
         /// Codepoints that are marked with the square of p', and not dropped, if they are not in `scal_mask`.
         mark_mask: Mask = Mask::AnyEct, unit "", source "tc/q_dualpi2.c of 2019: no_ecn";
-        /// What happens when the coupled probability of L is beyond `l_drop`.
+        /// Reaction when the coupled probability of L exceeds `l_drop`.
         overload: Overload = Overload::Drop, unit "", source "tc-dualpi2(8): drop_on_overload is the default, overflow; c_limit before";
         /// Coupled probability of L beyond which there is overload; unset: 100.
         l_drop: Option<f64> = None, unit "percent", range 0.0, 100.0, source "tc/q_dualpi2.c of 2019: l_drop; 100 % since";
@@ -132,7 +132,7 @@ crate::params! {
     } check Params::check
 }
 
-/// What the queue counts, packets (`tc_dualpi2_xstats`).
+/// Counters of the queue, packets (`tc_dualpi2_xstats`).
 #[derive(Clone, Copy, Debug, Default)]
 struct Statistics {
     packets_in_l: u64,

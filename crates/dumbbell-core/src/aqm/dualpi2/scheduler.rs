@@ -22,7 +22,7 @@ crate::choice! {
         WrrPackets = "wrr-packets",
         /// Weighted round robin by bytes, as in the development version of July 2019.
         WrrBytes = "wrr-bytes",
-        /// The same in turns.
+        /// Weighted round robin by bytes, in turns.
         WrrBytesTurns = "wrr-bytes-turns",
     }
 }
@@ -36,12 +36,12 @@ pub enum DualQueue {
     C = 1,
 }
 
-/// What a scheduler decided.
+/// Decision of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchedulerTurn {
     /// Whose head is taken.
     pub queue: DualQueue,
-    /// What its packet does to the credit if it is sent, and not dropped.
+    /// Change of the credit if the packet is sent rather than dropped.
     change: i64,
 }
 
@@ -58,7 +58,7 @@ impl SchedulerTurn {
 pub enum Scheduler {
     /// See [`SchedulerKind::Credit`].
     Credit {
-        /// What a byte of L earns, and what one of C pays.
+        /// Credit that a byte of L earns, and that a byte of C pays.
         weights: (i64, i64),
         /// Credit after both queues were empty.
         init: i64,
@@ -101,7 +101,7 @@ pub enum Scheduler {
     },
 }
 
-/// What the schedulers are built from.
+/// Parameters from which the schedulers are built.
 #[derive(Clone, Copy, Debug)]
 pub struct Weights {
     /// Share of C, per cent.

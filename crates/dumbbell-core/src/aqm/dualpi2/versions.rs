@@ -94,7 +94,7 @@ impl Mask {
 }
 
 crate::choice! {
-    /// What happens when the coupled probability of L is beyond `l_drop`.
+    /// Reaction when the coupled probability of L exceeds `l_drop`.
     pub enum Overload {
         /// Packets of L are dropped as well, with the probability of C.
         Drop = "drop",
@@ -145,7 +145,7 @@ crate::choice! {
     }
 }
 
-/// What a version sets: of parameters that are not set, and what no parameter sets.
+/// Values that a version sets: those of unset parameters, and those that no parameter sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Defaults {
     /// Packets; `None`: [`LIMIT_TIME`] of the rate.
@@ -202,7 +202,7 @@ const LIMIT_TIME: Time = Time::from_millis(250);
 pub struct StepThreshold {
     /// Above this, ns or packets, packets are marked.
     pub threshold: u64,
-    /// It is in packets.
+    /// Whether the threshold is in packets.
     pub packets: bool,
     /// Packets of L that must be there; 0: none.
     pub min_qlen: u32,
@@ -256,11 +256,11 @@ pub struct Setup {
     pub coupling_factor: u32,
     /// The step, or ramp, of L.
     pub step: StepThreshold,
-    /// What goes to L.
+    /// ECN codepoints that go to L.
     pub queue_mask: Mask,
-    /// What is marked in proportion to p'.
+    /// ECN codepoints that are marked in proportion to p'.
     pub scal_mask: Mask,
-    /// What else is marked instead of dropped.
+    /// Other ECN codepoints that are marked instead of dropped.
     pub mark_mask: Mask,
     /// Whether L drops in overload.
     pub overload: Overload,
@@ -350,7 +350,7 @@ impl Params {
         Ok(())
     }
 
-    /// What the packets meet.
+    /// Builds the parts of the queue from the parameters.
     pub(super) fn setup(&self, context: &QueueContext) -> (Setup, Controller, Scheduler) {
         let defaults = self.version.sets();
         let derived = FromRtt::from_params(self);

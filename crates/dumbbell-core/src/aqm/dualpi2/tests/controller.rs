@@ -167,7 +167,7 @@ fn closed_loop(config: Value, offered: f64, gain: f64, periods: usize) -> Vec<f6
 #[test]
 fn in_a_linear_loop_the_controller_follows_the_closed_form() {
     // p_n = p_(n-1) + a (q_n - t) + b (q_n - q_(n-1)) with q_n = Q - G p_(n-1): p_n = (1 - (a + b) G) p_(n-1) + b G p_(n-2) + a (Q - t).
-    // Its roots are those of x^2 - (1 - (a + b) G) x - b G, its rest is (Q - t) / G.
+    // The roots are those of x^2 - (1 - (a + b) G) x - b G, its rest is (Q - t) / G.
     let unit = 1e9 / f64::from(MAX_PROB);
     for (version, arithmetic, target, a, b) in [
         ("linux-6.17", "linux", 0.015, 44.0 / 64.0 * unit, 879.0 / 64.0 * unit),

@@ -55,7 +55,7 @@ fn a_step_in_packets_counts_those_that_remain() {
     assert_eq!(of(json!({"step_packets": 0})), 5);
 }
 
-/// What happens to 4000 packets of `ecn`, judged with p' = `p` while enough is queued: marks, drops.
+/// Judges 4000 packets of `ecn` with p' = `p` while enough is queued, and returns marks and drops.
 fn judge_packets(config: Value, ecn: Ecn, p: f64) -> (u64, u64) {
     let mut state = queue(config);
     let mut log = Counters::default();

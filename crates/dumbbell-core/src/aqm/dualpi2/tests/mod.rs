@@ -37,7 +37,7 @@ fn fill_queues(config: Value, count: u64) -> (State, Counters) {
     (state, log)
 }
 
-/// Who is served, `count` times, at `now`: "LLC".
+/// Serves `count` packets at `now`, and returns their queues: "LLC".
 fn serve_order(state: &mut State, count: usize, now: Time, log: &mut Counters) -> String {
     (0..count)
         .map(|_| match state.dequeue(now, log) {

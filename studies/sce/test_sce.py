@@ -13,11 +13,10 @@ from conftest import Command, parsed
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
 from dumbbell.published.compare import Figure, read_reference
-from dumbbell.published.drafts import fill
-from dumbbell.published.drafts.sce import SCE
+from studies.sce import paper
 
-REFERENCE = shipped.references()["sce"]
-BY_NUMBER = {table.number: table for table in SCE.tables}
+REFERENCE = shipped.list_references()["sce"]
+BY_NUMBER = {table.number: table for table in paper.TABLES}
 
 # two of the draft's tests, short
 FEW = """\
@@ -33,10 +32,10 @@ TWO = FEW + FEW[FEW.index("[[flows]]") :]
 
 
 def test_every_table_of_the_sce_draft_is_there_once() -> None:
-    assert [table.number for table in SCE.tables] == list(range(1, 112))
-    described = [(t.kind, t.qdisc, t.cc1, t.cc2, t.metric) for t in SCE.tables]
+    assert [table.number for table in paper.TABLES] == list(range(1, 112))
+    described = [(t.kind, t.qdisc, t.cc1, t.cc2, t.metric) for t in paper.TABLES]
     assert len(set(described)) == 111
-    sections = list(dict.fromkeys(table.section for table in SCE.tables))
+    sections = list(dict.fromkeys(table.section for table in paper.TABLES))
     assert sections == sorted(sections) and len(sections) == 4 + 7 + 8
 
 
@@ -69,8 +68,8 @@ def test_tables_agree_with_every_row_of_the_reference() -> None:
 
 def test_every_figure_of_the_reference_stands_in_its_table() -> None:
     empty = pl.DataFrame(schema={"key": pl.String, "config": pl.String})
-    filled = fill.fill(SCE.tables, empty, pl.DataFrame(), read_reference(REFERENCE))
-    rows = fill.tidy_rows(filled)
+    filled = paper.fill(paper.TABLES, empty, pl.DataFrame(), read_reference(REFERENCE))
+    rows = paper.list_figures(filled)
     shown = sum(row["published"] is not None for row in rows if row["kind"] != "difference")
     with REFERENCE.open() as stream:
         assert shown == len(list(csv.DictReader(stream)))
@@ -92,7 +91,7 @@ def store(*runs: tuple[str, list[str], list[float], float]) -> tuple[pl.DataFram
     for number, (isolation, ccs, goodputs, jain) in enumerate(runs):
         named = [{"cc": "reno", "base_rtt": "20ms"} for _ in ccs]
         aqm = {"name": "cake", "isolation": isolation}
-        config = parsed(bottleneck={"rate": "10Mbit", "aqm": aqm}, flows=named).cell(0).groups
+        config = parsed(bottleneck={"rate": "10Mbit", "aqm": aqm}, flows=named).make_cell(0).groups
         for flow, cc in zip(config["flows"], ccs, strict=True):
             flow["cc"] = {"name": cc}
         rows.append({"key": f"k{number}", "config": json.dumps(config), "jain": jain})
@@ -115,8 +114,8 @@ def test_cells_by_hand() -> None:
         Figure(cell("flowblind", "reno", "reno-sce", 10, 20), "28", 2, "throughput_mbit", 1.5),
         Figure(cell("triple-isolate", "reno", "", 10, 40), "13", 1, "throughput_mbit", 8.2),
     ]
-    filled = fill.fill(fill.chosen(SCE.tables, "1,6,12-14,28"), runs, flows, published)
-    text = fill.markdown(filled)
+    filled = paper.fill(paper.select_tables("1,6,12-14,28"), runs, flows, published)
+    text = paper.markdown(filled)
     parts = {part.split(":")[0]: part for part in text.split("\n\n") if part.startswith("Table")}
     assert list(parts) == ["Table 1", "Table 6", "Table 12", "Table 13", "Table 14", "Table 28"]
     grids = dict(zip(parts, (part for part in text.split("\n\n") if part.startswith("|")), strict=True))
@@ -134,7 +133,7 @@ def test_cells_by_hand() -> None:
     assert row("Table 28", "5") == ["-"] * 4
     assert text.startswith("## 5.1.1. Reno-SCE TCP Throughput\n\n| Mbit \\ ms |") and text.count("## A.1.") == 1
 
-    rows = {(r["table"], r["rate_mbit"], r["delay_ms"], r["flow"]): r for r in fill.tidy_rows(filled)}
+    rows = {(r["table"], r["rate_mbit"], r["delay_ms"], r["flow"]): r for r in paper.list_figures(filled)}
     assert len(rows) == 64 + 20 + 3 * 64 + 2 * 20
     assert rows[1, 10, 20, None]["error"] == pytest.approx(0.125 + 0.046)
     assert rows[14, 10, 20, 1]["seeds"] == 2
@@ -148,7 +147,7 @@ def test_cells_by_hand() -> None:
 @pytest.mark.parametrize("only", ["", "0", "112", "1-112", "5-4", "one", "1,,2", "-3"])
 def test_tables_that_are_not_there(only: str) -> None:
     with pytest.raises(InputError, match="it must be numbers from 1 to 111"):
-        fill.chosen(SCE.tables, only)
+        paper.select_tables(only)
 
 
 @pytest.fixture(scope="module")
@@ -162,13 +161,13 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 @pytest.mark.slow
 def test_the_command(stores: tuple[Path, Path], tmp_path: Path, command: Command) -> None:
-    done = command("draft", "sce", *stores, "--only", "12,52", "--heat-maps", "maps")
+    done = command("paper", "sce", *stores, "--only", "12,52", "-o", "maps")
     assert done.returncode == 0, done.stderr
     assert "\nTable 12: cubic TCP Throughput (Mbit); Columns: netem" in done.stdout and "Table 13" not in done.stdout
     groups = ("one-flow-triple-isolate", "two-flow-triple-isolate")
     assert done.stderr == "".join(f"maps/{group}-throughput_mbit.png\n" for group in groups)
     assert (tmp_path / "maps" / "one-flow-triple-isolate-throughput_mbit.png").stat().st_size > 5000
-    rows = list(csv.DictReader(io.StringIO(command("draft", "sce", *stores, "--csv").stdout)))
+    rows = list(csv.DictReader(io.StringIO(command("paper", "sce", *stores, "--csv").stdout)))
     assert len(rows) == 4 * 64 + 7 * 20 + 10 * 64 + 90 * 20 * 2
     simulated = [row for row in rows if row["simulated"]]
     assert [(row["table"], row["flow"]) for row in simulated] == [
@@ -180,30 +179,33 @@ def test_the_command(stores: tuple[Path, Path], tmp_path: Path, command: Command
 
 def test_conditions_choose_the_runs_of_a_draft(stores: tuple[Path, Path], command: Command) -> None:
     def simulated(*conditions: str) -> set[str]:
-        done = command("draft", "sce", stores[1], "--csv", *conditions)
+        done = command("paper", "sce", stores[1], "--csv", *conditions)
         assert done.returncode == 0, done.stderr
         return {row["table"] for row in csv.DictReader(io.StringIO(done.stdout)) if row["simulated"]}
 
     assert simulated() == simulated("--where", "seed=1") != set()
-    none = command("draft", "sce", stores[1], "--where", "bottleneck.rate=1Gbit")
+    none = command("paper", "sce", stores[1], "--where", "bottleneck.rate=1Gbit")
     assert (none.returncode, len(none.stderr.splitlines())) == (2, 1) and "bottleneck.rate" in none.stderr
-    part = command("draft", "sce", stores[1], "--where", "flow=0")
-    assert (part.returncode, len(part.stderr.splitlines())) == (2, 1) and "draft holds whole runs" in part.stderr
+    part = command("paper", "sce", stores[1], "--where", "flow=0")
+    assert (part.returncode, len(part.stderr.splitlines())) == (2, 1) and "a paper holds whole runs" in part.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["sec", "STORE"], "draft: unknown draft sec; did you mean sce?"),
+        (["sec", "STORE"], "paper: unknown paper sec; did you mean sce?"),
         (["sce", "none.duckdb"], "none.duckdb: "),
         (["sce", "STORE", "--only", "x"], "--only is "),
         (["sce", "STORE", "--reference", "none.csv"], "none.csv: "),
         (["sce", "STORE", "--only", "13"], "STORE: no run that answers a cell"),
-        (["sce", "STORE", "--heat-maps", "STORE"], "STORE: "),
+        (["sce", "STORE", "-o", "STORE"], "STORE: "),
+        (["abe", "STORE", "--csv"], "paper: --csv and abe"),
+        (["abe", "STORE", "STORE"], "paper: RESULTS is 2 files; it must be one of abe"),
+        (["sce", "STORE", "--format", "svg"], "paper: --output is missing"),
     ],
 )
 def test_bad_input(arguments: list[str], said: str, stores: tuple[Path, Path], command: Command) -> None:
     store = str(stores[0])
-    done = command("draft", *(store if argument == "STORE" else argument for argument in arguments))
+    done = command("paper", *(store if argument == "STORE" else argument for argument in arguments))
     assert done.returncode == 2 and done.stderr.count("\n") == 1, done.stderr
     assert done.stderr.startswith(said.replace("STORE", store))
