@@ -2,6 +2,7 @@
 //! rate of ten rounds, probes it in eight phases of a round trip, keeps twice the bandwidth-delay product in flight, and answers neither losses
 //! nor ECN but by a round of packet conservation.
 
+use super::bbr::phase::RttProbe;
 use super::bbr::{
     in_network, to_fixed, Aggregation, BbrPacing, BbrRate, Bursts, WindowedMax, AGGREGATION_ROUNDS, GSO_LEGACY_MAX_SIZE,
     MIN_CWND, SCALE, UNIT, UNSET,
@@ -55,13 +56,17 @@ const INIT_CWND: u32 = 10;
 const FULL_BW_THRESH: u32 = UNIT * 5 / 4;
 const FULL_BW_ROUNDS: u32 = 3;
 
-/// Where it stands. Linux `bbr_mode`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where it stands, and what only this state remembers. Linux `bbr_mode`.
+#[derive(Clone, Copy, Debug)]
 enum Bbr1Mode {
     Startup,
     Drain,
-    ProbeBw,
-    ProbeRtt,
+    ProbeBw {
+        phase: u32,
+        start_us: u64,
+    },
+    /// Its end in ms.
+    ProbeRtt(RttProbe<u64>),
 }
 
 /// Looks for a policer: two intervals in a row with many losses and the same rate. Linux `lt_*`.
@@ -125,8 +130,6 @@ pub struct State {
     rng: Rng,
     pacing: BbrPacing,
     mode: Bbr1Mode,
-    phase: u32,
-    cycle_us: u64,
     pacing_gain: u32,
     cwnd_gain: u32,
     prior_cwnd: u32,
@@ -144,8 +147,6 @@ pub struct State {
     idle_restart: bool,
     min_rtt_us: u32,
     min_rtt_stamp: u64,
-    probe_rtt_done: Option<u64>,
-    probe_rtt_round_done: bool,
     long_term: LongTerm,
     /// Loss marks so far. Linux `tcp_sock.lost`.
     lost: u64,
@@ -160,8 +161,6 @@ impl State {
             rng: Rng::stream(context.seed, NAME, context.flow),
             pacing: BbrPacing::before_connection(high_gain),
             mode: Bbr1Mode::Startup,
-            phase: 0,
-            cycle_us: 0,
             pacing_gain: high_gain,
             cwnd_gain: high_gain,
             prior_cwnd: 0,
@@ -178,8 +177,6 @@ impl State {
             idle_restart: false,
             min_rtt_us: UNSET,
             min_rtt_stamp: 0,
-            probe_rtt_done: None,
-            probe_rtt_round_done: false,
             long_term: LongTerm::default(),
             lost: 0,
             aggregation: Aggregation::default(),
@@ -198,7 +195,7 @@ impl State {
     /// Linux `bbr_quantization_budget`: room for three bursts, an even number, and two more to probe at all.
     fn add_burst_budget(&self, conn: &Conn, segments: u32) -> u32 {
         let even = (segments.saturating_add(3 * BURSTS.goal(conn, self.min_rtt_us)) + 1) & !1;
-        even + if self.mode == Bbr1Mode::ProbeBw && self.phase == 0 { 2 } else { 0 }
+        even + if matches!(self.mode, Bbr1Mode::ProbeBw { phase: 0, .. }) { 2 } else { 0 }
     }
 
     /// Linux `bbr_inflight`.
@@ -245,7 +242,7 @@ impl State {
     /// Linux `bbr_lt_bw_sampling`.
     fn sample_long_term(&mut self, conn: &Conn, losses: bool, app_limited: bool) {
         if self.long_term.in_use {
-            if self.mode == Bbr1Mode::ProbeBw && self.round_start {
+            if matches!(self.mode, Bbr1Mode::ProbeBw { .. }) && self.round_start {
                 self.long_term.rounds += 1;
                 if self.long_term.rounds >= LT_MAX_ROUNDS {
                     self.reset_long_term(conn);
@@ -295,27 +292,25 @@ impl State {
 
     /// Linux `bbr_reset_probe_bw_mode`: any phase but the one that drains.
     fn enter_probe_bw(&mut self) {
-        self.mode = Bbr1Mode::ProbeBw;
-        self.phase = PHASES - 1 - self.rng.draw_below(FIRST_PHASES) as u32;
-        self.advance_phase();
+        let phase = PHASES - self.rng.draw_below(FIRST_PHASES) as u32;
+        self.start_phase(phase);
     }
 
-    fn advance_phase(&mut self) {
-        self.phase = (self.phase + 1) % PHASES;
-        self.cycle_us = self.delivered_us;
+    fn start_phase(&mut self, phase: u32) {
+        self.mode = Bbr1Mode::ProbeBw { phase: phase % PHASES, start_us: self.delivered_us };
     }
 
-    fn phase_gain(&self) -> u32 {
-        match self.phase {
+    fn phase_gain(&self, phase: u32) -> u32 {
+        match phase {
             0 => to_fixed(self.params.probe_up_gain),
             1 => to_fixed(self.params.probe_down_gain),
             _ => UNIT,
         }
     }
 
-    /// Linux `bbr_is_next_cycle_phase`.
-    fn phase_is_over(&self, conn: &Conn, sample: &RateSample) -> bool {
-        let full_length = self.delivered_us.saturating_sub(self.cycle_us) > u64::from(self.min_rtt_us);
+    /// The phase that began at `start_us` is over. Linux `bbr_is_next_cycle_phase`.
+    fn phase_is_over(&self, conn: &Conn, sample: &RateSample, start_us: u64) -> bool {
+        let full_length = self.delivered_us.saturating_sub(start_us) > u64::from(self.min_rtt_us);
         if self.pacing_gain == UNIT {
             return full_length;
         }
@@ -343,13 +338,13 @@ impl State {
 
     /// Linux `bbr_check_drain`.
     fn check_drain(&mut self, conn: &mut Conn, sample: &RateSample) {
-        if self.mode == Bbr1Mode::Startup && self.full_bw_reached {
+        if matches!(self.mode, Bbr1Mode::Startup) && self.full_bw_reached {
             self.mode = Bbr1Mode::Drain;
             conn.leave_slow_start(ExitCause::Plateau);
             conn.ssthresh = self.inflight(conn, self.bw.largest(), UNIT);
         }
         let bdp = self.inflight(conn, self.bw.largest(), UNIT);
-        if self.mode == Bbr1Mode::Drain && self.in_network(conn, conn.in_flight(), sample) <= bdp {
+        if matches!(self.mode, Bbr1Mode::Drain) && self.in_network(conn, conn.in_flight(), sample) <= bdp {
             self.enter_probe_bw();
         }
     }
@@ -358,7 +353,7 @@ impl State {
 
     /// Linux `bbr_save_cwnd`.
     fn save_cwnd(&mut self, conn: &Conn) {
-        let whole = self.prev_state < CaState::Recovery && self.mode != Bbr1Mode::ProbeRtt;
+        let whole = self.prev_state < CaState::Recovery && !matches!(self.mode, Bbr1Mode::ProbeRtt(_));
         self.prior_cwnd = if whole { conn.cwnd } else { self.prior_cwnd.max(conn.cwnd) };
     }
 
@@ -371,22 +366,20 @@ impl State {
             self.min_rtt_stamp = now;
         }
         let wanted = self.params.probe_rtt_duration > Time::ZERO;
-        if wanted && expired && !self.idle_restart && self.mode != Bbr1Mode::ProbeRtt {
-            self.mode = Bbr1Mode::ProbeRtt;
+        if wanted && expired && !self.idle_restart && !matches!(self.mode, Bbr1Mode::ProbeRtt(_)) {
+            self.mode = Bbr1Mode::ProbeRtt(RttProbe::default());
             self.save_cwnd(conn);
-            self.probe_rtt_done = None;
         }
-        if self.mode == Bbr1Mode::ProbeRtt {
+        if let Bbr1Mode::ProbeRtt(probe) = &mut self.mode {
             conn.holds_back = true;
-            if self.probe_rtt_done.is_none() && conn.in_flight() <= MIN_CWND {
-                self.probe_rtt_done = Some(now + self.params.probe_rtt_duration.as_millis());
-                self.probe_rtt_round_done = false;
-                self.next_round = conn.delivered;
-            } else if self.probe_rtt_done.is_some() {
-                self.probe_rtt_round_done |= self.round_start;
-                if self.probe_rtt_round_done {
+            if probe.done.is_some() {
+                probe.round_done |= self.round_start;
+                if probe.round_done {
                     self.check_probe_rtt_done(conn);
                 }
+            } else if conn.in_flight() <= MIN_CWND {
+                probe.done = Some(now + self.params.probe_rtt_duration.as_millis());
+                self.next_round = conn.delivered;
             }
         }
         if sample.sample_delivered.is_some_and(|delivered| delivered > 0) {
@@ -397,7 +390,7 @@ impl State {
     /// Linux `bbr_check_probe_rtt_done`.
     fn check_probe_rtt_done(&mut self, conn: &mut Conn) {
         let now = conn.jiffies();
-        if self.probe_rtt_done.is_none_or(|done| now <= done) {
+        if !matches!(&self.mode, Bbr1Mode::ProbeRtt(probe) if probe.done.is_some_and(|done| now > done)) {
             return;
         }
         self.min_rtt_stamp = now;
@@ -421,11 +414,11 @@ impl State {
         (self.pacing_gain, self.cwnd_gain) = match self.mode {
             Bbr1Mode::Startup => (high, high),
             Bbr1Mode::Drain => (to_fixed(self.params.drain_gain), high),
-            Bbr1Mode::ProbeBw => {
-                let gain = if self.long_term.in_use { UNIT } else { self.phase_gain() };
+            Bbr1Mode::ProbeBw { phase, .. } => {
+                let gain = if self.long_term.in_use { UNIT } else { self.phase_gain(phase) };
                 (gain, to_fixed(self.params.cwnd_gain))
             }
-            Bbr1Mode::ProbeRtt => (UNIT, UNIT),
+            Bbr1Mode::ProbeRtt(_) => (UNIT, UNIT),
         };
     }
 
@@ -473,7 +466,7 @@ impl State {
             }
         }
         conn.cwnd = cwnd.min(conn.cwnd_clamp);
-        if self.mode == Bbr1Mode::ProbeRtt {
+        if matches!(self.mode, Bbr1Mode::ProbeRtt(_)) {
             conn.cwnd = conn.cwnd.min(MIN_CWND);
         }
     }
@@ -522,8 +515,10 @@ impl CongestionControl for State {
             let bw = self.bw();
             self.aggregation.update(conn, sample.ack_delivered, bw, self.round_start, AGGREGATION_ROUNDS);
         }
-        if self.mode == Bbr1Mode::ProbeBw && self.phase_is_over(conn, sample) {
-            self.advance_phase();
+        if let Bbr1Mode::ProbeBw { phase, start_us } = self.mode {
+            if self.phase_is_over(conn, sample, start_us) {
+                self.start_phase(phase + 1);
+            }
         }
         self.check_full_bw(sample);
         self.check_drain(conn, sample);
@@ -551,10 +546,10 @@ impl CongestionControl for State {
         }
         self.idle_restart = true;
         self.aggregation.restart(self.delivered_us);
-        if self.mode == Bbr1Mode::ProbeBw {
+        if matches!(self.mode, Bbr1Mode::ProbeBw { .. }) {
             let bw = self.bw();
             self.pacing.set(conn, bw, UNIT, self.full_bw_reached);
-        } else if self.mode == Bbr1Mode::ProbeRtt {
+        } else {
             self.check_probe_rtt_done(conn);
         }
     }
@@ -581,10 +576,10 @@ impl CongestionControl for State {
         let state = match self.mode {
             Bbr1Mode::Startup => "startup",
             Bbr1Mode::Drain => "drain",
-            Bbr1Mode::ProbeRtt => "probe_rtt",
-            Bbr1Mode::ProbeBw if self.pacing_gain > UNIT => "probe_up",
-            Bbr1Mode::ProbeBw if self.pacing_gain < UNIT => "probe_down",
-            Bbr1Mode::ProbeBw => "probe_cruise",
+            Bbr1Mode::ProbeRtt(_) => "probe_rtt",
+            Bbr1Mode::ProbeBw { .. } if self.pacing_gain > UNIT => "probe_up",
+            Bbr1Mode::ProbeBw { .. } if self.pacing_gain < UNIT => "probe_down",
+            Bbr1Mode::ProbeBw { .. } => "probe_cruise",
         };
         Some(Model {
             state,

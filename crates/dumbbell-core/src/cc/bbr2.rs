@@ -65,7 +65,7 @@ impl BbrVersion for V2 {
     /// When the last probe was too high and this one gets there, or after a round trip with a queue of a quarter of the product.
     fn up_is_over(machine: &mut Machine<V2>, conn: &Conn, in_net: u32, _bw: BbrRate) -> bool {
         if machine.last_probe.too_high && in_net >= machine.bounds.inflight_hi {
-            machine.last_probe.risky = true;
+            machine.last_probe.precautionary = true;
             return true;
         }
         machine.has_climbed_for_min_rtt() && in_net >= machine.inflight_at_max(conn, QUEUE_GAIN)

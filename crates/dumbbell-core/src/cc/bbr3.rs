@@ -74,7 +74,7 @@ impl BbrVersion for V3 {
     /// cannot grow, and the search begins anew.
     fn up_is_over(machine: &mut Machine<V3>, conn: &Conn, in_net: u32, bw: BbrRate) -> bool {
         if machine.last_probe.too_high && in_net >= machine.bounds.inflight_hi {
-            machine.last_probe.risky = true;
+            machine.last_probe.precautionary = true;
             return true;
         }
         if machine.limited_by_upper_bound(conn) {

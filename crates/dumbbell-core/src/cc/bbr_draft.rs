@@ -30,7 +30,7 @@ mod output;
 mod path;
 mod states;
 
-use super::bbr::phase::{AckPhase, BbrPhase, BbrState};
+use super::bbr::phase::{AckPhase, BbrPhase, BbrState, LastProbe, MinRtt};
 use super::bbr::WindowedMax;
 use super::conn::{CaEvent, CaState, Congestion, Conn};
 use super::{CcContext, CongestionControl, Control, EcnUse, LossEvent, Model, RateSample};
@@ -195,22 +195,6 @@ struct Inflight {
     latest: u32,
 }
 
-/// The minimum of the RTT.
-#[derive(Clone, Debug)]
-struct MinRtt {
-    /// us; infinite before the first sample.
-    delay: f64,
-    stamp: Time,
-}
-
-/// The minimum of the RTT whose age asks for ProbeRTT.
-#[derive(Clone, Debug)]
-struct ProbeRttClock {
-    min_delay: f64,
-    min_stamp: Time,
-    expired: bool,
-}
-
 /// Aggregation of ACKs.
 #[derive(Clone, Debug, Default)]
 struct ExtraAcked {
@@ -244,13 +228,6 @@ struct FullBw {
     count: u32,
     now: bool,
     reached: bool,
-}
-
-/// How the last probe for bandwidth ended: `BBR.prev_probe_too_high` and `BBR.prev_probe_precautionary`.
-#[derive(Clone, Debug, Default)]
-struct LastProbe {
-    too_high: bool,
-    precautionary: bool,
 }
 
 /// What an undo goes back to.
@@ -287,8 +264,11 @@ pub struct State {
     round: Round,
     bw: Bandwidth,
     inflight: Inflight,
-    min_rtt: MinRtt,
-    probe_rtt: ProbeRttClock,
+    /// us; infinite before the first sample.
+    min_rtt: MinRtt<f64, Time>,
+    /// `BBR.probe_rtt_min_delay` and its stamp, whose age asks for ProbeRTT.
+    probe_rtt_min: MinRtt<f64, Time>,
+    probe_rtt_expired: bool,
     extra_acked: ExtraAcked,
     loss_round: LossRound,
     full_bw: FullBw,
@@ -307,6 +287,7 @@ impl State {
     /// BBR with `params`.
     pub fn new(params: Params, context: &CcContext) -> State {
         let filter = MaxOfCycles::new(params.max_bw_filter_len);
+        let unset = MinRtt { rtt: f64::INFINITY, stamp: Time::ZERO };
         State {
             rng: Rng::stream(context.seed, NAME, context.flow),
             params,
@@ -317,8 +298,9 @@ impl State {
             round: Round::default(),
             bw: Bandwidth { max: 0.0, filter, shortterm: f64::INFINITY, latest: 0.0, estimate: 0.0 },
             inflight: Inflight { longterm: UNBOUNDED, shortterm: UNBOUNDED, latest: 0 },
-            min_rtt: MinRtt { delay: f64::INFINITY, stamp: Time::ZERO },
-            probe_rtt: ProbeRttClock { min_delay: f64::INFINITY, min_stamp: Time::ZERO, expired: false },
+            min_rtt: unset,
+            probe_rtt_min: unset,
+            probe_rtt_expired: false,
             extra_acked: ExtraAcked::default(),
             loss_round: LossRound::default(),
             full_bw: FullBw::default(),
@@ -374,11 +356,10 @@ impl CongestionControl for State {
     fn init(&mut self, conn: &mut Conn) {
         conn.paced = true;
         if conn.rtt.srtt_8us > 0 {
-            self.min_rtt.delay = f64::from(conn.rtt.srtt_us().max(1));
+            self.min_rtt.rtt = f64::from(conn.rtt.srtt_us().max(1));
         }
         self.min_rtt.stamp = conn.now;
-        self.probe_rtt.min_delay = self.min_rtt.delay;
-        self.probe_rtt.min_stamp = conn.now;
+        self.probe_rtt_min = self.min_rtt;
         self.extra_acked.interval_start = conn.now;
         self.initial_cwnd = conn.cwnd;
         self.initial_delivered = conn.delivered;
@@ -447,7 +428,7 @@ impl CongestionControl for State {
             bw_shortterm: self.bw.shortterm.is_finite().then(|| bytes(self.bw.shortterm)),
             inflight_shortterm: bound(self.inflight.shortterm),
             inflight_longterm: bound(self.inflight.longterm),
-            min_rtt_us: self.min_rtt.delay.is_finite().then_some(self.min_rtt.delay as u32),
+            min_rtt_us: self.min_rtt.rtt.is_finite().then_some(self.min_rtt.rtt as u32),
             extra_acked: self.extra_acked.extra as u32,
             inflight: self.inflight(self.bw.estimate, 1.0),
             probe_up_step: if let BbrPhase::Up(climb) = &self.phase { Some(1 << climb.rounds.saturating_sub(1)) } else { None },

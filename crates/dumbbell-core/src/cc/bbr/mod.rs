@@ -7,7 +7,7 @@ use super::RateSample;
 use crate::buffers::MAX_TCP_HEADER;
 
 mod filter;
-pub mod phase;
+pub(in crate::cc) mod phase;
 pub mod probing;
 mod rate;
 

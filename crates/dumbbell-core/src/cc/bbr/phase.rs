@@ -67,8 +67,24 @@ pub struct Wait<Clock> {
     pub rounds: u32,
 }
 
-/// How far ProbeRTT has got.
+/// How the last probe for bandwidth ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LastProbe {
+    /// `BBR.prev_probe_too_high`.
+    pub too_high: bool,
+    /// `BBR.prev_probe_precautionary`; Linux `stopped_risky_probe`.
+    pub precautionary: bool,
+}
+
+/// The smallest RTT, and when it was seen.
 #[derive(Clone, Copy, Debug)]
+pub struct MinRtt<Rtt, Clock> {
+    pub rtt: Rtt,
+    pub stamp: Clock,
+}
+
+/// How far ProbeRTT has got.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct RttProbe<Clock> {
     /// It may end after this instant. `None`: too much is in flight yet.
     pub done: Option<Clock>,
@@ -79,25 +95,18 @@ pub struct RttProbe<Clock> {
 /// A state and its variables. `Climb` are those of a probe.
 #[derive(Clone, Debug)]
 pub enum BbrPhase<Clock, Climb> {
-    /// See [`BbrState::Startup`].
     Startup,
-    /// See [`BbrState::Drain`].
+    /// With `BBR.drain_start_round`.
     Drain {
-        /// `BBR.drain_start_round`.
         start_round: u64,
     },
-    /// See [`BbrState::Down`].
     Down(Wait<Clock>),
-    /// See [`BbrState::Cruise`].
     Cruise(Wait<Clock>),
-    /// See [`BbrState::Refill`].
+    /// With the doublings at which the step of the next probe begins.
     Refill {
-        /// Doublings with which the step of the next probe begins.
         up_rounds: u32,
     },
-    /// See [`BbrState::Up`].
     Up(Climb),
-    /// See [`BbrState::ProbeRtt`].
     ProbeRtt(RttProbe<Clock>),
 }
 
@@ -105,7 +114,6 @@ impl<Clock: Copy, Climb> BbrPhase<Clock, Climb> {
     /// ProbeRTT before little is in flight.
     pub const PROBE_RTT: BbrPhase<Clock, Climb> = BbrPhase::ProbeRtt(RttProbe { done: None, round_done: false });
 
-    /// The state.
     #[inline]
     pub fn state(&self) -> BbrState {
         match self {
@@ -125,7 +133,6 @@ impl<Clock: Copy, Climb> BbrPhase<Clock, Climb> {
         *self = next;
     }
 
-    /// A round begins.
     pub fn count_round(&mut self) {
         if let BbrPhase::Down(wait) | BbrPhase::Cruise(wait) = self {
             wait.rounds = wait.rounds.saturating_add(1);
@@ -165,19 +172,16 @@ impl<Clock: Copy, Climb> BbrPhase<Clock, Climb> {
         }
     }
 
-    /// The wait of Down or Cruise.
     pub fn wait(&mut self) -> &mut Wait<Clock> {
         let (BbrPhase::Down(wait) | BbrPhase::Cruise(wait)) = self else { panic!("it does not wait") };
         wait
     }
 
-    /// The variables of Up.
     pub fn climb(&mut self) -> &mut Climb {
         let BbrPhase::Up(climb) = self else { panic!("it does not climb") };
         climb
     }
 
-    /// The variables of ProbeRTT.
     pub fn rtt_probe(&mut self) -> &mut RttProbe<Clock> {
         let BbrPhase::ProbeRtt(probe) = self else { panic!("it does not look for an RTT") };
         probe

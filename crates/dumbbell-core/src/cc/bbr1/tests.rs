@@ -33,9 +33,9 @@ fn the_window_has_room_for_three_bursts_and_is_even() {
     let conn = Conn { pacing_rate: 1_183_576, ..conn() };
     // 38 + 3 * 2 = 44; 17 + 6 = 23, rounded up
     assert_eq!([state.add_burst_budget(&conn, 38), state.add_burst_budget(&conn, 17)], [44, 24]);
-    state.mode = Bbr1Mode::ProbeBw;
+    state.start_phase(0);
     assert_eq!(state.add_burst_budget(&conn, 38), 46, "two more in the phase that probes");
-    state.phase = 3;
+    state.start_phase(3);
     assert_eq!(state.add_burst_budget(&conn, 38), 44);
 }
 
@@ -45,7 +45,8 @@ fn the_cycle_begins_anywhere_but_in_the_phase_that_drains() {
     let mut seen = [0; 8];
     for _ in 0..700 {
         state.enter_probe_bw();
-        seen[state.phase as usize] += 1;
+        let Bbr1Mode::ProbeBw { phase, .. } = state.mode else { panic!("{:?}", state.mode) };
+        seen[phase as usize] += 1;
     }
     assert_eq!(seen[1], 0);
     assert!([0, 2, 3, 4, 5, 6, 7].iter().all(|&phase| seen[phase] > 60), "{seen:?}");
@@ -55,15 +56,14 @@ fn the_cycle_begins_anywhere_but_in_the_phase_that_drains() {
 fn phases_last_a_round_trip_and_the_probe_until_it_filled_the_pipe() {
     let mut state = v1();
     let conn = Conn { pacing_rate: 1_183_576, ..conn() };
-    state.mode = Bbr1Mode::ProbeBw;
     let over = |of: &State, prior_in_flight, newly_lost| {
         let sample = RateSample { prior_in_flight, ack_lost: newly_lost, ..RateSample::default() };
-        of.phase_is_over(&conn, &sample)
+        of.phase_is_over(&conn, &sample, 0)
     };
     let at = |of: &mut State, phase, us| {
-        of.phase = phase;
+        of.mode = Bbr1Mode::ProbeBw { phase, start_us: 0 };
         of.update_gains();
-        of.delivered_us = of.cycle_us + us;
+        of.delivered_us = us;
     };
     at(&mut state, 2, 20_000);
     assert!(!over(&state, 50, 0));
@@ -178,16 +178,16 @@ fn probe_rtt_comes_after_ten_seconds_with_four_segments() {
     let mut conn = Conn { now: Time::from_millis(10_000), cwnd: 40, snd_nxt: 4, delivered: 100, ..conn() };
     let sample = RateSample { ack_delivered: 1, rtt_us: Some(30_000), sample_delivered: Some(1), ..RateSample::default() };
     state.cong_control(&mut conn, &sample);
-    assert_eq!(state.mode, Bbr1Mode::ProbeBw);
+    assert!(matches!(state.mode, Bbr1Mode::ProbeBw { .. }));
     conn.now = Time::from_millis(10_001);
     state.cong_control(&mut conn, &sample);
-    assert_eq!((state.mode, conn.cwnd, conn.holds_back, state.min_rtt_us), (Bbr1Mode::ProbeRtt, 4, true, 30_000));
-    assert_eq!(state.probe_rtt_done, Some(10_201));
+    assert_eq!((conn.cwnd, conn.holds_back, state.min_rtt_us), (4, true, 30_000));
+    assert!(matches!(state.mode, Bbr1Mode::ProbeRtt(probe) if probe.done == Some(10_201)));
     state.round_start = true;
     conn.now = Time::from_millis(10_202);
     let round = RateSample { interval_us: Some(20_000), prior_delivered: 100, ..sample };
     state.cong_control(&mut conn, &round);
-    assert_eq!(state.mode, Bbr1Mode::ProbeBw);
+    assert!(matches!(state.mode, Bbr1Mode::ProbeBw { .. }));
     assert!(conn.cwnd > 4);
 }
 

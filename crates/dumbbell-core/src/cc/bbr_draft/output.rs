@@ -30,7 +30,7 @@ impl State {
 
     /// InitPacingRate, section 5.6.2.
     pub(super) fn init_pacing_rate(&self, conn: &mut Conn) {
-        let rtt_us = if self.min_rtt.delay.is_finite() { self.min_rtt.delay } else { NOMINAL_RTT_US };
+        let rtt_us = if self.min_rtt.rtt.is_finite() { self.min_rtt.rtt } else { NOMINAL_RTT_US };
         let nominal_bandwidth = f64::from(conn.cwnd) * f64::from(conn.mss) * 1e6 / rtt_us;
         conn.pacing_rate = (self.params.startup_pacing_gain * nominal_bandwidth).max(1.0) as u64;
     }
@@ -67,10 +67,10 @@ impl State {
 
     /// BDPMultiple, section 5.6.4.2, of bandwidth `bw`.
     pub(super) fn bdp_multiple(&self, bw: f64, gain: f64) -> f64 {
-        if self.min_rtt.delay == f64::INFINITY {
+        if self.min_rtt.rtt == f64::INFINITY {
             return f64::from(self.initial_cwnd);
         }
-        gain * bw * self.min_rtt.delay / 1e6
+        gain * bw * self.min_rtt.rtt / 1e6
     }
 
     /// QuantizationBudget, section 5.6.4.2, with the offload budget of TCP (section 5.5.8.1).

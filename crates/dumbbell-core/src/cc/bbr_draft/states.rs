@@ -1,7 +1,7 @@
 //! What BBR does in its states, and when it changes them: sections 5.3 and 5.4.
 
 use super::{AckPhase, BbrPhase, BbrState, Climb, FullBw, Rs, State, MAX_UP_ROUNDS, UNBOUNDED};
-use crate::cc::bbr::phase::Wait;
+use crate::cc::bbr::phase::{MinRtt, Wait};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::exit::ExitCause;
 use crate::units::Time;
@@ -258,17 +258,15 @@ impl State {
     /// UpdateMinRTT, section 5.3.4.3.
     pub(super) fn update_min_rtt(&mut self, conn: &Conn, rs: &Rs) {
         let now = conn.now;
-        self.probe_rtt.expired = now > self.probe_rtt.min_stamp.saturating_add(self.params.probe_rtt_interval);
+        self.probe_rtt_expired = now > self.probe_rtt_min.stamp.saturating_add(self.params.probe_rtt_interval);
         if let Some(rtt) = rs.rtt_us.map(f64::from) {
-            if rtt < self.probe_rtt.min_delay || self.probe_rtt.expired {
-                self.probe_rtt.min_delay = rtt;
-                self.probe_rtt.min_stamp = now;
+            if rtt < self.probe_rtt_min.rtt || self.probe_rtt_expired {
+                self.probe_rtt_min = MinRtt { rtt, stamp: now };
             }
         }
         let min_rtt_expired = now > self.min_rtt.stamp.saturating_add(self.params.min_rtt_filter_len);
-        if self.probe_rtt.min_delay < self.min_rtt.delay || min_rtt_expired {
-            self.min_rtt.delay = self.probe_rtt.min_delay;
-            self.min_rtt.stamp = self.probe_rtt.min_stamp;
+        if self.probe_rtt_min.rtt < self.min_rtt.rtt || min_rtt_expired {
+            self.min_rtt = self.probe_rtt_min;
         }
     }
 
@@ -277,7 +275,7 @@ impl State {
         //= draft-ietf-ccwg-bbr at 4ce5e87, section 5.3.4.2
         //# As an optimization, when restarting from idle and finding that the BBR.probe_rtt_min_delay has expired, BBR does not enter ProbeRTT;
         //# the idleness is deemed a sufficient attempt to coordinate to drain the queue.
-        if self.phase.state() != BbrState::ProbeRtt && self.probe_rtt.expired && !self.idle_restart {
+        if self.phase.state() != BbrState::ProbeRtt && self.probe_rtt_expired && !self.idle_restart {
             // EnterProbeRTT
             self.phase.enter(BbrPhase::PROBE_RTT);
             self.save_cwnd(conn, conn.cwnd);
@@ -314,7 +312,7 @@ impl State {
     /// CheckProbeRTTDone, section 5.3.4.3.
     fn check_probe_rtt_done(&mut self, conn: &mut Conn) {
         if matches!(&self.phase, BbrPhase::ProbeRtt(probe) if probe.done.is_some_and(|stamp| conn.now > stamp)) {
-            self.probe_rtt.min_stamp = conn.now;
+            self.probe_rtt_min.stamp = conn.now;
             self.restore_cwnd(conn);
             self.exit_probe_rtt(conn);
         }

@@ -92,13 +92,13 @@ fn it_does_not_ask_for_ecn() {
 #[test]
 fn it_begins_with_the_rtt_of_the_handshake_or_none() {
     let (state, conn) = bbr();
-    assert_eq!((state.min_rtt.delay, state.probe_rtt.min_delay, state.min_rtt.stamp), (20_000.0, 20_000.0, conn.now));
+    assert_eq!((state.min_rtt.rtt, state.probe_rtt_min.rtt, state.min_rtt.stamp), (20_000.0, 20_000.0, conn.now));
     // 2.77 * 10 * 1448 B / 20 ms, and over 1 ms
     assert_eq!(conn.pacing_rate, 2_005_480);
     let mut blank = Conn { pacing_rate: 5, ..crate::cc::driver::conn() };
     let mut without = State::new(Params::default(), &CcContext::default());
     without.init(&mut blank);
-    assert_eq!((blank.pacing_rate, without.min_rtt.delay), (40_109_600, f64::INFINITY));
+    assert_eq!((blank.pacing_rate, without.min_rtt.rtt), (40_109_600, f64::INFINITY));
     // BDPMultiple before the first RTT: the initial window, whatever the gain
     assert_eq!(without.bdp_multiple(1_000.0, 2.0), 10.0);
 }

@@ -24,7 +24,7 @@ impl Climb {
 impl<V: BbrVersion> Machine<V> {
     pub(super) fn start_refill(&mut self, conn: &Conn, up_rounds: u32) {
         self.reset_lower_bounds();
-        self.last_probe.risky = false;
+        self.last_probe.precautionary = false;
         self.ack_phase = AckPhase::Refilling;
         self.begin_round(conn);
         self.enter(BbrPhase::Refill { up_rounds });
@@ -116,7 +116,7 @@ impl<V: BbrVersion> Machine<V> {
                 if !sample.is_app_limited && self.bw_hi[1] > BbrRate(0) {
                     self.bw_hi = [self.bw_hi[1], BbrRate(0)];
                 }
-                if self.last_probe.risky && !self.last_probe.too_high {
+                if self.last_probe.precautionary && !self.last_probe.too_high {
                     self.start_refill(conn, 0);
                     return true;
                 }

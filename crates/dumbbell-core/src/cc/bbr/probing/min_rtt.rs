@@ -1,7 +1,7 @@
 //! The smallest RTT, and PROBE_RTT, which looks for it.
 
-use super::{BbrVersion, Machine, MinRtt};
-use crate::cc::bbr::phase::{AckPhase, BbrPhase, BbrState};
+use super::{BbrVersion, Machine};
+use crate::cc::bbr::phase::{AckPhase, BbrPhase, BbrState, MinRtt};
 use crate::cc::conn::{CaState, Conn};
 use crate::cc::RateSample;
 
@@ -17,12 +17,12 @@ impl<V: BbrVersion> Machine<V> {
         let now = conn.jiffies();
         let expired = now > self.probe_rtt_min.stamp + self.set.probe_rtt_interval_ms;
         if let Some(rtt) = sample.rtt_us {
-            let refreshes = rtt < self.probe_rtt_min.us || (V::EQUAL_RTT_REFRESHES && rtt == self.probe_rtt_min.us);
+            let refreshes = rtt < self.probe_rtt_min.rtt || (V::EQUAL_RTT_REFRESHES && rtt == self.probe_rtt_min.rtt);
             if refreshes || expired {
-                self.probe_rtt_min = MinRtt { us: rtt, stamp: now };
+                self.probe_rtt_min = MinRtt { rtt, stamp: now };
             }
         }
-        if self.probe_rtt_min.us <= self.min_rtt.us || now > self.min_rtt.stamp + self.set.min_rtt_window_ms {
+        if self.probe_rtt_min.rtt <= self.min_rtt.rtt || now > self.min_rtt.stamp + self.set.min_rtt_window_ms {
             self.min_rtt = self.probe_rtt_min;
         }
         if self.set.probe_rtt_duration_ms > 0 && expired && !self.idle_restart && self.phase.state() != BbrState::ProbeRtt {

@@ -3,7 +3,7 @@
 //!
 //! The order of work is that of Linux `tcp_bbr2.c` and `tcp_bbr.c` (google/bbr); bounds have their Linux names: `bw_lo`, `inflight_lo`, `inflight_hi`.
 
-use super::phase::{AckPhase, BbrPhase, BbrState};
+use super::phase::{AckPhase, BbrPhase, BbrState, LastProbe, MinRtt};
 use super::{in_network, scale_by_share, Aggregation, BbrPacing, BbrRate, Bursts, AGGREGATION_ROUNDS, MIN_CWND, UNIT, UNSET};
 use crate::cc::conn::{CaEvent, CaState, Congestion, Conn, INFINITE_SSTHRESH};
 use crate::cc::exit::ExitCause;
@@ -92,14 +92,6 @@ pub trait BbrVersion: Sized + Clone + std::fmt::Debug {
     fn inflight_hi_after_startup(machine: &Machine<Self>, inflight: u32) -> u32;
 }
 
-/// The smallest RTT, and when it was seen.
-#[derive(Clone, Copy, Debug)]
-struct MinRtt {
-    us: u32,
-    /// ms.
-    stamp: u64,
-}
-
 /// Bounds of rate and volume.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
@@ -136,14 +128,6 @@ struct Marks {
     delivered: u64,
     delivered_ce: u64,
     startup_rounds: u32,
-}
-
-/// How the last probe ended.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LastProbe {
-    pub(in crate::cc) too_high: bool,
-    /// It stopped where the one before it was too high. Linux `stopped_risky_probe`.
-    pub(in crate::cc) risky: bool,
 }
 
 /// How `inflight_hi` grows in PROBE_UP.
@@ -185,9 +169,10 @@ pub struct Machine<V: BbrVersion> {
     startup_ends_by: ExitCause,
     try_fast_path: bool,
     idle_restart: bool,
-    min_rtt: MinRtt,
+    /// us, and ms of its age.
+    min_rtt: MinRtt<u32, u64>,
     /// The one whose age asks for PROBE_RTT.
-    probe_rtt_min: MinRtt,
+    probe_rtt_min: MinRtt<u32, u64>,
     /// Largest rate of the last and of this cycle.
     bw_hi: [BbrRate; 2],
     pub(in crate::cc) bounds: Bounds,
@@ -203,7 +188,7 @@ pub struct Machine<V: BbrVersion> {
 impl<V: BbrVersion> Machine<V> {
     /// A machine with `set`; `name` is that of its random stream.
     pub fn from_settings(set: Settings, name: &str, context: &CcContext) -> Machine<V> {
-        let unset = MinRtt { us: UNSET, stamp: 0 };
+        let unset = MinRtt { rtt: UNSET, stamp: 0 };
         let bounds = Bounds { bw_lo: BbrRate::UNSET, inflight_lo: UNSET, inflight_hi: UNSET };
         Machine {
             rng: Rng::stream(context.seed, name, context.flow),
@@ -251,12 +236,12 @@ impl<V: BbrVersion> Machine<V> {
     }
 
     fn bdp(&self, bw: BbrRate, gain: u32) -> u32 {
-        bw.bdp(self.min_rtt.us, gain, self.init_cwnd)
+        bw.bdp(self.min_rtt.rtt, gain, self.init_cwnd)
     }
 
     /// Room for bursts, and to probe at all. Linux `bbr_quantization_budget`.
     fn add_burst_budget(&self, conn: &Conn, segments: u32) -> u32 {
-        let least = segments.max(3 * V::BURSTS.goal(conn, self.min_rtt.us)).max(MIN_CWND);
+        let least = segments.max(3 * V::BURSTS.goal(conn, self.min_rtt.rtt)).max(MIN_CWND);
         least + if self.phase.state() == BbrState::Up { 2 } else { 0 }
     }
 
@@ -271,7 +256,7 @@ impl<V: BbrVersion> Machine<V> {
     }
 
     fn in_network(&self, conn: &Conn, in_flight: u32, sample: &RateSample) -> u32 {
-        let rising = (self.pacing_gain > UNIT).then(|| V::BURSTS.goal(conn, self.min_rtt.us));
+        let rising = (self.pacing_gain > UNIT).then(|| V::BURSTS.goal(conn, self.min_rtt.rtt));
         in_network(in_flight, sample, self.bw(), rising)
     }
 
@@ -294,7 +279,7 @@ impl<V: BbrVersion> Machine<V> {
 
     /// More than the smallest RTT has passed in PROBE_UP. Linux `bbr_has_elapsed_in_phase`.
     pub fn has_climbed_for_min_rtt(&self) -> bool {
-        matches!(&self.phase, BbrPhase::Up(climb) if self.now_us > climb.start_us + u64::from(self.min_rtt.us))
+        matches!(&self.phase, BbrPhase::Up(climb) if self.now_us > climb.start_us + u64::from(self.min_rtt.rtt))
     }
 
     /// `inflight` of the largest rate, with `gain`.
@@ -378,12 +363,12 @@ impl<V: BbrVersion> Machine<V> {
         if !plain || self.losses.in_round || self.marks.in_round {
             return Some(true);
         }
-        let before = (self.phase.state(), self.min_rtt.us);
+        let before = (self.phase.state(), self.min_rtt.rtt);
         self.check_drain(conn, sample);
         self.update_cycle(conn, sample, bw);
         self.update_min_rtt(conn, sample);
         // Linux compares the mode without the phase of the cycle, whose changes end the fast path
-        let same = before == (self.phase.state(), self.min_rtt.us) && self.try_fast_path;
+        let same = before == (self.phase.state(), self.min_rtt.rtt) && self.try_fast_path;
         if same {
             None
         } else {
@@ -419,7 +404,7 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
         self.prior_cwnd = conn.prior_cwnd;
         conn.ssthresh = INFINITE_SSTHRESH;
         let min_rtt = conn.rtt.min_us();
-        self.min_rtt = MinRtt { us: min_rtt, stamp: conn.jiffies() };
+        self.min_rtt = MinRtt { rtt: min_rtt, stamp: conn.jiffies() };
         self.probe_rtt_min = self.min_rtt;
         self.pacing = BbrPacing::new(conn, self.set.startup_gain);
         self.aggregation.restart(self.now_us);
@@ -479,7 +464,7 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
     }
 
     fn max_burst(&self, conn: &Conn) -> Option<u32> {
-        Some(V::BURSTS.burst_segments(conn, self.min_rtt.us))
+        Some(V::BURSTS.burst_segments(conn, self.min_rtt.rtt))
     }
 
     fn cwnd_event(&mut self, conn: &mut Conn, event: CaEvent) {
@@ -543,7 +528,7 @@ impl<V: BbrVersion> CongestionControl for Machine<V> {
             bw_shortterm: (self.bounds.bw_lo != BbrRate::UNSET).then(|| self.bounds.bw_lo.payload(conn.mss)),
             inflight_shortterm: set(self.bounds.inflight_lo),
             inflight_longterm: set(self.bounds.inflight_hi),
-            min_rtt_us: set(self.min_rtt.us),
+            min_rtt_us: set(self.min_rtt.rtt),
             extra_acked: self.aggregation.extra(),
             inflight: self.inflight(conn, self.bw(), UNIT),
             probe_up_step: if let BbrPhase::Up(climb) = &self.phase { Some(conn.cwnd / climb.cnt.max(1)) } else { None },

@@ -9,7 +9,7 @@ use crate::cc::RateSample;
 impl<V: BbrVersion> Machine<V> {
     /// A round is over: averages its share of marks. Linux `bbr_update_ecn_alpha`.
     pub(super) fn update_alpha(&mut self, conn: &Conn) {
-        let near = self.set.ecn_max_rtt_us == 0 || self.min_rtt.us <= self.set.ecn_max_rtt_us;
+        let near = self.set.ecn_max_rtt_us == 0 || self.min_rtt.rtt <= self.set.ecn_max_rtt_us;
         if V::ALPHA_WHEN_ELIGIBLE {
             self.marks.eligible |= self.set.ecn && near;
             if !self.marks.eligible {

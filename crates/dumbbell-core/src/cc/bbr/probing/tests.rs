@@ -278,7 +278,7 @@ fn a_probe_is_due_after_its_wait_or_as_many_rounds_as_reno_would_need() {
     two.now_us = 2_345_679;
     assert!(probe_is_due(&mut two, &conn) && two.phase.state() == BbrState::Refill);
     let mut far = v2();
-    far.min_rtt.us = 1_000_000;
+    far.min_rtt.rtt = 1_000_000;
     far.phase = in_state(BbrState::Cruise);
     far.phase.wait().until = 1 << 40;
     far.phase.wait().rounds = 63;
@@ -312,7 +312,7 @@ fn probe_rtt_comes_five_seconds_after_the_last_smaller_rtt() {
     old.phase = in_state(BbrState::Cruise);
     let (mut late, larger) = ack(10_001, 30_000);
     old.update_min_rtt(&mut late, &larger);
-    assert_eq!(old.min_rtt.us, 30_000);
+    assert_eq!(old.min_rtt.rtt, 30_000);
 }
 
 #[test]

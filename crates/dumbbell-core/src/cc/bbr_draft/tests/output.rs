@@ -63,7 +63,7 @@ fn inflight_is_the_bdp_with_its_floors() {
     state.phase = in_state(BbrState::Up, &conn);
     assert_eq!((state.inflight(1_000.0, 1.0), state.inflight(200.0, 1.0)), (22, 8));
     let (mut bare, _) = start_connection(json!({"offload_quanta": 0}));
-    bare.min_rtt.delay = 20_000.0;
+    bare.min_rtt.rtt = 20_000.0;
     assert_eq!(bare.inflight(50.0, 1.0), 4);
 }
 

@@ -312,7 +312,7 @@ fn the_minimum_is_kept_for_ten_seconds_and_looked_for_after_five() {
     let mut sample = |ms: u64, rtt_us: Option<u32>| {
         conn.now = start + Time::from_millis(ms);
         state.update_min_rtt(&conn, &Rs { rtt_us, ..rs() });
-        (state.probe_rtt.min_delay, state.min_rtt.delay, state.probe_rtt.expired)
+        (state.probe_rtt_min.rtt, state.min_rtt.rtt, state.probe_rtt_expired)
     };
     // an equal RTT is no new minimum
     assert_eq!(sample(100, Some(20_000)), (20_000.0, 20_000.0, false));
@@ -352,7 +352,7 @@ fn probe_rtt_takes_two_hundred_milliseconds_and_a_round() {
     assert_eq!(later(50, 10, true), (BbrState::ProbeRtt, 10, true));
     // the window of before, and 2 more acknowledged: as many are aggregated
     assert_eq!(later(1, 10, false), (BbrState::Cruise, 42, false));
-    assert_eq!(state.probe_rtt.min_stamp, conn.now);
+    assert_eq!(state.probe_rtt_min.stamp, conn.now);
     let wait = state.phase.wait().until - conn.now;
     assert!((Time::from_secs(2)..Time::from_secs(3)).contains(&wait), "{wait}");
 }
@@ -384,7 +384,7 @@ fn after_idleness_it_paces_at_its_bandwidth_and_skips_probe_rtt() {
     assert_eq!((state.idle_restart, conn.pacing_rate, state.extra_acked.interval_start), (true, 1_433_520, conn.now));
     // the first ACK finds the minimum expired, and is enough to end the restart
     state.cong_control(&mut conn, &ack());
-    assert!(state.probe_rtt.expired && state.phase.state() != BbrState::ProbeRtt && !state.idle_restart);
+    assert!(state.probe_rtt_expired && state.phase.state() != BbrState::ProbeRtt && !state.idle_restart);
     // in Startup the rate stays
     let mut start = start_phase(BbrState::Startup).0;
     conn.pacing_rate = 9_999_999;

@@ -136,7 +136,7 @@ fn a_probe_that_stopped_out_of_caution_and_found_nothing_goes_on() {
         two.phase = in_state(BbrState::Up);
         two.start_down(&conn);
         two.bounds.inflight_hi = 40;
-        (two.last_probe.risky, two.last_probe.too_high) = (true, too_high);
+        (two.last_probe.precautionary, two.last_probe.too_high) = (true, too_high);
         let down = conn.delivered;
         conn.delivered += 16;
         two.cong_control(&mut conn, &ack_of(down));
@@ -146,8 +146,8 @@ fn a_probe_that_stopped_out_of_caution_and_found_nothing_goes_on() {
     let (mut two, conn) = cruising(v2());
     two.phase = in_state(BbrState::Up);
     (two.bounds.inflight_hi, two.last_probe.too_high) = (40, true);
-    assert!(!V2::up_is_over(&mut two, &conn, 39, BbrRate(13_852)) && !two.last_probe.risky);
-    assert!(V2::up_is_over(&mut two, &conn, 40, BbrRate(13_852)) && two.last_probe.risky);
+    assert!(!V2::up_is_over(&mut two, &conn, 39, BbrRate(13_852)) && !two.last_probe.precautionary);
+    assert!(V2::up_is_over(&mut two, &conn, 40, BbrRate(13_852)) && two.last_probe.precautionary);
 }
 
 #[test]
