@@ -324,7 +324,7 @@ def test_both_directions_have_whole_microseconds_of_an_odd_base_rtt() -> None:
 # with a real kernel
 
 
-def real() -> linux.Engine:
+def real() -> linux.LinuxEngine:
     """Return the engine, or skip the test."""
     try:
         kernels.load()
@@ -335,7 +335,7 @@ def real() -> linux.Engine:
     if shutil.which("tc") is None:
         pytest.skip("no tc (iproute2)")
     found = find_engine("linux")
-    assert isinstance(found, linux.Engine)
+    assert isinstance(found, linux.LinuxEngine)
     return found
 
 

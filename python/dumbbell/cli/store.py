@@ -4,10 +4,10 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.cli.commands import Group
+from dumbbell.cli.commands import CommandGroup
 from dumbbell.words import count
 
-store = typer.Typer(cls=Group, rich_markup_mode=None)
+store = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 
 
 @store.command("check")

@@ -31,7 +31,7 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Place:
+class KeyPlace:
     """Where a key stands and, if it has one there, its value. Elements of arrays have no key of their own."""
 
     key: Span
@@ -44,10 +44,10 @@ class _Scanner:
 
     text: str
     at: int = 0
-    places: dict[Steps, Place] = field(default_factory=dict)
+    places: dict[Steps, KeyPlace] = field(default_factory=dict)
     arrays: dict[Steps, int] = field(default_factory=dict)  # of tables: how many there were so far
 
-    def scan(self) -> dict[Steps, Place]:
+    def scan(self) -> dict[Steps, KeyPlace]:
         table: Steps = ()
         while self._skip(_BLANK) < len(self.text):
             if self.text[self.at] != "[":
@@ -81,7 +81,7 @@ class _Scanner:
         return path
 
     def _set(self, path: Steps, key: Span, value: Span | None = None) -> None:
-        self.places.setdefault(path, Place(key, value or key))
+        self.places.setdefault(path, KeyPlace(key, value or key))
 
     def _pair(self, table: Steps) -> None:
         keys = self._read_keys()
@@ -161,7 +161,7 @@ def _unescape(text: str) -> str:
     return _ESCAPE.sub(replace_escape, text)
 
 
-def find(text: str) -> dict[Steps, Place]:
+def find(text: str) -> dict[Steps, KeyPlace]:
     """Return the place of every key, table and element of an array in a text that is TOML."""
     return _Scanner(text).scan()
 
@@ -200,7 +200,7 @@ def locate_error(error: InputError, file: str, text: str) -> InputError:
     return combine_errors(sorted(found, key=lambda one: (one.line is None, one.line or 0, one.column or 0)))
 
 
-def _locate_one(error: InputError, places: dict[Steps, Place], text: str) -> InputError:
+def _locate_one(error: InputError, places: dict[Steps, KeyPlace], text: str) -> InputError:
     for path in _list_places(error.key):
         if path in places:
             # of what is missing, the table in which it is; of what is wrong, its value; of what is unknown, its name

@@ -38,7 +38,7 @@ class TableFound:
 
 
 @dataclass
-class Found:
+class SalvageReport:
     """What can be read of a results file."""
 
     path: Path
@@ -72,7 +72,7 @@ def _give_advice(path: Path) -> str:
     return f"dumbbell store save {path} -o NEW.duckdb keeps them"
 
 
-class _Reader:
+class _TableReader:
     """Reads a file that may be damaged: after a failure DuckDB wants a new connection."""
 
     def __init__(self, path: Path) -> None:
@@ -96,7 +96,7 @@ class _Reader:
         try:
             if self._connection is None:
                 self._connection = store.connect(self.path, read_only=True, threads=1)
-            return pl.DataFrame(store.Stream(self._connection.sql(query)))
+            return pl.DataFrame(store.ArrowStream(self._connection.sql(query)))
         except duckdb.Error:
             self._close()
             raise
@@ -107,7 +107,7 @@ class _Reader:
 
 
 @contextlib.contextmanager
-def _open_damaged(path: Path) -> Iterator[tuple[_Reader, list[str]]]:
+def _open_damaged(path: Path) -> Iterator[tuple[_TableReader, list[str]]]:
     """Open a results file, without its log if that cannot be read; raises InputError if neither can be opened."""
     notes: list[str] = []
     with contextlib.ExitStack() as undo:
@@ -129,27 +129,27 @@ def _open_damaged(path: Path) -> Iterator[tuple[_Reader, list[str]]]:
             )
         else:
             store.Store.open(path).close()  # another format, or another kind of database
-        yield undo.enter_context(_Reader(place)), notes
+        yield undo.enter_context(_TableReader(place)), notes
 
 
 def _explain_failure(path: Path) -> str:
     """Return why a file cannot be opened, or nothing."""
     try:
-        with _Reader(path) as reader:
+        with _TableReader(path) as reader:
             reader.read("SELECT 1")
     except duckdb.Error as error:
         return str(error).split("\n")[0][:200]
     return ""
 
 
-def check(path: str | Path) -> Found:
+def check(path: str | Path) -> SalvageReport:
     """Read every row of a results file and say what cannot be read; raises InputError if it cannot be opened."""
     path = Path(path)
     with _open_damaged(path) as (reader, notes):
         return _examine_file(path, reader, notes)
 
 
-def _examine_file(path: Path, reader: _Reader, notes: list[str]) -> Found:
+def _examine_file(path: Path, reader: _TableReader, notes: list[str]) -> SalvageReport:
     tables = {}
     for name in store.TABLES:
         table = TableFound(name)
@@ -167,14 +167,14 @@ def _examine_file(path: Path, reader: _Reader, notes: list[str]) -> Found:
     for table in tables.values():
         if table.name != "runs" and table.damaged:
             whole &= _find_untouched(reader, table, set(runs))
-    return Found(path, tables, runs, [key for key in runs if key in whole], notes)
+    return SalvageReport(path, tables, runs, [key for key in runs if key in whole], notes)
 
 
 def _split_range(start: int, end: int, step: int) -> Iterator[tuple[int, int]]:
     return ((one, min(one + step, end)) for one in range(start, end, step))
 
 
-def _look(reader: _Reader, table: TableFound, start: int, end: int) -> None:
+def _look(reader: _TableReader, table: TableFound, start: int, end: int) -> None:
     """Find which rows of a range can be read, by halves."""
     try:
         reader.read_rows(table.name, start, end)
@@ -197,14 +197,14 @@ def _join(ranges: list[tuple[int, int]], start: int, end: int) -> None:
         ranges.append((start, end))
 
 
-def _read_keys(reader: _Reader, table: TableFound) -> list[str]:
+def _read_keys(reader: _TableReader, table: TableFound) -> list[str]:
     found: list[str] = []
     for start, end in table.readable:
         found += reader.read_rows(table.name, start, end, "key")["key"].to_list()
     return found
 
 
-def _find_untouched(reader: _Reader, table: TableFound, runs: set[str]) -> set[str]:
+def _find_untouched(reader: _TableReader, table: TableFound, runs: set[str]) -> set[str]:
     """Return the runs of which no row is among the damaged ones.
 
     Rows of a run follow each other. So damage touches the runs on both sides of it, and may
@@ -222,7 +222,7 @@ def _find_untouched(reader: _Reader, table: TableFound, runs: set[str]) -> set[s
     return (found - edges) & runs
 
 
-def save(path: str | Path, new: str | Path) -> Found:
+def save(path: str | Path, new: str | Path) -> SalvageReport:
     """Write every run of a results file that is whole to a new one; raises InputError if there is none."""
     path, new = Path(path), Path(new)
     if new.exists():

@@ -47,7 +47,7 @@ _RAND_CORE = 'rand_core = { version = "0.10", default-features = false, optional
 
 
 @dataclass(frozen=True)
-class Plan:
+class BuildPlan:
     """What is to be built."""
 
     stack: str
@@ -71,7 +71,7 @@ def _make_manifest(name: str, version: str) -> str:
     return _PACKAGE.replace("@NAME@", name).replace("@VERSION@", version)
 
 
-def make_contents(plan: Plan) -> dict[str, str]:
+def make_contents(plan: BuildPlan) -> dict[str, str]:
     """Return the files of the project by their paths."""
     if plan.stack == "quiche":
         return _make_contents_for_quiche(plan)
@@ -95,7 +95,7 @@ def make_contents(plan: Plan) -> dict[str, str]:
     return made
 
 
-def _make_contents_for_quiche(plan: Plan) -> dict[str, str]:
+def _make_contents_for_quiche(plan: BuildPlan) -> dict[str, str]:
     made = {f"src/{name}.rs": _read_source("quiche", f"{name}.rs") for name in _OF_QUICHE}
     made |= {f"src/{name}.rs": _read_source("src", f"{name}.rs") for name in _SHARED}
     made["src/abi.rs"] = _native.plugin_types()
@@ -105,7 +105,7 @@ def _make_contents_for_quiche(plan: Plan) -> dict[str, str]:
     return made
 
 
-def compute_digest(plan: Plan, rustc: str) -> str:
+def compute_digest(plan: BuildPlan, rustc: str) -> str:
     """Return a hash over all that a build of a released version depends on, apart from the registry."""
     hashed = hashlib.sha256()
     for part in (rustc, *(text for item in sorted(make_contents(plan).items()) for text in item)):
@@ -113,7 +113,7 @@ def compute_digest(plan: Plan, rustc: str) -> str:
     return hashed.hexdigest()
 
 
-def list_features(plan: Plan, version: str) -> list[str]:
+def list_features(plan: BuildPlan, version: str) -> list[str]:
     """Return the features of the project for a version of the crate with the state machine."""
     chosen = [plan.stack]
     if plan.stack == "quinn" and tuple(map(int, re.findall(r"\d+", version)[:2])) < (0, 12):
@@ -123,7 +123,7 @@ def list_features(plan: Plan, version: str) -> list[str]:
     return chosen
 
 
-def make_environment(plan: Plan, name: str, version: str) -> dict[str, str]:
+def make_environment(plan: BuildPlan, name: str, version: str) -> dict[str, str]:
     """Return the environment that tells the library what it is."""
     title = f"QUIC: {CRATES[plan.stack]} {version}"
     source = _REPOSITORY[plan.stack]
