@@ -13,7 +13,7 @@ from dumbbell.experiment import shipped
 
 
 def paper(
-    name: Annotated[str, typer.Argument(metavar="PAPER", help=f"Whose: {', '.join(shipped.papers())}.")],
+    name: Annotated[str, typer.Argument(metavar="PAPER", help=f"Whose: {', '.join(shipped.list_papers())}.")],
     results: Annotated[list[str], typer.Argument(metavar="RESULTS...", help="Results files; one, except of sce.")],
     output: Annotated[str | None, typer.Option("-o", "--output", metavar="DIR", help="Folder for the figures.")] = None,
     reference: Annotated[
