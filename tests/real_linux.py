@@ -24,7 +24,7 @@ needs_tc = pytest.mark.skipif(shutil.which("tc") is None, reason="no tc (iproute
 needs_tools = pytest.mark.skipif(shutil.which("cc") is None or shutil.which("tc") is None, reason="no C compiler")
 
 
-def require_engine() -> linux.Engine:
+def require_engine() -> linux.LinuxEngine:
     """Return the engine, or skip the test."""
     if not has_kernel():
         pytest.skip("no kernel is built (dumbbell linux build)")
@@ -33,5 +33,5 @@ def require_engine() -> linux.Engine:
     if shutil.which("tc") is None:
         pytest.skip("no tc (iproute2)")
     found = find_engine("linux")
-    assert isinstance(found, linux.Engine)
+    assert isinstance(found, linux.LinuxEngine)
     return found

@@ -7,23 +7,23 @@ from pathlib import Path
 import pytest
 
 from conftest import Command
-from dumbbell.check import ci, report
-from dumbbell.check.lab import Point
-from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, NOT_APPLICABLE, PASSED, Check, Verdict
-from dumbbell.check.suite import Report, Result
+from dumbbell.check import bbr_report, ci
+from dumbbell.check.case import CANNOT_TELL, CONSTANT, FAILED, NOT_APPLICABLE, PASSED, CaseVerdict, Expectation
+from dumbbell.check.lab import PathPoint
+from dumbbell.check.suite import BbrReport, BbrResult
 from dumbbell.cli.check_output import Progress
 from dumbbell.errors import InputError
 
-HERE, THERE = Point(10_000_000, 0.02), Point(1_000_000, 0.1)
+HERE, THERE = PathPoint(10_000_000, 0.02), PathPoint(1_000_000, 0.1)
 
 
-def result(case: str, found: str, point: Point = HERE, control: str = "bbr3") -> Result:
-    checks = (Check("it \x01 holds", found == PASSED, "5 < 6 & 7"),)
-    return Result(case, control, "", point, Verdict(found, f"because {found}", checks))
+def result(case: str, found: str, point: PathPoint = HERE, control: str = "bbr3") -> BbrResult:
+    checks = (Expectation("it \x01 holds", found == PASSED, "5 < 6 & 7"),)
+    return BbrResult(case, control, "", point, CaseVerdict(found, f"because {found}", checks))
 
 
-def made(*results: Result) -> Report:
-    return Report(list(results), {}, 1.25, 2.0)
+def made(*results: BbrResult) -> BbrReport:
+    return BbrReport(list(results), {}, 1.25, 2.0)
 
 
 MIXED = made(
@@ -34,7 +34,7 @@ MIXED = made(
 )
 
 
-def status(report: Report, gate: ci.Gate | None = None) -> int:
+def status(report: BbrReport, gate: ci.Gate | None = None) -> int:
     return ci.find_status(report, gate or ci.gate_failures(report))
 
 
@@ -99,7 +99,7 @@ def test_a_wrong_line_of_known_failures_is_named(tmp_path: Path, line: str) -> N
 
 def test_a_baseline_fails_on_what_got_worse_alone(tmp_path: Path) -> None:
     file = tmp_path / "before.json"
-    file.write_text(report.to_json(MIXED))
+    file.write_text(bbr_report.to_json(MIXED))
     assert status(MIXED, ci.gate_by_report(MIXED, ci.read_report(file))) == 0
     worse = made(result("drain-time", FAILED), result("startup-plateau", CONSTANT), result("rate-up", CANNOT_TELL))
     gate = ci.gate_by_report(worse, ci.read_report(file))
@@ -113,7 +113,7 @@ def test_a_baseline_fails_on_what_got_worse_alone(tmp_path: Path) -> None:
     assert gate.to_lines() == ["failed → passed: 4 bbr3 10Mbit 20ms", "1 results of before.json were not looked at"]
     assert status(better, gate) == 0
     unknown = made(result("drain-time", CANNOT_TELL), result("startup-plateau", PASSED))
-    file.write_text(report.to_json(unknown))
+    file.write_text(bbr_report.to_json(unknown))
     assert status(unknown, ci.gate_by_report(unknown, ci.read_report(file))) == 0
     new = made(*unknown.results, result("rate-up", FAILED))
     assert "failed, not in before.json: 15 bbr3" in next(

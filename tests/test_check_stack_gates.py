@@ -13,40 +13,42 @@ import pytest
 import dumbbell
 from conftest import Command
 from dumbbell.check import ci
-from dumbbell.check.model import FAILED, PASSED, Check, Verdict
-from dumbbell.check.stack import against, report
+from dumbbell.check.case import FAILED, PASSED, CaseVerdict, Expectation
+from dumbbell.check.stack import against, stack_report
 from dumbbell.check.stack.cases import CASES
-from dumbbell.check.stack.measured import Flow, Outcome, Run
-from dumbbell.check.stack.model import CLOSED, CRASHED, DIFFERS, HUNG, Seen
-from dumbbell.check.stack.suite import STACK, Report, Result
+from dumbbell.check.stack.outcomes import Outcome, StackFlow, StackRun
+from dumbbell.check.stack.stack_case import CLOSED, CRASHED, DIFFERS, HUNG, SceneOutcomes
+from dumbbell.check.stack.suite import STACK, StackReport, StackResult
 from window_stack import CRATE, SOURCE, built
 
 PLACE = "100Mbit 20ms"
 
 
-def result(found: str, what: str = "a limit of 5%", said: str = "6%", goodput: float = 9.0, **keys: Any) -> Result:
+def result(found: str, what: str = "a limit of 5%", said: str = "6%", goodput: float = 9.0, **keys: Any) -> StackResult:
     scene = next(one for one in CASES["use"].scenes if one.place == PLACE)
     runs = tuple(
-        Run(
+        StackRun(
             seed,
-            (Flow(goodput + seed / 100, rtt_p50=0.05, rtt_p95=0.06, sent=1000.0, **keys),),
+            (StackFlow(goodput + seed / 100, rtt_p50=0.05, rtt_p95=0.06, sent=1000.0, **keys),),
             hash=f"{goodput}{seed}",
         )
         for seed in range(1, 6)
     )
-    checks = (Check(what, found in (PASSED, DIFFERS), said),)
+    checks = (Expectation(what, found in (PASSED, DIFFERS), said),)
     reason = "" if found == PASSED else f"{said} ({what})"
-    return Result("use", "one-cubic", PLACE, Verdict(found, reason, checks), Seen(scene, Outcome(runs), Outcome()))
+    return StackResult(
+        "use", "one-cubic", PLACE, CaseVerdict(found, reason, checks), SceneOutcomes(scene, Outcome(runs), Outcome())
+    )
 
 
-def made(one: Result) -> Report:
-    return Report([one], 1.0, 5)
+def made(one: StackResult) -> StackReport:
+    return StackReport([one], 1.0, 5)
 
 
-def after(tmp_path: Path, before: Result, now: Result) -> list[str]:
+def after(tmp_path: Path, before: StackResult, now: StackResult) -> list[str]:
     """Return what a baseline of one result says of another."""
     path = tmp_path / "before.json"
-    path.write_text(report.to_json(made(before)))
+    path.write_text(stack_report.to_json(made(before)))
     gate = ci.make_gate(made(now), None, ci.read_report(path, STACK), STACK)
     gate.figures += against.list_worse_figures(against.compare_with_report(path, made(now), "one-cubic"))
     return [*gate.unexpected.values(), *gate.failures, *gate.figures]
@@ -115,7 +117,7 @@ def test_a_figure_that_gets_worse_fails_and_one_that_gets_better_does_not(tmp_pa
 
 def test_junit_has_times_of_cases_and_figures_that_got_worse(tmp_path: Path) -> None:
     path = tmp_path / "before.json"
-    path.write_text(report.to_json(made(result(PASSED))))
+    path.write_text(stack_report.to_json(made(result(PASSED))))
     now = result(PASSED, goodput=8.0)
     runs = tuple(replace(one, seconds=0.25) for one in now.seen.subject.runs)
     found = made(replace(now, seen=replace(now.seen, subject=Outcome(runs))))
@@ -134,11 +136,11 @@ def test_failures_that_are_expected_say_so(tmp_path: Path) -> None:
     found = made(result(FAILED))
     gate = ci.gate_by_expected(found, ci.read_expected(known, STACK), STACK)
     for text in (
-        report.format_report(found, expected=gate.expected),
-        report.format_markdown(found, expected=gate.expected),
+        stack_report.format_report(found, expected=gate.expected),
+        stack_report.format_markdown(found, expected=gate.expected),
     ):
         assert f"use, a limit of 5%: {PLACE} (expected): 6%" in text and "1 failed (1 expected)" in text
-    assert "expected" not in report.format_report(found)
+    assert "expected" not in stack_report.format_report(found)
 
 
 def test_entries_of_what_does_not_exist_are_refused(tmp_path: Path, command: Command) -> None:
@@ -200,11 +202,13 @@ def test_losses_are_those_of_the_wire_whatever_a_stack_says(
 
 def test_what_a_stack_believes_is_told_if_it_is_far_from_what_happened() -> None:
     scene = CASES["loss"].scenes[0]
-    flows = [replace(Flow(9.0, sent=1000.0, lost=30.0), believed=believed) for believed in (0.0, 31.0, float("nan"))]
+    flows = [
+        replace(StackFlow(9.0, sent=1000.0, lost=30.0), believed=believed) for believed in (0.0, 31.0, float("nan"))
+    ]
     found = []
     for one in flows:
-        outcome = Outcome((Run(1, (one,) * 3),))
-        found.append(CASES["loss"].judge_scene(Seen(scene, outcome, outcome)))
+        outcome = Outcome((StackRun(1, (one,) * 3),))
+        found.append(CASES["loss"].judge_scene(SceneOutcomes(scene, outcome, outcome)))
     assert [one.result for one in found] == [DIFFERS, PASSED, PASSED]
     assert found[0].reason == "it took 0 packets for lost, and 90 were lost"
 

@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 import dumbbell.check.stack.suite as suites
-from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED
+from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED
 from dumbbell.check.stack.cases import CASES
-from dumbbell.check.stack.measured import Flow, Outcome, Run
-from dumbbell.check.stack.model import DIFFERS, Scene, Seen
+from dumbbell.check.stack.outcomes import Outcome, StackFlow, StackRun
+from dumbbell.check.stack.stack_case import DIFFERS, Scene, SceneOutcomes
 from dumbbell.check.stack.suite import Subject
 
 
 def runs(*completions: float, **keys: Any) -> Outcome:
-    flow = Flow(9.0, rtt_p50=0.05, rtt_p95=0.06, sent=1000.0, **keys)
+    flow = StackFlow(9.0, rtt_p50=0.05, rtt_p95=0.06, sent=1000.0, **keys)
     found = ((flow if math.isnan(one) else replace(flow, completion=one)) for one in completions)
-    return Outcome(tuple(Run(seed, (one, flow)) for seed, one in enumerate(found, 1)))
+    return Outcome(tuple(StackRun(seed, (one, flow)) for seed, one in enumerate(found, 1)))
 
 
 def scene_of(case: str, place: str) -> Scene:
@@ -25,7 +25,7 @@ def scene_of(case: str, place: str) -> Scene:
 
 
 def judged(case: str, place: str, ours: Outcome, tcp: Outcome, **keys: Any) -> tuple[str, str]:
-    verdict = CASES[case].judge_scene(Seen(scene_of(case, place), ours, tcp, **keys))
+    verdict = CASES[case].judge_scene(SceneOutcomes(scene_of(case, place), ours, tcp, **keys))
     return verdict.result, verdict.reason
 
 

@@ -21,31 +21,31 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import Command, examples
-from dumbbell.check import fields, judge, qlog, states
+from dumbbell.check import fields, judge, qlog_trace, states
+from dumbbell.check.case import CANNOT_TELL, FAILED, NOT_APPLICABLE, PASSED
 from dumbbell.check.cases import CASES, TIMES, VALUES
-from dumbbell.check.lab import Lab, NotApplicable, Point, Run, Setup
-from dumbbell.check.model import CANNOT_TELL, FAILED, NOT_APPLICABLE, PASSED
+from dumbbell.check.lab import CaseLab, CaseRun, NotApplicable, PathPoint, Setup
 from dumbbell.check.trace import NUMBERS, STATES, Trace
 from dumbbell.errors import InputError
 
 DOCS = Path(__file__).parent.parent / "docs"
 # together they have a point at which each case applies
-POINTS = (Point(10_000_000, 0.04), Point(64_000, 0.001), Point(10_000_000, 0.1))
+POINTS = (PathPoint(10_000_000, 0.04), PathPoint(64_000, 0.001), PathPoint(10_000_000, 0.1))
 ALL = {"state", "ca_state", *NUMBERS}
 
 
 @cache
-def run_of(key: str) -> Run:
+def run_of(key: str) -> CaseRun:
     for point in POINTS:
         try:
-            return CASES[key].prepare(Lab(point, {"name": "bbr-draft"}))
+            return CASES[key].prepare(CaseLab(point, {"name": "bbr-draft"}))
         except NotApplicable:
             continue
     raise AssertionError(f"{key} applies nowhere")
 
 
-def without(run: Run, *columns: str) -> Run:
-    return Run(run.trace.select_columns(ALL - set(columns)), run.setup)
+def without(run: CaseRun, *columns: str) -> CaseRun:
+    return CaseRun(run.trace.select_columns(ALL - set(columns)), run.setup)
 
 
 # what a judge cannot tell
@@ -68,8 +68,8 @@ def test_a_column_that_is_missing_is_never_a_failure(key: str) -> None:
             assert not found.log
     # what the case declares is what it needs, but for what only a failure would need
     assert needed <= {"state", *case.columns}
-    assert case.judge_run(Run(run.trace.select_columns({"state", *case.columns}), run.setup)).result == PASSED
-    nothing = case.judge_run(Run(run.trace.select_columns({"state"}), run.setup))
+    assert case.judge_run(CaseRun(run.trace.select_columns({"state", *case.columns}), run.setup)).result == PASSED
+    nothing = case.judge_run(CaseRun(run.trace.select_columns({"state"}), run.setup))
     assert nothing.result == (CANNOT_TELL if needed - {"state"} else PASSED)
     assert nothing.log == (case.columns if needed - {"state"} else ())
 
@@ -84,7 +84,7 @@ def test_times_and_values_of_a_case_are_those_that_its_judge_asks_for() -> None:
         asked: set[str] = set()
         run = run_of(key)
         setup = Setup(run.setup.point, Asked(run.setup.times), Asked(run.setup.values))
-        case.judge_run(Run(run.trace, setup))
+        case.judge_run(CaseRun(run.trace, setup))
         case.shown(run.trace, setup)
         optional = {"decrease"}  # in words only
         # of case 20 the time says only that this was done
@@ -96,7 +96,7 @@ def test_times_and_values_of_a_case_are_those_that_its_judge_asks_for() -> None:
 
 def test_a_failure_is_one_whatever_else_is_missing() -> None:
     case, run = CASES["startup-plateau"], run_of("startup-plateau")
-    slow = Run(run.trace, Setup(Point(20_000_000, 0.04)))
+    slow = CaseRun(run.trace, Setup(PathPoint(20_000_000, 0.04)))
     assert case.judge_run(slow).result == FAILED
     assert case.judge_run(without(slow, "round")).result == FAILED
     # of a flag that is not logged nothing is said but that it was not compared
@@ -109,7 +109,7 @@ def test_a_failure_is_one_whatever_else_is_missing() -> None:
 
 def write(tmp_path: Path, key: str = "drain-inflight") -> Path:
     file = tmp_path / "one.sqlog"
-    qlog.write(file, run_of(key), "a title", "bbr-draft", key)
+    qlog_trace.write(file, run_of(key), "a title", "bbr-draft", key)
     return file
 
 
@@ -124,8 +124,8 @@ def events(file: Path) -> list[dict[str, Any]]:
 PATH = ["--rate", "10Mbit", "--rtt", "40ms"]
 
 
-def told(**others: Any) -> judge.Told:
-    return judge.Told(10_000_000, 0.04, **others)
+def told(**others: Any) -> judge.TraceDescription:
+    return judge.TraceDescription(10_000_000, 0.04, **others)
 
 
 def contained(file: Path, change: Callable[[dict[str, Any]], Any] = lambda one: one, **common: Any) -> str:
@@ -164,11 +164,11 @@ FORMS: dict[str, Callable[[Path], str | bytes]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_qlog_is_read_alike(tmp_path: Path, form: str) -> None:
     file = write(tmp_path)
-    expected = qlog.read(file).trace
+    expected = qlog_trace.read(file).trace
     content = FORMS[form](file)
     other = tmp_path / "other.qlog"
     other.write_bytes(content if isinstance(content, bytes) else content.encode())
-    found = qlog.read(other)
+    found = qlog_trace.read(other)
     assert found.notes == []
     assert found.trace.state.tolist() == expected.state.tolist()
     assert found.trace.time == pytest.approx(expected.time - (expected.time[0] if "calendar" in form else 0), abs=1e-6)
@@ -184,9 +184,9 @@ def test_a_file_that_is_cut_off_is_read_up_to_there(tmp_path: Path, form: str) -
     other = tmp_path / "cut.qlog"
     content = whole if isinstance(whole, bytes) else whole.encode()
     other.write_bytes(content[: round(0.8 * len(content))])
-    found = qlog.read(other)
+    found = qlog_trace.read(other)
     assert "cut off" in found.notes[0] and "read up to there" in found.notes[0]
-    expected = qlog.read(file).trace
+    expected = qlog_trace.read(file).trace
     assert 0.5 * len(expected) < len(found.trace) < len(expected)
     assert found.trace.state.tolist() == expected.state[: len(found.trace)].tolist()
 
@@ -214,7 +214,7 @@ def test_bounds_that_are_not_set_and_volumes_in_bytes(tmp_path: Path) -> None:
     first = {"time": 0, "name": "recovery:metrics_updated", "data": {"bytes_in_flight": 0}}
     second = {"time": 1, "name": "recovery:metrics_updated", "data": data}
     file.write_text("\n".join(json.dumps(one) for one in (first, second)))
-    found = qlog.read(file).trace
+    found = qlog_trace.read(file).trace
     assert math.isnan(found["inflight_longterm"][1]) and not found.is_without("inflight_longterm")
     assert (found["inflight_bdp"][1], found["cwnd"][1]) == (10, 7)
     assert found["lost"].tolist() == [0, 2]  # nothing is lost before the first event that says so
@@ -257,11 +257,11 @@ def test_the_phase_of_probe_bw_is_its_own_field_or_its_gain(tmp_path: Path) -> N
     file = state_file(
         tmp_path, {"new": "Drain"}, {"new": "ProbeBW", "phase": "UP"}, {"new": "ProbeBW", "phase": "down"}
     )
-    assert [one.state for one in qlog.read(file).trace.phases] == ["drain", "probe_up", "probe_down"]
+    assert [one.state for one in qlog_trace.read(file).trace.phases] == ["drain", "probe_up", "probe_down"]
     file = state_file(
         tmp_path, {"new": "probe_bw", "bbr_pacing_gain": 1.25}, {"bbr_pacing_gain": 0.75}, {"bbr_pacing_gain": 1}
     )
-    assert [one.state for one in qlog.read(file).trace.phases] == ["probe_up", "probe_down", "probe_cruise"]
+    assert [one.state for one in qlog_trace.read(file).trace.phases] == ["probe_up", "probe_down", "probe_cruise"]
 
 
 def test_states_of_which_nothing_is_known_are_named(tmp_path: Path, command: Command) -> None:
@@ -271,7 +271,7 @@ def test_states_of_which_nothing_is_known_are_named(tmp_path: Path, command: Com
     for word in ('"Ramp"', '"recovery"', '"probe_bw"', "probe_refill", '--state "Ramp"=STATE'):
         assert word in said.stderr
     mapping = {"ramp": "drain", "Recovery": "-", "probe_bw": "probe_cruise"}
-    found = qlog.read(file, mapping).trace
+    found = qlog_trace.read(file, mapping).trace
     assert [one.state for one in found.phases] == ["startup", "drain", "probe_cruise"]
     options = [word for pair in mapping.items() for word in ("--state", "=".join(pair))]
     assert command("check", "bbr", "--trace", file, *PATH, *options).returncode == 3
@@ -282,7 +282,7 @@ def test_states_of_which_nothing_is_known_are_named(tmp_path: Path, command: Com
 
 @pytest.mark.parametrize("key", CASES)
 def test_a_file_of_our_own_names_its_case_and_shows_no_case_that_fails(tmp_path: Path, key: str) -> None:
-    judged = judge.judge_file(write(tmp_path, key), judge.Told())
+    judged = judge.judge_file(write(tmp_path, key), judge.TraceDescription())
     found = {one.case: one.verdict for one in judged.report.results}
     assert found[key].result == PASSED
     assert {one.result for one in found.values()} <= {PASSED, NOT_APPLICABLE}, found
@@ -320,7 +320,7 @@ def test_a_trace_is_drawn(tmp_path: Path, command: Command) -> None:
     file = write(tmp_path)
     said = command("check", "bbr", "--trace", file, "--figures", tmp_path / "drawn")
     assert said.returncode == 0 and (tmp_path / "drawn" / "one-trace.png").stat().st_size > 10_000
-    drawn = judge.judge_file(file, judge.Told())
+    drawn = judge.judge_file(file, judge.TraceDescription())
     from dumbbell.check import figure
 
     names = [label for label, _ in figure.draw_file(drawn.run, "one").entries]
@@ -379,7 +379,7 @@ def test_what_aioquic_writes_is_read_and_judged(tmp_path: Path, command: Command
         server.kill()
         server.wait()
     (file,) = tmp_path.glob("*.qlog")
-    trace = qlog.read(file).trace
+    trace = qlog_trace.read(file).trace
     assert trace.is_without("state") and trace.time[0] < 1.0 and trace["cwnd"][-1] > 10
     assert 0 < trace["min_rtt_ms"][-1] <= trace["srtt_ms"][-1] < 5000
     said = command("check", "bbr", "--trace", file, *PATH)
@@ -448,8 +448,8 @@ def test_any_trace_gets_a_verdict(seed: int) -> None:
             columns[name] = np.repeat(random.choice(words, length), random.integers(1, 10))[:length]
     times = dict(zip(TIMES, random.random(len(TIMES)) * 20, strict=True))
     values = dict(zip(VALUES, random.choice([0.0, 1e-9, 0.5, 1e6, -1.0, 1e300], len(VALUES)), strict=True))
-    point = [*POINTS, Point(10_000_000_000, 0.001)][random.integers(4)]
-    run = Run(Trace(columns), Setup(point, times, values))
+    point = [*POINTS, PathPoint(10_000_000_000, 0.001)][random.integers(4)]
+    run = CaseRun(Trace(columns), Setup(point, times, values))
     for case in CASES.values():
         found = case.judge_run(run)
         assert "nan" not in found.reason

@@ -9,7 +9,7 @@ import pytest
 
 from a_paper import FILE, KEYS, K, Values, by, frame, read, verdict
 from dumbbell import claims as claiming
-from dumbbell.claims import judging, language, report
+from dumbbell.claims import claims_report, judging, language
 from dumbbell.errors import InputError
 
 # quantifiers: 24 cells of `alone`, a quarter of them for each K
@@ -232,7 +232,7 @@ def test_a_measure_that_is_null_or_nan_is_missing() -> None:
 def test_without_any_run_there_is_no_data() -> None:
     found = verdict({"where": {"aqm": "X"}}, lambda cell, _: None if cell["aqm"] == "X" else 1.0)
     assert (found.verdict, found.held, found.cells, found.unknown) == ("no data", 0, 8, 8)
-    assert report.format_value(found) == "-"
+    assert claims_report.format_value(found) == "-"
 
 
 # intervals
@@ -263,7 +263,7 @@ def test_the_interval_of_a_mean_over_cells_is_over_seeds() -> None:
     found = verdict({"cells": "mean", "is": ">= 3"}, use, seeds=3)
     assert (found.verdict, found.value.mean, found.value.seeds) == ("holds", 3, 3)
     assert found.value.high == pytest.approx(3 + 2.4841, abs=1e-4)
-    assert report.format_value(found) == "3 ± 2.5 (24 cells)"
+    assert claims_report.format_value(found) == "3 ± 2.5 (24 cells)"
 
 
 def test_cells_within_the_error_over_seeds_are_counted() -> None:

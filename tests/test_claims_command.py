@@ -16,7 +16,7 @@ from a_paper import KEYS, K, frame, read
 from conftest import Command, described
 from dumbbell import claims as claiming
 from dumbbell import cli, experiment
-from dumbbell.claims import language, report
+from dumbbell.claims import claims_report, language
 from dumbbell.claims.language import normalise_value
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 # output
 
 
-def of_two_sections() -> tuple[claiming.Claims, list[claiming.Verdict]]:
+def of_two_sections() -> tuple[claiming.Claims, list[claiming.ClaimVerdict]]:
     claims = read(
         {"id": "yes", "figure": [1, 2], "is": ">= 0.5", "note": "As it stands."},
         {"id": "no", "where": {"n": "2"}, "reason": "It is otherwise.", "linux": {"fails": True, "says": "so too"}},
@@ -47,7 +47,7 @@ def of_two_sections() -> tuple[claiming.Claims, list[claiming.Verdict]]:
 def test_the_text_has_verdicts_remarks_and_the_count() -> None:
     claims, verdicts = of_two_sections()
     assert [one.verdict for one in verdicts] == ["no data", "fails", "no data", "holds"]
-    text = report.format_report(claims, verdicts)
+    text = claims_report.format_report(claims, verdicts)
     assert "| fails   | no    |" in text and "5 of 11 cells (0.21..0.72)" in text
     assert "Not so: aqm STEP, k 0.1; aqm STEP, k 0.2; aqm PI2, k 0.1; aqm PI2, k 0.2; 2 more." in text
     assert "It is otherwise." in text and "Linux: so too" in text
@@ -62,11 +62,11 @@ def test_the_text_has_verdicts_remarks_and_the_count() -> None:
 
 def test_markdown_csv_and_json_have_all_of_it() -> None:
     claims, verdicts = of_two_sections()
-    page = report.format_markdown(claims, verdicts)
+    page = claims_report.format_markdown(claims, verdicts)
     assert "## V. Analysis" in page and "`no`: Not so:" in page and "literally" in page
-    rows = [report.make_row(one) for one in verdicts]
+    rows = [claims_report.make_row(one) for one in verdicts]
     assert (rows[1]["held"], rows[1]["cells"], rows[1]["unknown"], rows[1]["share"]) == (5, 12, 1, 5 / 11)
-    found = json.loads(report.to_json(claims, verdicts))
+    found = json.loads(claims_report.to_json(claims, verdicts))
     assert [one["id"] for one in found["claims"]] == ["yes", "no", "open", "bar"]
     assert found["claims"][0]["figures"] == [1, 2] and found["claims"][2]["value"] is None
     assert found["words"]["good"] == {"value": 0.9, "reason": "it is so"}

@@ -12,7 +12,7 @@ import pytest
 from dumbbell import _native
 from dumbbell.cli import doctor
 from dumbbell.engines.linux import checks, kernels
-from dumbbell.engines.live import needs
+from dumbbell.engines.live import live_checks
 from dumbbell.engines.needs import Check
 from dumbbell.errors import InputError
 
@@ -143,11 +143,11 @@ ALL_WELL: dict[str, Any] = {
 def judged(said: dict[str, Any] | None = None, machine: Path | None = None) -> dict[str, Check]:
     with pytest.MonkeyPatch.context() as patch:
         if machine:
-            patch.setattr(needs, "_PROC", machine / "proc")
-            patch.setattr(needs, "_SYS", machine / "sys")
-            patch.setattr(needs, "_MODULES", machine / "modules")
-        patch.setattr(needs, "_AWAKE", machine / "awake" if machine else Path(os.devnull))
-        return {check.what: check for check in needs.judge_probe(ALL_WELL | (said or {}))}
+            patch.setattr(live_checks, "_PROC", machine / "proc")
+            patch.setattr(live_checks, "_SYS", machine / "sys")
+            patch.setattr(live_checks, "_MODULES", machine / "modules")
+        patch.setattr(live_checks, "_AWAKE", machine / "awake" if machine else Path(os.devnull))
+        return {check.what: check for check in live_checks.judge_probe(ALL_WELL | (said or {}))}
 
 
 def error(number: int) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def sysctl(machine: Path, name: str, value: str) -> None:
 @pytest.mark.slow
 @needs_live
 def test_the_live_engine_is_tried_on_this_machine() -> None:
-    checks = {check.what: check for check in needs.run_checks()}
+    checks = {check.what: check for check in live_checks.run_checks()}
     assert next(iter(checks)) == "namespaces"
     if checks["namespaces"].state == "missing":
         assert set(checks) == {"namespaces", "clock", "real-time priority", "timer", "idle cores", "cores", "load"}
@@ -258,8 +258,8 @@ def test_slow_clocks_and_late_timers(tmp_path: Path) -> None:
 
 
 def test_a_probe_that_fails_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needs, "_native", SimpleNamespace(live_run=None, __file__=str(tmp_path / "none.so")))
-    (check,) = needs.run_checks()
+    monkeypatch.setattr(live_checks, "_native", SimpleNamespace(live_run=None, __file__=str(tmp_path / "none.so")))
+    (check,) = live_checks.run_checks()
     assert (check.state, check.what) == ("missing", "namespaces")
     assert "none.so" in check.found
 

@@ -14,7 +14,7 @@ from dumbbell.engines.needs import Check
 from dumbbell.engines.sim import Simulator
 from dumbbell.errors import InputError
 from dumbbell.results import versions
-from dumbbell.results.versions import Kind
+from dumbbell.results.versions import EngineKind
 
 TABLE = {
     "duration": "1s",
@@ -45,7 +45,7 @@ def echo(monkeypatch: pytest.MonkeyPatch) -> None:
 
     vars(module).update(engine=engine, checks=checks)
     monkeypatch.setitem(sys.modules, "echo_engine", module)
-    row = Kind("echo", "an echo of the simulator", "in an echo", "echo_engine", "echo_engine", "WHERE")
+    row = EngineKind("echo", "an echo of the simulator", "in an echo", "echo_engine", "echo_engine", "WHERE")
     monkeypatch.setitem(versions.KINDS, "echo", row)
 
 

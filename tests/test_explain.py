@@ -25,7 +25,7 @@ from dumbbell import _native
 from dumbbell.engines.sim import Simulator
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.plugins import known, trust
-from dumbbell.explain import explained, facts, observed, senders, words
+from dumbbell.explain import explained, facts, observed, phrases, sender_facts
 from dumbbell.results.results import Results
 from explain_runs import Queue, Raw, Sender, Step
 
@@ -287,11 +287,11 @@ class Held:
     def counted(self, fact: facts.Reductions | facts.Repairs) -> list[float]:
         """Hold the reductions of a flow against the columns that count them, and return when they were."""
         row = self.found.run.flows[fact.flow]
-        assert fact.causes == {cause: row[name] for cause, name in senders._REDUCTIONS.items() if row[name]}, (
+        assert fact.causes == {cause: row[name] for cause, name in sender_facts._REDUCTIONS.items() if row[name]}, (
             "the table counts others"
         )
-        (one,) = (told for told in senders.trace_flows(self.found.run) if told.flow == fact.flow)
-        times = [each.at_s for each in senders.find_reductions(one)]
+        (one,) = (told for told in sender_facts.trace_flows(self.found.run) if told.flow == fact.flow)
+        times = [each.at_s for each in sender_facts.find_reductions(one)]
         assert len(times) == sum(fact.causes.values())
         assert (times[0], times[-1]) == (fact.from_s, fact.until_s)
         # an episode of loss that grows out of one of marks reduces no more; who ignores marks has none of them
@@ -310,7 +310,7 @@ class Held:
     def reduction(self, fact: facts.Reduction) -> None:
         assert any(abs(at - fact.at_s) < 1e-6 and cause == fact.cause for at, cause in self.entries(fact))
         row = self.found.run.flows[fact.flow]
-        assert row[senders._REDUCTIONS[fact.cause]] <= 3
+        assert row[sender_facts._REDUCTIONS[fact.cause]] <= 3
         window = self.window(fact)
         assert fact.before == window.before(fact.at_s)
         recovery = self.sender(fact).recovery
@@ -868,11 +868,11 @@ def test_many_flows_are_told_of_in_groups() -> None:
 def test_an_application_without_a_limit_never_is_one() -> None:
     """A full send buffer, too, leaves nothing to send: CUBIC in recovery over a deep queue."""
     run = explanation("cubic-codel").run
-    (one,) = senders.trace_flows(run)
+    (one,) = sender_facts.trace_flows(run)
     one.trace["app_limited"] = np.ones_like(one.trace["app_limited"])
-    assert not list(senders._find_limits(one, run))
+    assert not list(sender_facts._find_limits(one, run))
     limited = dataclasses.replace(one, group=one.group | {"app_rate": 1_000_000})
-    (fact,) = senders._find_limits(limited, run)
+    (fact,) = sender_facts._find_limits(limited, run)
     assert isinstance(fact, facts.Limited) and fact.share == pytest.approx(1)
 
 
@@ -960,7 +960,7 @@ def test_sentences_name_causes(sentence: str, said: str) -> None:
     ],
 )
 def test_flows_have_readable_names(label: str, cc: str, said: str) -> None:
-    assert words.format_label(label, cc) == said
+    assert phrases.format_label(label, cc) == said
 
 
 def test_a_record_of_a_run_is_bounded() -> None:

@@ -14,7 +14,7 @@ from conftest import described
 from dumbbell import Results
 from dumbbell.report import setting, verdict
 from dumbbell.results import felt
-from dumbbell.results.felt import Comparison, Felt
+from dumbbell.results.felt import Felt, SettingComparison
 
 HOME = described(
     duration="8s",
@@ -116,7 +116,7 @@ def test_the_default_figure_of_queues_is_of_what_waits(home: Results, tmp_path: 
     assert not felt.compare_settings(results._runs)
 
 
-def comparison(delays: dict[str, list[float]], losses: dict[str, float]) -> Comparison:
+def comparison(delays: dict[str, list[float]], losses: dict[str, float]) -> SettingComparison:
     """Return settings with these delays of a ping, ms, by seed, and losses, %."""
     columns = [Felt("ping", "a ping takes {}", "ping", "delay"), Felt("loss", "it loses {}", "ping", "loss")]
     rows = [
@@ -126,7 +126,7 @@ def comparison(delays: dict[str, list[float]], losses: dict[str, float]) -> Comp
         for label, value in (("ping", delay), ("loss", losses.get(name, 0.0)))
     ]
     seeds = len(next(iter(delays.values())))
-    return Comparison(["bottleneck.aqm"], {}, list(delays), columns, pl.DataFrame(rows), seeds)
+    return SettingComparison(["bottleneck.aqm"], {}, list(delays), columns, pl.DataFrame(rows), seeds)
 
 
 def test_settings_are_ordered_by_loss_and_then_by_delay() -> None:

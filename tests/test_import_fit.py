@@ -10,7 +10,7 @@ import pytest
 import dumbbell
 from conftest import Command
 from dumbbell.exchange import fit, formats, keep, setup
-from dumbbell.exchange.measured import assume_fact
+from dumbbell.exchange.measurement import assume_fact
 from test_import import rounds
 from test_import_bounds import iperf3
 
@@ -51,17 +51,17 @@ def test_a_fifo_that_fits_worse_than_another_queue_is_told(tmp_path: Path) -> No
     path.write_text(rounds(*(str(1700000000 + n) for n in range(4))))
     one = keep.propose_experiment(path, formats.read(path), "x")
 
-    def said(aqm: str, *rows: fit._Row) -> str:
+    def said(aqm: str, *rows: fit._FitRow) -> str:
         facts = [
             (key, assume_fact(aqm, "no word of it") if key == "bottleneck.aqm" else fact) for key, fact in one.facts
         ]
         return fit._choose_queue(dataclasses.replace(one, facts=facts), list(rows))
 
     fifo = '{ name = "pfifo", limit = 100 }'
-    ping = fit._Row("ping up, flow 1", "RTT, P99, ms", "rtt_p99_ms", 31.5, 108.0)
+    ping = fit._FitRow("ping up, flow 1", "RTT, P99, ms", "rtt_p99_ms", 31.5, 108.0)
     assert "--set bottleneck.aqm=fq_codel" in said(fifo, ping) and "31.5" in said(fifo, ping)
     assert not said('"fq_codel"', ping) and not said(fifo, dataclasses.replace(ping, simulated=33.0))
-    tcp = fit._Row("cubic down, flow 0", "RTT, mean, ms", "rtt_mean_ms", 94.0, 207.0)
+    tcp = fit._FitRow("cubic down, flow 0", "RTT, mean, ms", "rtt_mean_ms", 94.0, 207.0)
     assert "--set bottleneck.aqm=codel" in said(fifo, tcp)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import captures
 from dumbbell.exchange import formats, keep
-from dumbbell.exchange.measured import Origin
+from dumbbell.exchange.measurement import Origin
 from test_import import read, rounds
 from test_import_bounds import iperf3, qlog
 

@@ -13,7 +13,7 @@ from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.published import engines
 from dumbbell.results import versions
-from dumbbell.results.measured import Finished, Measured
+from dumbbell.results.measured_run import Finished, MeasuredRun
 from dumbbell.results.store import Store
 
 A, B, OLD = "linux-6.12.1+aaaaaaaa.1111", "linux-6.12.1+bbbbbbbb.1111", "linux-6.12.1+cccccccc.1111"
@@ -30,7 +30,7 @@ def _add(path: Path, version: str, name: str | None, cells: list[Cell], target: 
             measured = _native.run(json.dumps(groups), _native.Cancel())
             kernel = json.dumps({"kernel": {"name": name} if name else {"release": "6.12"}})
             of_engine = dataclasses.replace(one, engine=version, plan_of=lambda _: "plan")
-            store.add([Finished(of_engine, Measured(0.1, measured, kernel))])
+            store.add([Finished(of_engine, MeasuredRun(0.1, measured, kernel))])
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def path(tmp_path: Path, cells: list[Cell]) -> Path:
     """Two kernels and the simulator."""
     file = tmp_path / "r.duckdb"
     with Store.open(file, write=True) as store:
-        store.add(Finished(one, Measured(0.1, _native.run(one.config, _native.Cancel()))) for one in cells)
+        store.add(Finished(one, MeasuredRun(0.1, _native.run(one.config, _native.Cancel()))) for one in cells)
     _add(file, A, "default", cells)
     _add(file, B, "target20", cells, 20_000_000)
     return file
@@ -199,7 +199,7 @@ def test_one_configuration_told_in_two_ways_is_two_cells(tmp_path: Path, cells: 
         for cell in (told, bare):
             run = _native.run(cell.config, _native.Cancel())
             of_engine = dataclasses.replace(cell, engine=A, plan_of=lambda one: str(one.given))
-            store.add([Finished(of_engine, Measured(0.1, run, json.dumps({"kernel": {"name": "default"}})))])
+            store.add([Finished(of_engine, MeasuredRun(0.1, run, json.dumps({"kernel": {"name": "default"}})))])
     results = dumbbell.open(file).engine("linux")
     assert len(results) == 2 and results.cells.height == 2
     assert [(key.name, key.ordered) for key in results._runs.dimensions] == [("given", ["bottleneck.aqm.target", "-"])]

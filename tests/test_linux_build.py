@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from dumbbell.engines.linux import build as building
-from dumbbell.engines.linux import changes, configuration, kernels, needs, sources
-from dumbbell.engines.linux.build import Wanted
+from dumbbell.engines.linux import build_tools, changes, configuration, kernels, sources
+from dumbbell.engines.linux.build import KernelRequest
 from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import InputError
 
@@ -153,7 +153,7 @@ class Heard(StepProgress):
 
 def built(**wanted: object) -> tuple[kernels.Kernel, Heard]:
     heard = Heard()
-    return building.build(Wanted(**wanted), heard), heard  # type: ignore[arg-type]
+    return building.build(KernelRequest(**wanted), heard), heard  # type: ignore[arg-type]
 
 
 def refused(**wanted: object) -> str:
@@ -418,7 +418,7 @@ def test_missing_tools_are_named_with_the_command_that_installs_them(
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     assert refused(tree=tree) == ("linux build needs flex: sudo apt-get install flex (or --install)")
     with pytest.raises(InputError, match="--install needs root"):
-        needs.install(["flex"])
+        build_tools.install(["flex"])
 
 
 @pytest.mark.parametrize(
@@ -442,11 +442,11 @@ def test_bad_input_is_one_line(wanted: dict[str, object], said: str) -> None:
 def test_list_remove_and_dry_run(home: Path, tree: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from dumbbell.cli.linux import list_, remove
 
-    assert "compile    about" in "\n".join(building.describe_plan(Wanted(name="a", tree=tree)))
+    assert "compile    about" in "\n".join(building.describe_plan(KernelRequest(name="a", tree=tree)))
     assert not home.exists()
     built(name="a", tree=tree)
     built(name="b", tree=tree)
-    assert "nothing to do" in building.describe_plan(Wanted(name="a", tree=tree))[0]
+    assert "nothing to do" in building.describe_plan(KernelRequest(name="a", tree=tree))[0]
     list_()
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines[1:]] == [["a", "9.9.1"], ["b", "9.9.1"]]

@@ -9,8 +9,8 @@ import pytest
 
 from conftest import Command, parsed
 from dumbbell import _native
-from dumbbell.engines.linux import commands, reach
 from dumbbell.engines.linux import engine as linux
+from dumbbell.engines.linux import plan_commands, reach
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.mapping import list_notes, map_cell
 from dumbbell.errors import InputError
@@ -132,11 +132,11 @@ def test_keys_come_from_files_settings_matrices_overrides_profiles_and_versions(
 
 
 def test_runs_have_one_key_if_the_kernel_is_told_the_same() -> None:
-    def key(chosen: linux.Engine | None, aqm: Any = "codel", **changes: Any) -> str:
+    def key(chosen: linux.LinuxEngine | None, aqm: Any = "codel", **changes: Any) -> str:
         one = cell(aqm, **changes)
         return dataclasses.replace(one, engine="e", plan_of=chosen.format_plan if chosen else None).key
 
-    kernel = linux.Engine(KERNEL)
+    kernel = linux.LinuxEngine(KERNEL)
     given = {"name": "codel", "target": "5ms"}
     assert key(None) == key(None, given) != key(kernel)
     assert key(kernel) != key(kernel, given)
@@ -158,7 +158,7 @@ def test_commands_are_shown_once_for_cells_that_have_the_same() -> None:
     table |= {"flows": [{"cc": "cubic"}], "hosts": {"frto": False}}
     table |= {"matrix": {"flows[0].start": ["0s", "1s"], "bottleneck.aqm.target": ["5ms", "20ms"]}}
     table["bottleneck"]["rate_changes"] = [{"at": "1500ms", "rate": "5Mbit"}]
-    texts = list(commands.format_commands([parse(table, "f.toml", {"flows[0].cc.beta": 600})], KERNEL))
+    texts = list(plan_commands.format_commands([parse(table, "f.toml", {"flows[0].cc.beta": 600})], KERNEL))
     assert len(texts) == 2
     first = texts[0].splitlines()
     assert first[0] == "# f: flows[0].start = 0s, bottleneck.aqm.target = 5ms"

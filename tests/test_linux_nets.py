@@ -173,7 +173,7 @@ def test_one_hop_is_told_what_it_was() -> None:
 
 def both_engines(path: Path, **changes: Any) -> Store:
     experiment = parsed(**({"flows": []} | changes))
-    for engine in (None, linux.Engine(kernels.load())):
+    for engine in (None, linux.LinuxEngine(kernels.load())):
         report = sweep.run([experiment], path, jobs=2, engine=engine, progress=False)
         assert report.done == len(experiment), report.failed
     return Store.open(path)
@@ -241,7 +241,7 @@ def test_acknowledgements_that_are_filtered_are_counted(tmp_path: Path) -> None:
     one = parsed(
         duration="8s", bottleneck=QUEUE | {"rate": "20Mbit"}, reverse=cake, flows=[{"cc": "cubic", "base_rtt": "20ms"}]
     )
-    chosen = dataclasses.replace(linux.Engine(kernels.load()))
+    chosen = dataclasses.replace(linux.LinuxEngine(kernels.load()))
     report = sweep.run([one], tmp_path / "r", jobs=1, engine=chosen, progress=False)
     assert report.done == 1, report.failed
     with Store.open(tmp_path / "r") as store:

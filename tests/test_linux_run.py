@@ -28,7 +28,7 @@ from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
 from dumbbell.experiment.registry import read_registry
 from dumbbell.published import engines
-from dumbbell.results.measured import Finished, Measured
+from dumbbell.results.measured_run import Finished, MeasuredRun
 from dumbbell.results.store import Store
 from real_linux import needs_cc, needs_kernel, needs_tc
 
@@ -227,7 +227,7 @@ def test_starts_and_short_flows_are_those_of_the_simulator(home: Path) -> None:
 def _simulated(home: Path, *cells: Cell) -> Path:
     path = home.parent / "simulated.duckdb"
     with Store.open(path, write=True) as store:
-        store.add(Finished(one, Measured(0.1, _native.run(one.config, _native.Cancel()))) for one in cells)
+        store.add(Finished(one, MeasuredRun(0.1, _native.run(one.config, _native.Cancel()))) for one in cells)
     return path
 
 
@@ -287,19 +287,19 @@ def test_code_of_the_program_is_without_comments_and_white_space() -> None:
 
 
 def test_keys_depend_on_kernel_program_mapping_and_measuring(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = linux.Engine(kernel(home)).version
+    first = linux.LinuxEngine(kernel(home)).version
     assert first.startswith("linux-6.12.1+dddddddd.")
-    assert linux.Engine(kernel(home, digest="e" * 64)).version != first
+    assert linux.LinuxEngine(kernel(home, digest="e" * 64)).version != first
     with monkeypatch.context() as changed:
         changed.setattr(linux, "VERSION", 0)
-        assert linux.Engine(kernel(home)).version != first
+        assert linux.LinuxEngine(kernel(home)).version != first
     with monkeypatch.context() as changed:
         changed.setattr("dumbbell.engines.linux.guest.compute_code_digest", lambda: "other")
-        assert linux.Engine(kernel(home)).version != first
+        assert linux.LinuxEngine(kernel(home)).version != first
     with monkeypatch.context() as changed:
         changed.setattr("dumbbell._native.measuring_version", lambda: "00000000")
-        assert linux.Engine(kernel(home)).version != first
-    assert linux.Engine(kernel(home)).version == first
+        assert linux.LinuxEngine(kernel(home)).version != first
+    assert linux.LinuxEngine(kernel(home)).version == first
     one = cell()
     assert dataclasses.replace(one, engine=first).key != one.key
     assert dataclasses.replace(one, engine=first).cell_key == one.cell_key
@@ -308,8 +308,8 @@ def test_keys_depend_on_kernel_program_mapping_and_measuring(home: Path, monkeyp
 # guests that are shell scripts
 
 
-def run(home: Path, script: str, **options: Any) -> sweep.Report:
-    chosen = linux.Engine(kernel(home, script))
+def run(home: Path, script: str, **options: Any) -> sweep.SweepReport:
+    chosen = linux.LinuxEngine(kernel(home, script))
     return sweep.run([parsed()], home.parent / "r.duckdb", jobs=1, engine=chosen, progress=False, **options)
 
 
@@ -465,9 +465,9 @@ def test_two_engines_in_one_file_are_told_apart_and_compared(tmp_path: Path) -> 
     path = tmp_path / "r.duckdb"
     ran = {one.key: _native.run(one.config, _native.Cancel()) for one in cells}
     with Store.open(path, write=True) as store:
-        store.add(Finished(one, Measured(0.1, ran[one.key])) for one in cells)
+        store.add(Finished(one, MeasuredRun(0.1, ran[one.key])) for one in cells)
         others = [dataclasses.replace(one, engine="linux-6.12.1+a.b") for one in cells]
-        store.add(Finished(one, Measured(0.1, ran[cells[n].key], '{"kernel": 1}')) for n, one in enumerate(others))
+        store.add(Finished(one, MeasuredRun(0.1, ran[cells[n].key], '{"kernel": 1}')) for n, one in enumerate(others))
     assert dumbbell.open(path).engines == [dumbbell.engine_version()]
     assert dumbbell.open(path).engine("linux").engines == ["linux-6.12.1+a.b"]
     assert dumbbell.open(path).engine("sim").engines == [dumbbell.engine_version()]
@@ -489,8 +489,8 @@ def test_runs_in_real_time_that_were_too_late_are_not_compared(tmp_path: Path) -
     ran = {one.key: _native.run(one.config, _native.Cancel()) for one in cells}
     others = [dataclasses.replace(one, engine=f"{kind}-a") for kind in ("live", "linux") for one in cells]
     with Store.open(path, write=True) as store:
-        store.add(Finished(one, Measured(0.1, ran[one.key])) for one in cells)
-        store.add(Finished(one, Measured(0.1, ran[cells[n % 4].key])) for n, one in enumerate(others))
+        store.add(Finished(one, MeasuredRun(0.1, ran[one.key])) for one in cells)
+        store.add(Finished(one, MeasuredRun(0.1, ran[cells[n % 4].key])) for n, one in enumerate(others))
     with pytest.raises(InputError, match="engines: there are runs of linux and of live; use engine with one of"):
         engines.compare(path)
     # one run of the first cell, and both of the second
@@ -529,7 +529,7 @@ def test_the_same_seed_is_the_same_run_on_linux(aqm: str, tmp_path: Path) -> Non
         web=[{"cc": "cubic", "arrivals": "5/s", "size": "20kB", "stop": "2s"}],
         udp=[{"rate": "500kbit", "spacing": "poisson"}],
     )
-    chosen = linux.Engine(kernels.load())
+    chosen = linux.LinuxEngine(kernels.load())
     hashes = []
     for name in ("a", "b"):
         report = sweep.run([one], tmp_path / name, jobs=1, engine=chosen, progress=False)
@@ -555,7 +555,7 @@ def test_delay_and_jitter_of_udp_are_those_of_the_simulator(tmp_path: Path) -> N
     """Two sources whose packets meet now and then: one waits for the other on the link."""
     udp = [{"rate": "1Mbit"}, {"rate": "3Mbit", "size": "500B", "start": "1s"}]
     one = parsed(duration="5s", bottleneck={"rate": "10Mbit", "aqm": "pfifo", "shaper": "link"}, flows=[], udp=udp)
-    for engine in (None, linux.Engine(kernels.load())):
+    for engine in (None, linux.LinuxEngine(kernels.load())):
         report = sweep.run([one], tmp_path / "r", jobs=1, engine=engine, progress=False)
         assert report.done == 1, report.failed
     with Store.open(tmp_path / "r") as store:
@@ -584,7 +584,7 @@ def test_flows_without_a_socket_count_no_timeouts() -> None:
     # no file may say that the second flow begins after the end: the engine is told so past the checks of files
     for one in cells[2:]:
         one.groups["flows"][1]["start"] = {"min": 600_000_000, "max": 600_000_000}
-    with linux.Engine(kernels.load()).open_workers(1) as guests:
+    with linux.LinuxEngine(kernels.load()).open_workers(1) as guests:
         futures = [guests.submit(one, _native.Progress()) for one in cells]
         results = [future.result().result for future in futures]
     # runs go into the store together, so all have the same columns
@@ -606,7 +606,7 @@ def test_the_kernels_own_defaults_are_ours(aqm: str, tmp_path: Path) -> None:
         if key.owner in (aqm, "hosts") and key.name != "hosts.profile" and value is not None:
             settings[key.place + key.param.name] = value
     bare, whole = parsed(duration="2s", **table), parse(described(duration="2s", **table), "whole", settings)
-    chosen = linux.Engine(kernels.load())
+    chosen = linux.LinuxEngine(kernels.load())
     for one in (bare, whole):
         report = sweep.run([one], tmp_path / "r", jobs=1, engine=chosen, progress=False)
         assert report.done == 1, report.failed
@@ -635,7 +635,7 @@ def test_the_defaults_of_the_kernels_modules_are_ours(monkeypatch: pytest.Monkey
         return dataclasses.replace(made, plan=asked + made.plan)
 
     monkeypatch.setattr(linux, "map_cell", asking)
-    with linux.Engine(kernels.load()).open_workers(1) as guests:
+    with linux.LinuxEngine(kernels.load()).open_workers(1) as guests:
         error = guests.submit(parsed().make_cell(0), _native.Progress()).exception()
     said = str(error).rpartition("exit 1: ")[2].split()
     assert dict(zip(names, map(int, said), strict=True)) == names

@@ -152,7 +152,7 @@ def of_ways() -> Iterator[dict[str, Any]]:
     yield mix("pfifo", **ways)
 
 
-def bases(key: reach.Key) -> Iterator[dict[str, Any]]:
+def bases(key: reach.KernelKey) -> Iterator[dict[str, Any]]:
     """Yield runs in which a key may act."""
     if key.param.name in _WAYS:
         return of_ways()
@@ -192,24 +192,24 @@ _VALUES: dict[str, list[Any]] = {"red.burst": [400], "web.size": ["90kB"], "reco
 _BESIDE = {key: {"shaper": "htb"} for key in ("reverse.burst", "hop.burst")}
 
 
-def settings(key: reach.Key) -> dict[str, Any]:
+def settings(key: reach.KernelKey) -> dict[str, Any]:
     # the runs here have ECN on
     beside = {"ecn": False} if key.name == "hosts.ecn" else _BESIDE.get(key.name, key.beside)
     return {key.place + name: value for name, value in beside.items()}
 
 
-def further_keys() -> Iterator[reach.Key]:
+def further_keys() -> Iterator[reach.KernelKey]:
     """Yield the keys of links, of stages, of further hops, and of ways over hops."""
     for links, place in ((read_registry().link, "bottleneck.link."), (read_registry().stage, "flows[0].path[0].")):
         for one in links.values():
             if one.name not in _NOT_LINKS:
-                yield from (reach.Key(one.name, param, place) for param in one.params.values())
+                yield from (reach.KernelKey(one.name, param, place) for param in one.params.values())
     for name, place in (("reverse", "reverse."), ("hop", "hop[0].")):
-        yield from (reach.Key(name, param, place) for param in schema.describe_section("bottleneck").values())
+        yield from (reach.KernelKey(name, param, place) for param in schema.describe_section("bottleneck").values())
     for table in schema.SENDERS:
         for param in schema.describe_section(table).values():
             if param.name in _WAYS:
-                yield reach.Key(table, param, f"{table}[0].")
+                yield reach.KernelKey(table, param, f"{table}[0].")
 
 
 KEYS = list(reach.list_keys())
@@ -220,7 +220,7 @@ _NOT_THERE = [("bbr2", "ecn_reprobe_gain")]  # which BBRv3 alone has
 @pytest.mark.slow
 @pytest.mark.spread
 @pytest.mark.parametrize("key", KEYS + FURTHER, ids=[key.name for key in KEYS + FURTHER])
-def test_every_key_acts(key: reach.Key) -> None:
+def test_every_key_acts(key: reach.KernelKey) -> None:
     if key.name in LEFT:
         assert LEFT[key.name]
         return
@@ -301,7 +301,7 @@ OF_HOSTS = [key for key in KEYS if key.owner == "hosts"]
 
 
 @pytest.mark.parametrize("key", OF_HOSTS, ids=[key.name for key in OF_HOSTS])
-def test_hosts_without_tcp_are_refused(key: reach.Key) -> None:
+def test_hosts_without_tcp_are_refused(key: reach.KernelKey) -> None:
     value = next(iter(reach.choose_values(key.param)))
     setting = {f"hosts.{key.param.name}": value}
     if key.param.name in OF_EVERY_RUN:

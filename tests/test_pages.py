@@ -10,7 +10,7 @@ import pytest
 import dumbbell
 from dumbbell.errors import InputError
 from dumbbell.experiment import shipped
-from dumbbell.pages import ContradictedError, Evidence, prose, study, words
+from dumbbell.pages import ContradictedError, Evidence, prose, study, template_words
 from dumbbell.pages import new as making
 from dumbbell.pages.samples import find_changes, list_algorithms
 from dumbbell.pages.template import render
@@ -124,25 +124,25 @@ def test_pairs_need_every_counterpart() -> None:
 @pytest.mark.parametrize(
     ("found", "text"),
     [
-        (words.number(0.0468), "0.047"),
-        (words.number(9.99), "10"),
-        (words.number(12.6), "13"),
-        (words.number(25_600), "25 600"),
-        (words.format_fixed(-0.004, 2), "0.00"),
-        (words.format_times(2.02), "twice"),
-        (words.format_times(2.31), "2.3 times"),
-        (words.format_times(5.95), "six times"),
-        (words.format_span([0.26, 0.264], 2), "0.26"),
+        (template_words.number(0.0468), "0.047"),
+        (template_words.number(9.99), "10"),
+        (template_words.number(12.6), "13"),
+        (template_words.number(25_600), "25 600"),
+        (template_words.format_fixed(-0.004, 2), "0.00"),
+        (template_words.format_times(2.02), "twice"),
+        (template_words.format_times(2.31), "2.3 times"),
+        (template_words.format_times(5.95), "six times"),
+        (template_words.format_span([0.26, 0.264], 2), "0.26"),
         (join_words(["a", "b", "c"]), "a, b and c"),
-        (words.count(0), "no"),
-        (words.format_upper_bound(0.0741, 2), "0.08"),
-        (words.format_upper_bound(0.07, 2), "0.07"),
-        (words.format_upper_bound(-0.0741, 2), "-0.07"),
-        (words.format_lower_bound(121 / 148, 2), "0.81"),
-        (words.format_percent_lower_bound(121 / 148), "81 %"),
-        (words.format_percent_upper_bound(0.0134, 1), "1.4 %"),
-        (words.format_percent_upper_bound(0.3), "30 %"),
-        (words.format_bounds([0.472, 0.571], 2), "0.47 to 0.58"),
+        (template_words.count(0), "no"),
+        (template_words.format_upper_bound(0.0741, 2), "0.08"),
+        (template_words.format_upper_bound(0.07, 2), "0.07"),
+        (template_words.format_upper_bound(-0.0741, 2), "-0.07"),
+        (template_words.format_lower_bound(121 / 148, 2), "0.81"),
+        (template_words.format_percent_lower_bound(121 / 148), "81 %"),
+        (template_words.format_percent_upper_bound(0.0134, 1), "1.4 %"),
+        (template_words.format_percent_upper_bound(0.3), "30 %"),
+        (template_words.format_bounds([0.472, 0.571], 2), "0.47 to 0.58"),
     ],
 )
 def test_words(found: str, text: str) -> None:

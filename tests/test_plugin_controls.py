@@ -43,7 +43,9 @@ def control(folder: Path, language: str, by: str, sets: str | None = None) -> Pa
         (folder / "dumbbell.h").write_text(_native.plugin_header())
         flags = ["-std=c11", "-w", "-O1", "-shared", "-fPIC"]
     else:
-        (folder / "dumbbell.rs").write_text(project.make_contents("control", "held", "rust")[0]["src/dumbbell.rs"])
+        made = project.make_contents("control", "held", "rust")[0]
+        for name in ("dumbbell.rs", "abi.rs"):
+            (folder / name).write_text(made[f"src/{name}"])
         flags = ["--edition", "2021", "--crate-type", "cdylib", "-C", "panic=abort"]
     subprocess.run([compiler, *flags, str(source), "-o", str(library)], check=True)
     return library

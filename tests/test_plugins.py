@@ -208,7 +208,9 @@ def test_the_content_of_a_plugin_is_part_of_the_key(tmp_path: Path) -> None:
     # and what runs is what was read: a change of the file changes nothing under a sweep
     path.write_text("raise SystemExit\n")
     assert _native.Result.from_bytes(
-        process.Child("run", site=True).answer({"config": first.config, "plugins": known.list_copies(first.groups)})
+        process.PluginChild("run", site=True).answer(
+            {"config": first.config, "plugins": known.list_copies(first.groups)}
+        )
     ).hash
 
 
@@ -374,7 +376,7 @@ def test_an_interrupted_sweep_ends_the_processes_of_plugins(tmp_path: Path) -> N
     def children() -> list[int]:
         tasks = Path(f"/proc/{sweep.pid}/task").glob("*/children")
         started = [int(word) for task in tasks for word in task.read_text().split()]
-        return [pid for pid in started if b"plugins/child.py\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+        return [pid for pid in started if b"plugins/plugin_child.py\0" in Path(f"/proc/{pid}/cmdline").read_bytes()]
 
     deadline = time.monotonic() + 30
     while len(running := children()) < 4:  # those of the endless plugin: the others have none, or end

@@ -8,7 +8,7 @@ import pytest
 
 from conftest import Command, parsed
 from dumbbell import _native
-from dumbbell.cli import describe, reference
+from dumbbell.cli import describe, key_reference
 from dumbbell.errors import InputError
 from dumbbell.experiment import json_schema, schema
 from dumbbell.experiment.registry import read_registry
@@ -127,7 +127,7 @@ def with_a_switch(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     described["profiles"]["linux-5.4"]["sources"]["quick_exit"] = "another test"
     monkeypatch.setattr(_native, "registry", lambda: json.dumps(described))
     monkeypatch.setattr(_native, "check", lambda _config: None)  # the engine itself does not have it
-    caches = (read_registry, schema.run_model, reference.list_groups)
+    caches = (read_registry, schema.run_model, key_reference.list_groups)
     for cache in caches:
         cache.cache_clear()
     yield switch

@@ -11,7 +11,7 @@ import pytest
 
 import dumbbell
 from conftest import TWO_FLOWS, Command
-from dumbbell.check import qlog as traces
+from dumbbell.check import qlog_trace as traces
 from dumbbell.errors import InputError
 from dumbbell.experiment.file import parse
 from dumbbell.qlog import figure, write

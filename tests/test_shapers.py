@@ -182,7 +182,7 @@ def test_a_router_below_the_line_keeps_the_queue_of_another_box_empty(name: str,
 )
 def test_linux_and_the_simulator_agree(aqm: dict[str, Any], changes: dict[str, Any], tmp_path: Path) -> None:
     one = parsed(duration="6s", bottleneck=bottleneck(aqm, **changes), flows=[{"cc": "cubic", "base_rtt": "20ms"}])
-    for engine in (None, linux.Engine(kernels.load())):
+    for engine in (None, linux.LinuxEngine(kernels.load())):
         report = sweep.run([one], tmp_path / "r", jobs=1, engine=engine, progress=False)
         assert report.done == 1, report.failed
     with Store.open(tmp_path / "r") as store:

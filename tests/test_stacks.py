@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from conftest import Command
-from dumbbell import stacks
+from dumbbell import _native, stacks
 from dumbbell.cli import commands, doctor
 from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import Failed, InputError
@@ -23,7 +23,7 @@ from dumbbell.experiment.plugins import built
 from dumbbell.qlog import figure
 from dumbbell.qlog import write as writing
 from dumbbell.stacks import build as building
-from dumbbell.stacks import describe, needs, project, tree, work
+from dumbbell.stacks import describe, project, tools, tree, work
 from dumbbell.stacks.work import WORK
 from stack_harness import compiled, field, lines
 
@@ -157,8 +157,8 @@ def test_a_library_is_found_by_name_or_as_the_newest() -> None:
 def test_what_cannot_be_built_is_refused_before_anything_is_done(
     command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(needs, "find_program", lambda program="cargo": f"/nowhere/{program}")
-    monkeypatch.setattr(needs, "read_rustc_version", lambda: "rustc 1")
+    monkeypatch.setattr(tools, "find_program", lambda program="cargo": f"/nowhere/{program}")
+    monkeypatch.setattr(tools, "read_rustc_version", lambda: "rustc 1")
     refusals = {
         ("quin",): "stack build: unknown stack quin; did you mean quinn?",
         (
@@ -192,7 +192,7 @@ def test_without_cargo_there_is_a_way_to_get_it(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.usefixtures("home")
 def test_doctor_says_what_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needs, "find_program", lambda program="cargo": f"/nowhere/{program}")
+    monkeypatch.setattr(tools, "find_program", lambda program="cargo": f"/nowhere/{program}")
     assert doctor._check_stacks().remedy == "dumbbell stack build quinn"
     fake("quinn-0.11.16", "quinn", "0.11.16")
     assert (doctor._check_stacks().state, doctor._check_stacks().found) == ("ok", "quinn-0.11.16")
@@ -201,25 +201,25 @@ def test_doctor_says_what_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("stack", ["picoquic", "quiche"])
 def test_a_library_that_a_stack_has_not_cannot_be_left_out(stack: str) -> None:
     with pytest.raises(InputError, match=f"there is no library of {stack} .*; use quinn or noq"):
-        building.build(building.Wanted(stack, logs=False), StepProgress())
+        building.build(building.StackRequest(stack, logs=False), StepProgress())
 
 
 @pytest.mark.usefixtures("home")
 def test_a_version_that_is_built_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(needs, "find_program", lambda program="cargo": f"/nowhere/{program}")
-    monkeypatch.setattr(needs, "read_rustc_version", lambda: "rustc 1")
-    plan = project.Plan("quinn", "0.11.16", None)
+    monkeypatch.setattr(tools, "find_program", lambda program="cargo": f"/nowhere/{program}")
+    monkeypatch.setattr(tools, "read_rustc_version", lambda: "rustc 1")
+    plan = project.BuildPlan("quinn", "0.11.16", None)
     fake("quinn-0.11.16", "quinn", "0.11.16", digest=project.compute_digest(plan, "rustc 1"))
-    made, is_new = building.build(building.Wanted("quinn", "0.11.16", logs=False), StepProgress())
+    made, is_new = building.build(building.StackRequest("quinn", "0.11.16", logs=False), StepProgress())
     assert (made.name, is_new) == ("quinn-0.11.16", False)
     # who wants the library with the stack's own qlog, too, has to build it
     digest = made.described["digest"]
-    assert building._find_built(made.name, digest, building.Wanted("quinn", "0.11.16")) is None
+    assert building._find_built(made.name, digest, building.StackRequest("quinn", "0.11.16")) is None
     made.library.with_name(built.LOGGING).write_bytes(b"")
-    assert building._find_built(made.name, digest, building.Wanted("quinn", "0.11.16")) == made
+    assert building._find_built(made.name, digest, building.StackRequest("quinn", "0.11.16")) == made
     others = [
         project.compute_digest(plan, "rustc 2"),
-        project.compute_digest(project.Plan("quinn", "0.11.17", None), "rustc 1"),
+        project.compute_digest(project.BuildPlan("quinn", "0.11.17", None), "rustc 1"),
     ]
     assert made.described["digest"] not in others
 
@@ -231,11 +231,11 @@ def test_libclang_is_asked_for_before_anything_is_compiled(monkeypatch: pytest.M
         def print_line(self, line: str) -> None:
             heard.append(line)
 
-    monkeypatch.setattr(needs, "find_cmake", lambda: "cmake")
-    monkeypatch.setattr(needs, "find_cargo", lambda: "cargo")
-    monkeypatch.setattr(needs, "finds_libclang", lambda: False)
+    monkeypatch.setattr(tools, "find_cmake", lambda: "cmake")
+    monkeypatch.setattr(tools, "find_cargo", lambda: "cargo")
+    monkeypatch.setattr(tools, "finds_libclang", lambda: False)
     with pytest.raises(InputError, match="a released version"):
-        building.build(building.Wanted("quiche", "x"), Heard())
+        building.build(building.StackRequest("quiche", "x"), Heard())
     assert len(heard) == 1 and heard[0].startswith("there is no libclang")
 
 
@@ -250,9 +250,9 @@ def test_a_build_says_that_it_waits_for_another_one(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(work, "LOCK_WAIT_S", 1.5)
     with (
-        work.Work(StepProgress()),
+        work.StackWork(StepProgress()),
         pytest.raises(InputError, match="it is in use by another build"),
-        work.Work(Heard()),
+        work.StackWork(Heard()),
     ):
         pass
     assert [line.partition(" (log")[0] for line in heard] == ["another build is at work; waiting for its end"]
@@ -260,22 +260,22 @@ def test_a_build_says_that_it_waits_for_another_one(monkeypatch: pytest.MonkeyPa
 
 def test_complaints_of_cargo_are_told_in_a_line() -> None:
     told = "error[E0425]: cannot find type `u17`\n  --> src/lib.rs:8:36\n   |\nerror: could not compile `x`\n"
-    assert needs.find_complaint(told) == "error[E0425]: cannot find type `u17` (src/lib.rs:8:36)"
+    assert tools.find_complaint(told) == "error[E0425]: cannot find type `u17` (src/lib.rs:8:36)"
     told = "error: failed to get `bytes` as a dependency\n\nCaused by:\n  download failed\n\nCaused by:\n  no route\n"
-    assert needs.find_complaint(told) == "error: failed to get `bytes` as a dependency; download failed; Caused by:"
-    assert needs.find_complaint("linker: killed\n") == "linker: killed"
-    assert "package libclang-dev" in needs.find_complaint("error: failed\n  Unable to find libclang: none\n")
+    assert tools.find_complaint(told) == "error: failed to get `bytes` as a dependency; download failed; Caused by:"
+    assert tools.find_complaint("linker: killed\n") == "linker: killed"
+    assert "package libclang-dev" in tools.find_complaint("error: failed\n  Unable to find libclang: none\n")
 
 
 def test_the_project_has_all_sources() -> None:
-    made = project.make_contents(project.Plan("noq", None, None))
-    assert sorted(path.name for path in (ADAPTER / "src").iterdir()) == sorted(
+    made = project.make_contents(project.BuildPlan("noq", None, None))
+    assert sorted(["abi.rs", *(path.name for path in (ADAPTER / "src").iterdir())]) == sorted(
         name.removeprefix("src/") for name in made if name.startswith("src/")
     )
     assert 'package = "noq-proto", default-features = false, version = "1" }' in made["Cargo.toml"]
     assert "@" not in made["Cargo.toml"]
-    assert len(project.list_features(project.Plan("quinn", None, None), "0.11.19")) == 2
-    assert project.list_features(project.Plan("quinn", None, None), "0.12.0") == ["quinn"]
+    assert len(project.list_features(project.BuildPlan("quinn", None, None), "0.11.19")) == 2
+    assert project.list_features(project.BuildPlan("quinn", None, None), "0.12.0") == ["quinn"]
 
 
 @pytest.mark.skipif(shutil.which("cargo") is None, reason="Rust is not installed")
@@ -299,7 +299,7 @@ def test_a_tree_is_known_by_its_manifest(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"is a workspace; use the folder of one of its crates"):
         tree.read(tmp_path, "noq")
     with pytest.raises(InputError, match=r"version is 0.11.16; it must be left out: \S+quinn-proto is 0.12.0"):
-        building.make_plan(building.Wanted("quinn", "0.11.16", tmp_path))
+        building.make_plan(building.StackRequest("quinn", "0.11.16", tmp_path))
 
 
 def test_a_dependency_is_taken_over_as_it_is() -> None:
@@ -320,9 +320,13 @@ def test_a_tree_is_called_as_git_describes_it(tmp_path: Path) -> None:
 
 
 def test_quiche_has_a_project_of_its_own(tmp_path: Path) -> None:
-    made = project.make_contents(project.Plan("quiche", "0.30.0", None))
+    made = project.make_contents(project.BuildPlan("quiche", "0.30.0", None))
     assert {path.name for path in (ADAPTER / "quiche").iterdir()} == {
-        *(Path(name).name for name in made if name not in ("src/interface.rs", "src/panics.rs", "Cargo.toml")),
+        *(
+            Path(name).name
+            for name in made
+            if name not in ("src/abi.rs", "src/interface.rs", "src/panics.rs", "Cargo.toml")
+        ),
         "Cargo.toml.in",
     }
     assert 'quiche = { version = "=0.30.0" }' in made["Cargo.toml"]
@@ -349,20 +353,9 @@ def test_every_parameter_is_set() -> None:
         assert len(re.findall(rf'"{name}"', text)) >= 2, name
 
 
-def test_the_interface_is_that_of_the_header() -> None:
-    header = (HERE.parent / "crates" / "dumbbell-plugin" / "include" / "dumbbell.h").read_text()
-    ours = (ADAPTER / "src" / "interface.rs").read_text()
-    struct = re.search(r"typedef struct \{([^}]*)\} dumbbell_stack_stats;", header)
-    stats = re.search(r"pub struct Stats \{([^}]*)\}", ours)
-    assert struct is not None and stats is not None
-    theirs = re.sub(r"/\*.*?\*/|uint64_t", "", struct[1])
-    assert re.findall(r"pub (\w+): u64", stats[1]) == re.findall(r"\w+", theirs)
-    functions = re.search(r"typedef struct \{([^}]*)\} dumbbell_stack;", header)
-    own = re.search(r"struct CStack \{([^}]*)\}", ours)
-    assert functions is not None and own is not None
-    assert re.findall(r"\(\*(\w+)\)\(", functions[1]) == re.findall(r"(\w+): unsafe extern", own[1])
-    assert f"#define DUMBBELL_ABI {describe.ABI}u" in header
-    assert f"ABI: u32 = {describe.ABI};" in ours
+def test_the_version_of_the_interface_is_that_of_the_header() -> None:
+    assert f"#define DUMBBELL_ABI {describe.ABI}u" in _native.plugin_header()
+    assert f"ABI: u32 = {describe.ABI};" in _native.plugin_types()
 
 
 # --- with cargo and a registry --------------------------------------------------------------------------------------
@@ -380,7 +373,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield place
 
 
-def made(wanted: building.Wanted) -> Path:
+def made(wanted: building.StackRequest) -> Path:
     if shutil.which("cargo") is None:
         pytest.skip("Rust is not installed")
     try:
@@ -395,7 +388,7 @@ def made(wanted: building.Wanted) -> Path:
 def libraries(cache: Path) -> dict[str, Path]:
     assert built.find_home().is_relative_to(cache)
     wanted = (("quinn", "0.11.16"), ("quinn", "0.11.19"), ("noq", "1.4.0"))
-    return {f"{stack}-{version}": made(building.Wanted(stack, version)) for stack, version in wanted}
+    return {f"{stack}-{version}": made(building.StackRequest(stack, version)) for stack, version in wanted}
 
 
 @pytest.fixture(scope="module")
@@ -485,7 +478,7 @@ def crate(place: Path, text: str) -> Path:
 def test_controls_of_a_crate_stand_beside_those_of_the_stack(cache: Path, bottleneck: Path, tmp_path: Path) -> None:
     assert built.find_home().is_relative_to(cache)
     mine = crate(tmp_path / "mine", USER)
-    library = made(building.Wanted("quinn", "0.11.16", mine))
+    library = made(building.StackRequest("quinn", "0.11.16", mine))
     name = "quinn-0.11.16-my-control"
     assert list(built.find(name).controls) == [*CONTROLS["quinn"], "fixed", "broken"]
     line = lines(bottleneck, library, "fixed", 100, 20, 5)[0]
@@ -499,7 +492,7 @@ def test_controls_of_a_crate_stand_beside_those_of_the_stack(cache: Path, bottle
     with pytest.raises(
         InputError, match=r"it does not compile: error\[E0\d+\]: .*lib.rs:\d+:\d+\).*\(log: .*; it needs"
     ):
-        building.build(building.Wanted("quinn", "0.11.16", mine), StepProgress())
+        building.build(building.StackRequest("quinn", "0.11.16", mine), StepProgress())
     assert (tree.read(mine, "quinn").has_controls, tree.read(mine, "quinn").dependency) == (
         True,
         'version = "^0.11.16"',
@@ -538,7 +531,7 @@ def test_quiche_runs_in_virtual_time(bottleneck: Path) -> None:
     """What it sends is encrypted with other keys each time, so that sizes and times are compared, and not bytes."""
     if shutil.which("cmake") is None or (find_library("clang") is None and "LIBCLANG_PATH" not in os.environ):
         pytest.skip("no cmake or no libclang")
-    library = made(building.Wanted("quiche", "0.30.0"))
+    library = made(building.StackRequest("quiche", "0.30.0"))
     for control in ("cubic", "reno", "bbr2_gcongestion"):
         together = lines(bottleneck, f"{library},{library}", control, 50, 40, 5)
         alone = lines(bottleneck, library, control, 50, 40, 5)

@@ -16,7 +16,7 @@ from dumbbell.experiment import schema, shipped
 from dumbbell.experiment.cell import Cell, compute_digest, format_canonical
 from dumbbell.experiment.plugins import built
 from dumbbell.results import store
-from dumbbell.results.measured import Measured
+from dumbbell.results.measured_run import MeasuredRun
 from dumbbell.results.store import Store
 
 # 160 runs of some milliseconds
@@ -87,9 +87,9 @@ def test_a_run_that_fails_takes_none_with_it_that_began_with_it() -> None:
     cells[1] = dataclasses.replace(cells[1], groups=wrong)
     with sim.Threads(1) as workers:
         ended = workers.begin([(cell, _native.Progress()) for cell in cells]).result()
-    assert [type(one) for one in ended] == [Measured, ValueError, Measured]
+    assert [type(one) for one in ended] == [MeasuredRun, ValueError, MeasuredRun]
     for cell, one in zip(cells[::2], ended[::2], strict=True):
-        assert isinstance(one, Measured) and 0 < one.wall_s < 60
+        assert isinstance(one, MeasuredRun) and 0 < one.wall_s < 60
         assert one.result.hash == _native.run(cell.config, _native.Cancel()).hash
     assert getattr(ended[1], "key", "") == "bottleneck.rate"
 
@@ -101,16 +101,16 @@ def test_other_engines_carry_short_runs_out_one_by_one() -> None:
         pass
 
     class Fails(Local):
-        def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+        def run(self, cell: Cell, progress: _native.Progress) -> MeasuredRun:
             if cell.seed == 2:
                 raise Panic("no invariant")
             progress.reach(cell.seed)
-            return Measured(1.0, _native.run(cell.config, _native.Cancel()))
+            return MeasuredRun(1.0, _native.run(cell.config, _native.Cancel()))
 
     runs = [(cell, _native.Progress()) for cell in parsed(seeds=[1, 2, 3]).make_cells()]
     with Fails(1) as workers:
         ended = workers.begin(runs).result()
-    assert [type(one) for one in ended] == [Measured, Panic, Measured]
+    assert [type(one) for one in ended] == [MeasuredRun, Panic, MeasuredRun]
     assert [progress.simulated for _, progress in runs] == [1, 0, 3]
 
 

@@ -17,11 +17,11 @@ from dumbbell.engines import find_engine
 from dumbbell.engines.base import Captures
 from dumbbell.engines.linux import engine as linux_engine
 from dumbbell.engines.linux import kernels, mapping
-from dumbbell.engines.linux.points import Point
+from dumbbell.engines.linux.points import CapturePoint
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import parse
-from dumbbell.packets import wanted, write
+from dumbbell.packets import recording, wanted
 from real_linux import require_engine
 from tshark import GOOD, expected_duplicates, flow, headers, program, seen, there
 
@@ -151,8 +151,8 @@ def test_what_tshark_sees_is_what_linux_measured(tshark: str, tmp_path: Path, so
 def test_the_simulator_writes_the_headers_of_linux(tshark: str, tmp_path: Path, at: str) -> None:
     one = parse(experiment_of({"name": "codel", "ecn": True}, flow("cubic")), "experiment").make_cell(0)
     asked = wanted.check_selection(one, [at], snap=0)
-    write.write(one, simulated := tmp_path / "sim.pcapng", asked)
-    write.write(one, captured := tmp_path / "linux.pcapng", asked, require_engine())
+    recording.write(one, simulated := tmp_path / "sim.pcapng", asked)
+    recording.write(one, captured := tmp_path / "linux.pcapng", asked, require_engine())
     # handshake, the initial window and the first ACKs of it, before clocks that differ by some us round differently
     assert headers(tshark, simulated, 60) == headers(tshark, captured, 60)
 
@@ -234,11 +234,11 @@ def test_rows_and_files_are_of_what_is_asked(tshark: str, tmp_path: Path) -> Non
     engine, one = require_engine(), parse(MARKS, "experiment").make_cell(0)
     path = tmp_path / "run.pcapng"
     asked = wanted.check_selection(one, ["bottleneck", "bottleneck:out"], [0], (1.0, 2.0))
-    written = write.write(one, path, asked, engine)
+    written = recording.write(one, path, asked, engine)
     found = seen(tshark, path)
     assert found["frame.interface_name"].unique().sort().to_list() == ["bottleneck", "bottleneck:out"]
     assert found.height == written.packets > 1000 and set(found["tcp.srcport"]) == {str(FIRST_PORT)}
-    rows, digest = write.record_packets(one, asked, engine)
+    rows, digest = recording.record_packets(one, asked, engine)
     assert (rows.height, digest) == (written.packets, written.hash)
     late = rows.filter(pl.col("payload") > 0)["time_s"]
     assert late.min() >= 1.0 and late.max() <= 2.0  # type: ignore[operator]
@@ -264,7 +264,7 @@ def test_a_guest_that_cannot_capture_says_why(monkeypatch: pytest.MonkeyPatch) -
     engine, one = require_engine(), parse(MARKS, "experiment").make_cell(0)
 
     def nowhere(cell: Cell, kernel: kernels.Kernel) -> Any:
-        return dataclasses.replace(mapping.map_cell(cell, kernel), points=(Point("into", 0, "M", "none"),))
+        return dataclasses.replace(mapping.map_cell(cell, kernel), points=(CapturePoint("into", 0, "M", "none"),))
 
     monkeypatch.setattr(linux_engine, "map_cell", nowhere)
     with pytest.raises(RuntimeError, match="none in M: No such device"), engine.capture_run(one):

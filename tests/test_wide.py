@@ -82,7 +82,7 @@ def test_a_trial_says_what_the_whole_run_costs() -> None:
 
 @pytest.mark.slow
 def test_a_million_runs_begin_at_once() -> None:
-    report = sweep.Report()
+    report = sweep.SweepReport()
 
     class Empty:
         def kept(self, _: object) -> set[str]:

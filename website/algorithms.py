@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from dumbbell.cli import reference
+from dumbbell.cli import key_reference
 from dumbbell.experiment.registry import Algorithm, read_registry
 from website import gallery
 from website.markdown import ROOT, cell, code, paragraphs, table
@@ -77,7 +77,7 @@ def module_doc(name: str) -> str:
 
 
 def _parameters(name: str) -> Iterator[str]:
-    group = next(one for kind in KINDS for one in reference.list_algorithms()[kind] if one.name == name)
+    group = next(one for kind in KINDS for one in key_reference.list_algorithms()[kind] if one.name == name)
     if not group.keys:
         yield "None."
         return

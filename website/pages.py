@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from dumbbell.cli import reference
+from dumbbell.cli import key_reference
 from dumbbell.engines.linux import reach
 from website import agreement, algorithms, commands, findings, gallery, python_api
 from website.links import sources
@@ -22,7 +22,7 @@ def appended() -> dict[str, Callable[[], str]]:
         "linux-keys.md": lambda: sections(reach.format_markdown()),
         "gallery/index.md": gallery.index,
         "python.md": python_api.page,
-        "reference.md": lambda: sections(reference.format_markdown()),
+        "reference.md": lambda: sections(key_reference.format_markdown()),
     }
 
 

@@ -98,7 +98,7 @@ def find_nearest(word: Any, words: Iterable[str], cutoff: float = 0.5) -> str | 
     return by_folded[close[0]] if close else None
 
 
-class Place(TypedDict, total=False):
+class ErrorPlace(TypedDict, total=False):
     """Where an error is: in a file or in a command, at a key or at an option. `nearest` is what may have been meant."""
 
     file: str | Path
@@ -249,7 +249,7 @@ class UnknownKey(InputError):
 
     in_sentence = True
 
-    def __init__(self, found: str, *, among: str | Iterable[str] = (), **place: Unpack[Place]) -> None:
+    def __init__(self, found: str, *, among: str | Iterable[str] = (), **place: Unpack[ErrorPlace]) -> None:
         super().__init__(found, among, **place)
 
     def make_sentence(self, key: str) -> str:
@@ -274,7 +274,7 @@ class UnknownName(InputError):
         among: str | Iterable[str] = (),
         what: str = "name",
         also: str = "",
-        **place: Unpack[Place],
+        **place: Unpack[ErrorPlace],
     ) -> None:
         super().__init__(found, among, **place)
         self.what, self.also = what, also
@@ -315,7 +315,9 @@ class Missing(InputError):
 
     in_sentence = True
 
-    def __init__(self, allowed: str | Iterable[str] = "", *, found: str = "nothing", **place: Unpack[Place]) -> None:
+    def __init__(
+        self, allowed: str | Iterable[str] = "", *, found: str = "nothing", **place: Unpack[ErrorPlace]
+    ) -> None:
         super().__init__(found, allowed, **place)
 
     def make_sentence(self, key: str) -> str:
@@ -347,7 +349,7 @@ class Unfit(InputError):
 class Unsupported(InputError):
     """What an engine (`where`) does not have."""
 
-    def __init__(self, found: str, allowed: str | Iterable[str], *, where: str, **place: Unpack[Place]) -> None:
+    def __init__(self, found: str, allowed: str | Iterable[str], *, where: str, **place: Unpack[ErrorPlace]) -> None:
         super().__init__(found, allowed, **place)
         self.where = where
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
 
 from dumbbell.results import results as stored
 from dumbbell.results import run as over_time
-from dumbbell.results.frames import Tables, To, convert_frame
+from dumbbell.results.frames import ResultTables, To, convert_frame
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from dumbbell.engines.sweep import Report
+    from dumbbell.engines.sweep import SweepReport
     from dumbbell.explain.explained import Explained
     from dumbbell.figures import Interactive, Picture
     from dumbbell.results.diff import Diff
@@ -49,7 +49,7 @@ class Options(TypedDict, total=False):
     font_size: float | None
 
 
-class Results(Tables):
+class Results(ResultTables):
     """Runs of a results file and what was measured in them. Made by `dumbbell.open` and `dumbbell.run`.
 
     Nothing is read before it is asked for. They are the runs of one version of the engine, unless several are asked
@@ -62,7 +62,7 @@ class Results(Tables):
         source: str | Path | stored.Results,
         *,
         engine: str | None = None,
-        sweep: Report | None = None,
+        sweep: SweepReport | None = None,
     ) -> None:
         self._runs = stored.Results(source, engine=engine) if isinstance(source, str | Path) else source
         self.sweep = sweep

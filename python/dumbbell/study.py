@@ -12,8 +12,8 @@ from dumbbell.pages.captions import count_experiment_seeds, count_seeds, describ
 from dumbbell.pages.evidence import Evidence, Tables, list_members
 from dumbbell.pages.summaries import cross, means, named, ordered
 from dumbbell.pages.sweeps import Sweep
+from dumbbell.pages.template_words import count
 from dumbbell.pages.values import Answers, Rows
-from dumbbell.pages.words import count
 from dumbbell.results.aggregate import LEVEL, compute_half_width, format_counts
 from dumbbell.results.tables import align_table, explain_bins, format_half, mean_text, number
 from dumbbell.words import join_words

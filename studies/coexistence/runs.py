@@ -133,7 +133,7 @@ def claims(runs: pl.DataFrame, classes: pl.DataFrame) -> pl.DataFrame:
     return pl.DataFrame(rows, infer_schema_length=None)
 
 
-def _fails(verdict: judging.Verdict) -> bool:
+def _fails(verdict: judging.ClaimVerdict) -> bool:
     """Whether a claim fails in the cells that there are."""
     quantifier, predicate = verdict.claim.quantifier, verdict.claim.predicate
     if quantifier.is_mean:

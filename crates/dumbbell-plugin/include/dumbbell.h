@@ -10,6 +10,7 @@
 #ifndef DUMBBELL_H
 #define DUMBBELL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,8 @@ extern "C" {
 #endif
 
 #define DUMBBELL_ABI 3u
+
+typedef uint32_t dumbbell_flag; /* 0 or 1 */
 
 /* --- parameters: keys of the plugin's table in an experiment file --------------------------------------------------- */
 
@@ -50,7 +53,7 @@ typedef struct {
   uint32_t flow;
   uint16_t length; /* bytes of the frame */
   uint8_t ecn;
-  uint8_t is_ack; /* an acknowledgement on its way back */
+  bool is_ack; /* an acknowledgement on its way back */
 } dumbbell_packet;
 
 typedef struct {
@@ -110,7 +113,7 @@ typedef struct {
   uint32_t cwnd_max;   /* cwnd never exceeds this */
   uint32_t mss;        /* bytes of payload of a segment */
   uint32_t state;      /* 0 open, 1 disorder, 2 CWR, 3 recovery, 4 loss */
-  uint32_t cwnd_limited; /* the window was used, so that it may grow */
+  dumbbell_flag cwnd_limited; /* the window was used, so that it may grow */
 } dumbbell_conn;
 
 /* What it steers. A window that is 0, or above 2^31 - 1 as after an underflow, ends the run. */
@@ -125,12 +128,12 @@ typedef struct {
   uint32_t delivered; /* newly delivered segments */
   uint32_t lost;      /* newly thought lost */
   uint32_t marked;    /* newly marked with CE */
-  uint32_t ece;       /* the ACK has ECE, or CE was counted */
+  dumbbell_flag ece;  /* the ACK has ECE, or CE was counted */
   int64_t rtt_us;     /* -1: no sample */
   /* of the rate sample, with rate_samples; interval_us -1: there is none */
   int64_t interval_us;
   uint32_t sample_delivered, sample_lost, sample_marked;
-  uint32_t app_limited;
+  dumbbell_flag app_limited;
   uint32_t prior_in_flight;
   uint32_t tx_in_flight; /* in flight when the segment of the sample was sent */
   uint64_t prior_delivered;
@@ -156,9 +159,9 @@ typedef struct {
   uint64_t inflight;      /* BBRInflight(1.0) */
   uint64_t probe_up_step; /* by how much inflight_longterm rises in a round while it is probed */
   double pacing_gain, cwnd_gain;
-  double ecn_alpha;     /* average share of marked segments by which it answers ECN */
-  uint32_t full_bw_now; /* 0 or 1: the rate grows no more, in this search for bandwidth */
-  uint32_t full_bw_reached, idle_restart;
+  double ecn_alpha;          /* average share of marked segments by which it answers ECN */
+  dumbbell_flag full_bw_now; /* the rate grows no more, in this search for bandwidth */
+  dumbbell_flag full_bw_reached, idle_restart;
 } dumbbell_model;
 
 #define DUMBBELL_ECHO_UNTIL_CWR 0u  /* RFC 3168 */
@@ -170,11 +173,11 @@ typedef struct {
 #define DUMBBELL_BY_TIMEOUT 2u
 
 typedef struct {
-  uint32_t by;           /* DUMBBELL_BY_WINDOW, _RATE or _BOTH */
-  uint32_t rate_samples; /* 1: cong_control() gets rate samples */
-  uint32_t codepoint;    /* of its data: DUMBBELL_ECT0, DUMBBELL_ECT1, or DUMBBELL_NOT_ECT if it has no answer to CE */
-  uint32_t ecn_required; /* 1: it asks for ECN whatever the host does, as DCTCP */
-  uint32_t echo;         /* DUMBBELL_ECHO_... that it expects of the receiver */
+  uint32_t by;                /* DUMBBELL_BY_WINDOW, _RATE or _BOTH */
+  dumbbell_flag rate_samples; /* 1: cong_control() gets rate samples */
+  uint32_t codepoint;         /* of its data: DUMBBELL_ECT0, DUMBBELL_ECT1, or DUMBBELL_NOT_ECT if it has no answer to CE */
+  dumbbell_flag ecn_required; /* 1: it asks for ECN whatever the host does, as DCTCP */
+  uint32_t echo;              /* DUMBBELL_ECHO_... that it expects of the receiver */
   void *(*create)(uint64_t seed, uint64_t flow, const double *params); /* NULL if it cannot */
   void (*destroy)(void *self);
   /* Optional: the connection is established. */
@@ -211,7 +214,7 @@ typedef struct {
   uint64_t flow;       /* its number in the run */
   const char *control; /* one of `controls`, valid during create() */
   uint32_t payload;    /* bytes of UDP payload that fit into a full frame */
-  uint32_t ecn;        /* 1: the hosts let it use ECN */
+  dumbbell_flag ecn;   /* 1: the hosts let it use ECN */
 } dumbbell_flow;
 
 typedef struct dumbbell_wire dumbbell_wire;

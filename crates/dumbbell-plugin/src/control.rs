@@ -3,27 +3,17 @@
 
 use crate::abi;
 use crate::steering::{self, is_window, state_name, WINDOWS};
+use dumbbell_config::extensions::PluginFault;
 use dumbbell_core::cc::conn::{CaState, Congestion, Conn};
 use dumbbell_core::cc::{AckEvent, CcContext, CongestionControl, Control, Echo, EcnUse, Model, RateSample};
 use dumbbell_core::packet::Ecn;
-use dumbbell_sim::extensions::PluginFault;
 use std::cell::Cell;
 use std::ffi::{c_void, CStr};
 use std::sync::Arc;
 
-/// The functions of a control: those of every version of the interface, and what came later.
-#[derive(Clone, Copy)]
-pub struct Functions {
-    /// Those of every version.
-    pub hooks: &'static abi::CHooks,
-    /// Since version 3.
-    pub model: Option<abi::TellsModel>,
-}
-
 /// The control of one connection. The functions that the interface requires are there: [`load`](crate::Plugin::load) has looked.
 pub struct Plugged {
-    functions: &'static abi::CHooks,
-    model: Option<abi::TellsModel>,
+    functions: &'static abi::CControl,
     this: *mut c_void,
     name: Arc<str>,
     fault: PluginFault,
@@ -65,6 +55,27 @@ impl abi::CConn {
     }
 }
 
+impl abi::CSample {
+    /// What a control reads of `sample`.
+    pub fn read_sample(sample: &RateSample) -> abi::CSample {
+        abi::CSample {
+            delivered: sample.ack_delivered,
+            lost: sample.ack_lost,
+            marked: sample.ack_marked,
+            ece: u32::from(sample.ece),
+            rtt_us: or_none(sample.rtt_us),
+            interval_us: sample.interval_us.filter(|_| sample.sample_delivered.is_some()).map_or(-1, |us| us as i64),
+            sample_delivered: sample.sample_delivered.unwrap_or(0),
+            sample_lost: sample.sample_lost,
+            sample_marked: sample.sample_marked,
+            app_limited: u32::from(sample.is_app_limited),
+            prior_in_flight: sample.prior_in_flight,
+            tx_in_flight: sample.tx_in_flight,
+            prior_delivered: sample.prior_delivered,
+        }
+    }
+}
+
 fn number(state: CaState) -> u32 {
     match state {
         CaState::Open => 0,
@@ -81,14 +92,19 @@ fn or_none<T: Into<i64>>(value: Option<T>) -> i64 {
 
 impl Plugged {
     /// The control of the connection of `context`, with the values of its parameters.
-    pub fn new(functions: Functions, name: &Arc<str>, values: &[f64], context: &CcContext, fault: &PluginFault) -> Plugged {
-        let Functions { hooks: functions, model } = functions;
+    pub fn new(
+        functions: &'static abi::CControl,
+        name: &Arc<str>,
+        values: &[f64],
+        context: &CcContext,
+        fault: &PluginFault,
+    ) -> Plugged {
         // SAFETY: there are as many values as the library declared parameters
         let create = |create: unsafe extern "C" fn(u64, u64, *const f64) -> *mut c_void| unsafe {
             create(context.seed, context.flow, values.as_ptr())
         };
         let this = functions.create.map_or(std::ptr::null_mut(), create);
-        let plugged = Plugged { functions, model, this, name: Arc::clone(name), fault: fault.clone(), state: Cell::new("") };
+        let plugged = Plugged { functions, this, name: Arc::clone(name), fault: fault.clone(), state: Cell::new("") };
         if this.is_null() {
             plugged.wrong(|| "create() returned NULL".to_owned());
         }
@@ -199,21 +215,7 @@ impl CongestionControl for Plugged {
 
     fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
         let Some(cong_control) = self.functions.cong_control else { return };
-        let sample = abi::CSample {
-            delivered: sample.ack_delivered,
-            lost: sample.ack_lost,
-            marked: sample.ack_marked,
-            ece: u32::from(sample.ece),
-            rtt_us: or_none(sample.rtt_us),
-            interval_us: sample.interval_us.filter(|_| sample.sample_delivered.is_some()).map_or(-1, |us| us as i64),
-            sample_delivered: sample.sample_delivered.unwrap_or(0),
-            sample_lost: sample.sample_lost,
-            sample_marked: sample.sample_marked,
-            app_limited: u32::from(sample.is_app_limited),
-            prior_in_flight: sample.prior_in_flight,
-            tx_in_flight: sample.tx_in_flight,
-            prior_delivered: sample.prior_delivered,
-        };
+        let sample = abi::CSample::read_sample(sample);
         // SAFETY: `this` came from `create`; what is read and steered is valid for the call
         self.steer(conn, |this, seen, steer| unsafe { cong_control(this, seen, steer, &sample) });
     }
@@ -239,8 +241,8 @@ impl CongestionControl for Plugged {
     }
 
     fn model(&self, conn: &Conn) -> Option<Model> {
-        let tell = self.model.filter(|_| !self.this.is_null())?;
-        let mut told = abi::CModel::NOTHING;
+        let tell = self.functions.model.filter(|_| !self.this.is_null())?;
+        let mut told = abi::CModel::UNKNOWN;
         // SAFETY: `this` came from `create`; what is read and told is valid for the call
         unsafe { tell(self.this, &abi::CConn::read_conn(conn), &raw mut told) }
         if told.state.is_null() {

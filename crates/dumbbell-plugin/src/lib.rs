@@ -3,7 +3,7 @@
 //! A library is code: whoever loads one trusts it. It can crash or hang the process that it is in; what it does wrong with packets and
 //! windows is found, and ends the run with one line.
 
-#[allow(missing_docs)] // the header has them
+#[allow(missing_docs)] // some fields say all by their names
 pub mod abi;
 mod control;
 mod datagrams;

@@ -2,16 +2,17 @@
 #![allow(unsafe_code)]
 
 use crate::abi;
-use crate::control::{Functions, Plugged};
+use crate::control::Plugged;
 use crate::queue::PluginQueue;
 use crate::stack::PluginStack;
+use dumbbell_config::extensions::{Extensions, PluginFault};
+use dumbbell_config::protocol::ProtocolContext;
 use dumbbell_core::aqm::{self, QueueContext};
 use dumbbell_core::cc::{self, CcContext};
 use dumbbell_core::param::ParamError;
-use dumbbell_sim::extensions::{Extensions, PluginFault};
-use dumbbell_sim::protocol::ProtocolContext;
 use serde_json::{json, Map, Value};
 use std::ffi::{c_char, CStr, OsStr};
+use std::mem::{offset_of, MaybeUninit};
 use std::sync::Arc;
 
 /// Why a library is no plugin; one line.
@@ -198,6 +199,19 @@ unsafe fn names(at: *const *const c_char) -> Result<Vec<String>, BadPlugin> {
     }
 }
 
+/// Reads the first `length` bytes of a struct that was shorter in older versions; what they do not have is NULL.
+///
+/// # Safety
+/// `at` has so many valid bytes, and the fields behind them may be zero.
+unsafe fn read_start<T>(at: *const T, length: usize) -> T {
+    let mut read = MaybeUninit::<T>::zeroed();
+    // SAFETY: the condition above; `length` is at most the size of `T`
+    unsafe {
+        std::ptr::copy_nonoverlapping(at.cast::<u8>(), read.as_mut_ptr().cast(), length);
+        read.assume_init()
+    }
+}
+
 /// Letters, digits and _, a letter first.
 fn is_key(name: &str) -> bool {
     name.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -221,28 +235,26 @@ impl Plugin {
         // SAFETY: a function of the library without conditions
         let described = unsafe { describe() };
         // SAFETY: a description of any version begins with its number; the rest is read if the number is ours
-        match unsafe { described.cast::<u32>().as_ref() } {
-            None => Err(bad("dumbbell_describe() returned NULL")),
-            // SAFETY: the interface makes it a valid description that stays
-            Some(&abi::ABI_WITHOUT_STACKS) => unsafe { Plugin::read(&*described.cast(), None) },
-            // SAFETY: the same, and one of these versions has a stack behind it, or null
-            Some(&(abi::ABI_WITHOUT_MODELS | abi::ABI)) => unsafe {
-                Plugin::read(&(*described).first, (*described).stack.as_ref())
-            },
+        let length = match unsafe { described.cast::<u32>().as_ref() } {
+            None => return Err(bad("dumbbell_describe() returned NULL")),
+            Some(&abi::ABI_WITHOUT_STACKS) => offset_of!(abi::CPlugin, stack),
+            Some(&(abi::ABI_WITHOUT_MODELS | abi::ABI)) => size_of::<abi::CPlugin>(),
             Some(other) => {
                 let (first, last) = (abi::ABI_WITHOUT_STACKS, abi::ABI);
-                Err(bad(format!(
+                return Err(bad(format!(
                     "it has version {other} of the interface; this dumbbell has {last}, and reads {first} to {last}"
-                )))
+                )));
             }
-        }
+        };
+        // SAFETY: the interface makes it a valid description of this length that stays
+        unsafe { Plugin::read(&read_start(described, length)) }
     }
 
     /// Reads a description.
     ///
     /// # Safety
     /// Its pointers are null, or valid from now on.
-    unsafe fn read(described: &'static abi::CDescription, stack: Option<&'static abi::CStack>) -> Result<Plugin, BadPlugin> {
+    unsafe fn read(described: &abi::CPlugin) -> Result<Plugin, BadPlugin> {
         // SAFETY: the condition above, here and below
         let [name, title, source] =
             unsafe { [text(described.name, "name")?, text(described.title, "title")?, text(described.source, "source")?] };
@@ -252,7 +264,7 @@ impl Plugin {
         let params = (0..described.params as usize).map(|index| unsafe { Declared::read(&*described.param.add(index)) });
         let params = params.collect::<Result<Vec<_>, _>>()?;
         let own = Arc::from(name.as_str());
-        let make = match unsafe { (described.queue.as_ref(), described.control.as_ref(), stack) } {
+        let make = match unsafe { (described.queue.as_ref(), described.control.as_ref(), described.stack.as_ref()) } {
             (Some(queue), None, None) => {
                 let there = [queue.create.is_some(), queue.destroy.is_some(), queue.enqueue.is_some(), queue.dequeue.is_some()];
                 all_there(["create", "destroy", "enqueue", "dequeue"], there)?;
@@ -272,9 +284,10 @@ impl Plugin {
                     let found = format!("by {}, codepoint {}, echo {}", control.by, control.codepoint, control.echo);
                     return Err(bad(format!("{found}; allowed: 0 to 2")));
                 }
-                // SAFETY: a control of this version has `model` behind its hooks, or null
-                let model = || unsafe { (*described.control.cast::<abi::CControl>()).model };
-                let functions = Functions { hooks: control, model: if described.abi >= abi::ABI { model() } else { None } };
+                let is_older = described.abi < abi::ABI;
+                let length = if is_older { offset_of!(abi::CControl, model) } else { size_of::<abi::CControl>() };
+                // SAFETY: the condition above, and a control of this version has this length; it stays as the library does
+                let functions: &'static abi::CControl = unsafe { Box::leak(Box::new(read_start(described.control, length))) };
                 Make::Control(Arc::new(move |values, context, fault| {
                     cc::DynCc(Box::new(Plugged::new(functions, &own, values, context, &fault)))
                 }))

@@ -1,13 +1,13 @@
 //! A queue discipline of a shared library.
 #![allow(unsafe_code)]
 
-use crate::abi;
+use crate::abi::{self, Callbacks};
 use crate::shelf::Shelf;
+use dumbbell_config::extensions::PluginFault;
 use dumbbell_core::aqm::{Aqm, Dequeue, FlowKey, QueueContext, STATES};
 use dumbbell_core::log::Log;
 use dumbbell_core::packet::Packet;
 use dumbbell_core::units::{Rate, Time};
-use dumbbell_sim::extensions::PluginFault;
 use std::cell::Cell;
 use std::ffi::{c_char, c_int, c_void, CStr};
 
@@ -38,8 +38,9 @@ struct Call<'a> {
 /// # Safety
 /// `host` is the pointer that the library was given by [`PluginQueue::call`], and that call has not returned.
 unsafe fn call_behind<'a>(host: *mut abi::CHost) -> &'a mut Call<'a> {
-    // SAFETY: by the condition above, `call` points to the `Call` on the stack of `PluginQueue::call`, which lent it to nobody else.
-    unsafe { &mut *(*host).call.cast::<Call<'a>>() }
+    // SAFETY: by the condition above, the host is that of `Callbacks`, and `call` points to the `Call` on the stack of `PluginQueue::call`, which
+    // lent it to nobody else.
+    unsafe { &mut *(*host.cast::<Callbacks<abi::CHost>>()).call.cast::<Call<'a>>() }
 }
 
 macro_rules! calls_back {
@@ -68,21 +69,24 @@ impl Call<'_> {
         match id.and_then(|id| Some((id, self.shelf.packet(id)?))) {
             None => std::ptr::null(),
             Some((id, packet)) => {
-                self.shown = show_packet(id, packet);
+                self.shown = abi::CPacket::read_packet(id, packet);
                 &raw const self.shown
             }
         }
     }
 }
 
-fn show_packet(id: u64, packet: &Packet) -> abi::CPacket {
-    abi::CPacket {
-        id,
-        arrived: packet.enqueue_time.0,
-        flow: packet.flow,
-        length: packet.len,
-        ecn: packet.ecn as u8,
-        is_ack: u8::from(packet.is_back()),
+impl abi::CPacket {
+    /// What a queue reads of a packet that it has.
+    pub fn read_packet(id: u64, packet: &Packet) -> abi::CPacket {
+        abi::CPacket {
+            id,
+            arrived: packet.enqueue_time.0,
+            flow: packet.flow,
+            length: packet.len,
+            ecn: packet.ecn as u8,
+            is_ack: packet.is_back(),
+        }
     }
 }
 
@@ -120,11 +124,11 @@ impl PluginQueue {
         if self.this.is_null() {
             return none;
         }
-        let nothing = abi::CPacket { id: 0, arrived: 0, flow: 0, length: 0, ecn: 0, is_ack: 0 };
+        let nothing = abi::CPacket { id: 0, arrived: 0, flow: 0, length: 0, ecn: 0, is_ack: false };
         let mut call = Call { shelf: &mut self.shelf, log, now, shown: nothing };
-        let mut host =
-            abi::CHost { mark, drop: drop_packet, push, first, last, packets, bytes, wait, call: (&raw mut call).cast() };
-        let answer = act(self.this, &raw mut host);
+        let functions = abi::CHost { mark, drop: drop_packet, push, first, last, packets, bytes, wait };
+        let mut host = Callbacks { functions, call: (&raw mut call).cast() };
+        let answer = act(self.this, (&raw mut host).cast());
         self.ask();
         answer
     }
@@ -150,7 +154,7 @@ impl Aqm for PluginQueue {
 
     fn enqueue<L: Log>(&mut self, packet: Packet, now: Time, log: &mut L) {
         let id = self.shelf.arrive(packet, now);
-        let seen = self.shelf.packet(id).map(|kept| show_packet(id, kept));
+        let seen = self.shelf.packet(id).map(|kept| abi::CPacket::read_packet(id, kept));
         if let (Some(enqueue), Some(seen)) = (self.functions.enqueue, seen) {
             // SAFETY: `this` came from `create`; host and packet are valid for the call
             self.call(now, log, (), |this, host| unsafe { enqueue(this, host, &seen, now.0) });

@@ -1,13 +1,13 @@
 //! A transport of a shared library: both ends of one connection.
 #![allow(unsafe_code)]
 
-use crate::abi;
+use crate::abi::{self, Callbacks};
 use crate::datagrams::Datagrams;
+use dumbbell_config::extensions::PluginFault;
+use dumbbell_config::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext, ProtocolStats};
 use dumbbell_core::packet::{Ecn, UDP_HEADERS};
 use dumbbell_core::rng::Rng;
 use dumbbell_core::units::Time;
-use dumbbell_sim::extensions::PluginFault;
-use dumbbell_sim::protocol::{Answer, AnswerOutlet, Datagram, DatagramOutlet, Protocol, ProtocolContext, ProtocolStats};
 use std::ffi::{c_void, CStr, CString};
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ struct Call<'a> {
 extern "C" fn send(wire: *mut abi::CWire, payload: *const u8, length: u32, ecn: u32) {
     // SAFETY: the library calls with the wire that it was given, before its call returns: the interface asks for that; `call` points to
     // the `Call` on the stack of `CStack::call`, which lent it to nobody else
-    let call = unsafe { &mut *(*wire).call.cast::<Call<'_>>() };
+    let call = unsafe { &mut *(*wire.cast::<Callbacks<abi::CWire>>()).call.cast::<Call<'_>>() };
     let room = call.room;
     if payload.is_null() || length == 0 || length > room || ecn > 2 {
         call.wrong = Some(format!(
@@ -145,8 +145,8 @@ impl PluginStack {
         self.rows[side as usize] = Row::default();
         let (bytes, sent) = if side == abi::CLIENT { (&mut self.up, &mut self.out) } else { (&mut self.down, &mut self.back) };
         let mut call = Call { bytes, sent, now, room: self.payload, wrong: None };
-        let mut wire = abi::CWire { send, call: (&raw mut call).cast() };
-        act(self.functions, self.this, &raw mut wire);
+        let mut wire = Callbacks { functions: abi::CWire { send }, call: (&raw mut call).cast() };
+        act(self.functions, self.this, (&raw mut wire).cast());
         if let Some(what) = call.wrong {
             self.wrong(|| what);
         }

@@ -77,7 +77,7 @@ pub fn model(told: &abi::CModel, state: &'static str) -> Model {
     let rate = |value: u64| Some(value).filter(|&value| value != abi::UNKNOWN);
     // what does not fit is unknown as well
     let count = |value: u64| u32::try_from(value).ok();
-    let flag = |value: u32| Some(value).filter(|&value| value != abi::NO_FLAG).map(|value| value != 0);
+    let flag = |value: abi::Flag| Some(value).filter(|&value| value != abi::Flag::MAX).map(|value| value != 0);
     Model {
         state,
         round: told.round,

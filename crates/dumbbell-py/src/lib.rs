@@ -6,7 +6,7 @@ use dumbbell_config::{BottleneckParams, RunConfig};
 use dumbbell_core::link_trace::{BadTrace, LinkTrace};
 use dumbbell_core::param::{ParamError, ParamType};
 use dumbbell_measure::from_capture::{measure, Capture, CaptureError, Crossed};
-use dumbbell_plugin::{trial, Plugin, HEADER};
+use dumbbell_plugin::{abi, trial, Plugin, HEADER};
 use dumbbell_sim::extensions::Extensions;
 use dumbbell_sim::huge_pages::HugePages;
 use dumbbell_sim::{Outcome, RunError, Tables};
@@ -309,7 +309,12 @@ fn try_plugin(
     trial: &Trial,
 ) -> PyResult<(u32, u32)> {
     let plugin = load(plugin)?;
-    let tried = py.detach(|| trial::try_out(&plugin, seed, sequences, runs, &trial.0)).map_err(PyRuntimeError::new_err)?;
+    let simulate = |config: &Value, extensions, simulated: &AtomicU64| {
+        let outcome = dumbbell_sim::run_with(config, extensions, &AtomicBool::new(false), simulated);
+        outcome.map(|outcome| outcome.hash).map_err(|error| error.to_string())
+    };
+    let tried = py.detach(|| trial::try_out(&plugin, seed, sequences, runs, &trial.0, simulate));
+    let tried = tried.map_err(PyRuntimeError::new_err)?;
     Ok((tried.sequences, tried.runs))
 }
 
@@ -317,6 +322,12 @@ fn try_plugin(
 #[pyfunction]
 fn plugin_header() -> &'static str {
     HEADER
+}
+
+/// The types of that header, for plugins in Rust.
+#[pyfunction]
+fn plugin_types() -> &'static str {
+    abi::SOURCE
 }
 
 fn trace_error(error: BadTrace) -> PyErr {
@@ -421,6 +432,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(describe_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(try_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(plugin_header, module)?)?;
+    module.add_function(wrap_pyfunction!(plugin_types, module)?)?;
     module.add_function(wrap_pyfunction!(schedule, module)?)?;
     module.add_function(wrap_pyfunction!(from_capture, module)?)?;
     module.add_function(wrap_pyfunction!(places::toml_places, module)?)?;

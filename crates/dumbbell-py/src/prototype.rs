@@ -15,32 +15,22 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+#[macro_use]
+mod classes;
 mod control;
 
 use control::{PyControl, Traits};
 
-/// A packet in the queue: its number, when the queue took it in (ns), flow, bytes of the frame, ECN field (0 to 3), and whether it is
-/// an acknowledgement on its way back.
-#[pyclass(frozen, get_all, name = "Packet")]
-struct PyPacket {
-    id: u64,
-    arrived: u64,
-    flow: u32,
-    length: u16,
-    ecn: u8,
-    is_ack: bool,
+class! {
+    /// A packet in the queue: its number, when the queue took it in (ns), flow, bytes of the frame, ECN field (0 to 3), and whether it is
+    /// an acknowledgement on its way back.
+    #[pyclass(frozen, get_all, name = "Packet")]
+    PyPacket from CPacket
 }
 
 impl PyPacket {
     fn from_packet(id: u64, packet: &Packet) -> PyPacket {
-        PyPacket {
-            id,
-            arrived: packet.enqueue_time.0,
-            flow: packet.flow,
-            length: packet.len,
-            ecn: packet.ecn as u8,
-            is_ack: packet.is_back(),
-        }
+        abi::CPacket::read_packet(id, packet).into()
     }
 }
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from dumbbell.check.case import CANNOT_TELL, CONSTANT, FAILED, NOT_APPLICABLE, PASSED, CaseVerdict
 from dumbbell.check.cases import CASES
-from dumbbell.check.lab import Point
-from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, NOT_APPLICABLE, PASSED, Verdict
+from dumbbell.check.lab import PathPoint
 from dumbbell.errors import InputError, UnknownName, Unreadable, WrongValue, find_nearest, quote_value
 from dumbbell.experiment import units
 from dumbbell.writing import get_reason
@@ -23,7 +23,7 @@ _NUMBER = re.compile(r"\d+(\.\d+)?(e[+-]?\d+)?")
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-class Result(Protocol):
+class CaseResult(Protocol):
     """What a suite says of a case of a control: `place` is where it was judged, `where` is that in words."""
 
     @property
@@ -43,7 +43,7 @@ class Result(Protocol):
         """The place as --known reads it."""
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> CaseVerdict:
         """What was found."""
 
     @property
@@ -51,11 +51,11 @@ class Result(Protocol):
         """How long its own runs took; runs that several cases share count for the first."""
 
 
-class Report(Protocol):
+class SuiteReport(Protocol):
     """All results of a suite, and how long they took."""
 
     @property
-    def results(self) -> Sequence[Result]:
+    def results(self) -> Sequence[CaseResult]:
         """All of them, in order."""
 
     @property
@@ -76,7 +76,7 @@ class Suite:
     rank: Mapping[str, int]
     good: frozenset[str]
     cases: Mapping[str, tuple[str, str]]  # short name and heading
-    test: Callable[[Result], str]
+    test: Callable[[CaseResult], str]
     place: Callable[[Sequence[str]], tuple[str, Hashable]]
     at: Callable[[Mapping[str, Any]], Hashable]
     line: str  # form of a line of expected failures
@@ -105,7 +105,7 @@ BBR = Suite(
     cases={key: (one.number, f"{one.number}. {one.heading}") for key, one in CASES.items()},
     test=lambda one: f"{CASES[one.case].number} {one.case} {one.place}",
     place=_find_point,
-    at=lambda one: Point(int(one["rate_bit"]), float(one["rtt_s"])),
+    at=lambda one: PathPoint(int(one["rate_bit"]), float(one["rtt_s"])),
     line="CASE CONTROL, or CASE CONTROL RATE RTT",
 )
 
@@ -130,17 +130,17 @@ class Gate:
         return [*self.unexpected.values(), *self.failures, *self.figures, *self.others]
 
 
-def _make_key(one: Result) -> _Key:
+def _make_key(one: CaseResult) -> _Key:
     return one.case, one.control, one.place
 
 
-def label(one: Result, of: Suite = BBR) -> str:
+def label(one: CaseResult, of: Suite = BBR) -> str:
     """Return what a result is called in lists: case, control and place, as --known reads it."""
     return f"{of.shorten_name(one.case)} {one.control} {one.where}"
 
 
 def make_gate(
-    report: Report, expected: Sequence[Expected] | None = None, before: Before | None = None, of: Suite = BBR
+    report: SuiteReport, expected: Sequence[Expected] | None = None, before: Before | None = None, of: Suite = BBR
 ) -> Gate:
     """Return what nobody expected, after a file of expected failures or a report of before, if there is one."""
     if expected is not None:
@@ -148,7 +148,7 @@ def make_gate(
     return gate_failures(report, of) if before is None else gate_by_report(report, before, of)
 
 
-def gate_failures(report: Report, of: Suite = BBR) -> Gate:
+def gate_failures(report: SuiteReport, of: Suite = BBR) -> Gate:
     """Return the gate without anything expected: each failure counts."""
     failed = [one for one in report.results if of.is_bad(one.verdict.result)]
     return Gate({_make_key(one): f"{one.verdict.result}: {label(one, of)}: {one.verdict.reason}" for one in failed})
@@ -167,12 +167,12 @@ class Expected:
     point: Hashable
     result: str = FAILED
 
-    def matches(self, one: Result) -> bool:
+    def matches(self, one: CaseResult) -> bool:
         """Whether it speaks of a result."""
         return (one.case, one.control) == (self.case, self.control) and self.point in (None, one.place)
 
 
-def gate_by_expected(report: Report, expected: Sequence[Expected], of: Suite = BBR) -> Gate:
+def gate_by_expected(report: SuiteReport, expected: Sequence[Expected], of: Suite = BBR) -> Gate:
     """Return what is not as expected: failures that are not, and entries of which nothing fails."""
     gate = Gate()
     for one in report.results:
@@ -244,9 +244,9 @@ def read_expected(path: Path, of: Suite = BBR, controls: Sequence[str] | None = 
     return found
 
 
-def _parse_point(words: Sequence[str]) -> Point | None:
+def _parse_point(words: Sequence[str]) -> PathPoint | None:
     try:
-        return Point(units.parse("rate", words[0]), units.parse("time", words[1]) / 1e9)
+        return PathPoint(units.parse("rate", words[0]), units.parse("time", words[1]) / 1e9)
     except InputError:
         return None
 
@@ -272,7 +272,7 @@ class Before:
     broken: dict[_Key, frozenset[str]] = field(default_factory=dict)
 
 
-def gate_by_report(report: Report, earlier: Before, of: Suite = BBR) -> Gate:
+def gate_by_report(report: SuiteReport, earlier: Before, of: Suite = BBR) -> Gate:
     """Return what is worse than before; what is better is only said."""
     before = dict(earlier.results)
     gate = Gate()
@@ -298,7 +298,7 @@ def gate_by_report(report: Report, earlier: Before, of: Suite = BBR) -> Gate:
     return gate
 
 
-def find_broken_limits(verdict: Verdict) -> frozenset[str]:
+def find_broken_limits(verdict: CaseVerdict) -> frozenset[str]:
     """Return the limits that were not kept, without their numbers, which may depend on the run.
 
     What ended a connection or a run is told, too.
@@ -306,7 +306,7 @@ def find_broken_limits(verdict: Verdict) -> frozenset[str]:
     return _select_broken([(one.what, one.found) for one in verdict.checks if one.held is False], verdict.result)
 
 
-def _find_other_broken(verdict: Verdict, known: frozenset[str]) -> list[str]:
+def _find_other_broken(verdict: CaseVerdict, known: frozenset[str]) -> list[str]:
     """Return the limits that were not kept and are not among `known`, with what was found."""
     return [
         f"{one.found} ({one.what})"
@@ -347,7 +347,7 @@ def read_report(path: Path, of: Suite = BBR) -> Before:
 # --junit
 
 
-def format_junit(report: Report, gate: Gate, of: Suite = BBR) -> str:
+def format_junit(report: SuiteReport, gate: Gate, of: Suite = BBR) -> str:
     """Return the results as JUnit's XML: the form that Jenkins' xunit plug-in and GitLab read."""
     outer = ElementTree.Element("testsuites")
     for control in dict.fromkeys(one.control for one in report.results):
@@ -394,7 +394,7 @@ _COUNTED = {"failure": "failures", "error": "errors", "skipped": "skipped"}
 _ERRORS = ("crashed", "hung")
 
 
-def _find_outcome(one: Result, gate: Gate) -> tuple[str, str]:
+def _find_outcome(one: CaseResult, gate: Gate) -> tuple[str, str]:
     """Return the element that a result has in JUnit's XML, if any, and its message."""
     if _make_key(one) in gate.unexpected:
         return "error" if one.verdict.result in _ERRORS else "failure", gate.unexpected[_make_key(one)]
@@ -405,7 +405,7 @@ def _find_outcome(one: Result, gate: Gate) -> tuple[str, str]:
     return "", ""
 
 
-def _list_checks(one: Result) -> list[str]:
+def _list_checks(one: CaseResult) -> list[str]:
     signs: Mapping[bool | None, str] = {True: "+", False: "F", None: "?"}
     return [f"{signs[check.held]} {check.what}: {check.found}" for check in one.verdict.checks]
 
@@ -417,7 +417,7 @@ def _escape_xml(text: str) -> str:
 # --github
 
 
-def list_annotations(report: Report, gate: Gate, of: Suite = BBR) -> list[str]:
+def list_annotations(report: SuiteReport, gate: Gate, of: Suite = BBR) -> list[str]:
     """Return workflow commands of GitHub Actions: an error for what is unexpected, a warning for what nobody can tell.
 
     GitHub shows ten of a kind for a step, so that there is one for each case and control.
@@ -448,7 +448,7 @@ def _escape_command(text: str, others: str = "") -> str:
     return "".join(f"%{ord(char):02X}" if char in f"%\r\n{others}" else char for char in text)
 
 
-def find_status(report: Report, gate: Gate, of: Suite = BBR) -> int:
+def find_status(report: SuiteReport, gate: Gate, of: Suite = BBR) -> int:
     """Return the exit status: 1 if something failed, 3 if nothing was judged or nobody can tell, otherwise 0."""
     found = {one.verdict.result for one in report.results}
     unknown = [

@@ -8,8 +8,8 @@ import numpy as np
 import polars as pl
 
 from dumbbell import figures
-from dumbbell.check.lab import FRAME, Run
-from dumbbell.check.model import Case
+from dumbbell.check.case import BbrCase
+from dumbbell.check.lab import FRAME, CaseRun
 from dumbbell.errors import Nothing
 
 _BANDWIDTHS = {"max_bw_mbit": "max_bw", "bw_shortterm_mbit": "bw_shortterm", "pacing_rate_mbit": "pacing rate"}
@@ -24,7 +24,7 @@ _RTTS = {"srtt_ms": "smoothed RTT", "min_rtt_ms": "min_rtt"}
 _MOST_ROUNDS = 60  # that are drawn around what happens
 
 
-def draw(run: Run, case: Case, result: str, control: str) -> figures.Picture:
+def draw(run: CaseRun, case: BbrCase, result: str, control: str) -> figures.Picture:
     """Draw a run with its states, the times at which it was disturbed as lines."""
     trace, setup = run.trace, run.setup
     start, end = _choose_window(run)
@@ -56,7 +56,7 @@ def draw(run: Run, case: Case, result: str, control: str) -> figures.Picture:
     return figures.stacked_series(panels, marks=marks, states={control: _find_states(run, start, end)}, title=title)
 
 
-def draw_file(run: Run, name: str) -> figures.Picture:
+def draw_file(run: CaseRun, name: str) -> figures.Picture:
     """Draw a whole trace: states, bandwidths, window and what is in flight, RTT; what it has of these."""
     trace, point = run.trace, run.setup.point
     end = float(trace.time[-1])
@@ -77,14 +77,14 @@ def draw_file(run: Run, name: str) -> figures.Picture:
     return figures.stacked_series(panels, marks=marks, states=states, title=f"{name}: {point}")
 
 
-def save_file(run: Run, name: str, folder: Path) -> Path:
+def save_file(run: CaseRun, name: str, folder: Path) -> Path:
     """Draw a whole trace into a file of a folder."""
     path = folder / f"{name.partition('.')[0] or 'trace'}-trace.png"
     figures.save(draw_file(run, name), str(path))
     return path
 
 
-def _find_states(run: Run, start: float, end: float) -> list[figures.Band]:
+def _find_states(run: CaseRun, start: float, end: float) -> list[figures.Band]:
     return [
         figures.Band(max(one.start, start), min(one.end, end), one.state)
         for one in run.trace.phases
@@ -92,7 +92,7 @@ def _find_states(run: Run, start: float, end: float) -> list[figures.Band]:
     ]
 
 
-def _stack_columns(run: Run, rows: slice, names: dict[str, str]) -> pl.DataFrame:
+def _stack_columns(run: CaseRun, rows: slice, names: dict[str, str]) -> pl.DataFrame:
     """Return columns of the trace one below another, without those that have no values there."""
     trace = run.trace
     parts = []
@@ -106,7 +106,7 @@ def _stack_columns(run: Run, rows: slice, names: dict[str, str]) -> pl.DataFrame
     return pl.concat(parts) if parts else pl.DataFrame({"time_s": [], "value": [], "what": []})
 
 
-def _choose_window(run: Run) -> tuple[float, float]:
+def _choose_window(run: CaseRun) -> tuple[float, float]:
     """Return the part of a trace that is drawn: some rounds around what disturbs it, or from the start on."""
     last = float(run.trace.time[-1])
     length = _MOST_ROUNDS * run.setup.point.round
@@ -116,14 +116,14 @@ def _choose_window(run: Run) -> tuple[float, float]:
     return max(first - length / 4, 0.0), min(max(*run.setup.times.values(), first) + length, last)
 
 
-def make_file_name(case: Case, control: str, run: Run) -> str:
+def make_file_name(case: BbrCase, control: str, run: CaseRun) -> str:
     """Return what the files of a run are called, without their ending."""
     rate, rtt = run.setup.point.rate, run.setup.point.rtt
     words = "".join(c if c.isalnum() else "-" for c in control).strip("-")
     return f"{case.number}-{case.key}-{words}-{rate / 1e6:g}mbit-{rtt * 1e3:g}ms"
 
 
-def save(run: Run, case: Case, result: str, control: str, folder: Path) -> Path:
+def save(run: CaseRun, case: BbrCase, result: str, control: str, folder: Path) -> Path:
     """Draw a run into a file of a folder."""
     path = folder / f"{make_file_name(case, control, run)}.png"
     figures.save(draw(run, case, result, control), str(path))

@@ -38,7 +38,7 @@ class PluginFailed(Exception):  # noqa: N818  a finding about the control, and n
 
 
 @dataclass(frozen=True)
-class Point:
+class PathPoint:
     """A path: rate of the bottleneck in bit/s and round-trip propagation in seconds."""
 
     rate: int
@@ -81,9 +81,9 @@ class Point:
         doublings = math.log2(max(self.bdp / 10, 1)) + 2
         return self.round * (doublings + 14)
 
-    def set_rate(self, rate: float) -> Point:
+    def set_rate(self, rate: float) -> PathPoint:
         """Return the path with another rate."""
-        return Point(round(rate), self.rtt)
+        return PathPoint(round(rate), self.rtt)
 
     def __str__(self) -> str:
         return f"{units.show('rate', self.rate)}, {units.show('time', round(self.rtt * _NS))}"
@@ -93,14 +93,14 @@ class Point:
 class Setup:
     """What a judge is told of a run and its trace: the path, and when it or the application changed, by name."""
 
-    point: Point
+    point: PathPoint
     times: dict[str, float] = field(default_factory=dict)
     # of what changes: a rate after its change, bit/s; the length of a batch, s
     values: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Run:
+class CaseRun:
     """A trace and what the judge is told of it."""
 
     trace: Trace
@@ -131,7 +131,7 @@ def to_nanoseconds(seconds: float) -> int:
 
 
 @dataclass
-class Change:
+class PathChange:
     """How a run differs from that of a bulk flow over a deep buffer.
 
     Times of rates and stages are seconds at the bottleneck, those of the flow seconds of the sender's clock.
@@ -144,9 +144,9 @@ class Change:
     hosts: dict[str, Any] = field(default_factory=dict)  # other switches of the hosts
     buffer: float | None = None  # packets; by default more than any of the controls fills
 
-    def merge(self, other: Change) -> Change:
+    def merge(self, other: PathChange) -> PathChange:
         """Return both changes together."""
-        return Change(
+        return PathChange(
             [*self.rates, *other.rates],
             [*self.path, *other.path],
             [*self.acks, *other.acks],
@@ -156,18 +156,18 @@ class Change:
         )
 
 
-BULK = Change()
+BULK = PathChange()
 
 
-class Lab:
+class CaseLab:
     """Runs one control over one path; equal runs are made once."""
 
-    def __init__(self, point: Point, cc: dict[str, Any]) -> None:
+    def __init__(self, point: PathPoint, cc: dict[str, Any]) -> None:
         self.point, self.cc = point, cc
         self.packets = 0.0  # of all runs so far
         self._runs: dict[str, tuple[float, Trace]] = {}
 
-    def run(self, duration: float, change: Change = BULK, point: Point | None = None) -> Trace:
+    def run(self, duration: float, change: PathChange = BULK, point: PathPoint | None = None) -> Trace:
         """Return the trace of a run of this many seconds; a longer one of the same kind is cut."""
         point = point or self.point
         config = json.loads(_make_template())
@@ -210,8 +210,8 @@ class Lab:
         done: Callable[[Trace], bool],
         first: float,
         most: float,
-        change: Change = BULK,
-        point: Point | None = None,
+        change: PathChange = BULK,
+        point: PathPoint | None = None,
     ) -> Trace:
         """Return the trace of a run that is long enough, as `done` says.
 
@@ -229,7 +229,7 @@ def run_traced(config: dict[str, Any]) -> Trace:
     """Return what the first flow of a run in canonical form traced."""
     text, loaded = json.dumps(config), plugins.list_copies(config)
     if loaded:
-        child = process.Child("run", site=any(path.endswith(".py") for path in loaded.values()))
+        child = process.PluginChild("run", site=any(path.endswith(".py") for path in loaded.values()))
         try:
             result = _native.Result.from_bytes(child.answer({"config": text, "plugins": loaded}))
         except RuntimeError as error:

@@ -7,17 +7,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from dumbbell.check.lab import FRAME, PAYLOAD, Change, Lab, NotApplicable, Run, Setup, to_nanoseconds
-from dumbbell.check.model import (
-    Case,
+from dumbbell.check.case import (
+    BbrCase,
+    CaseEnded,
     Checks,
-    Ended,
     compute_goodput,
     compute_loss_share,
     count_rounds,
     find_next_phase,
     find_phase,
 )
+from dumbbell.check.lab import FRAME, PAYLOAD, CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
 from dumbbell.check.probing import MIN_PIPE_CWND, cycle
 from dumbbell.check.shown import check_small_path, has, probe_rtt_after
 from dumbbell.check.startup import (
@@ -42,7 +42,7 @@ LEAST_RATE = 64_000  # bit/s, the draft's least
 # 10
 
 
-def _probe_rtt(lab: Lab) -> Run:
+def _probe_rtt(lab: CaseLab) -> CaseRun:
     since = find_start_of_probing(lab).start
     change = lengthen_path(lab, since)
 
@@ -52,7 +52,7 @@ def _probe_rtt(lab: Lab) -> Run:
 
     interval = _INTERVALS.get(lab.cc["name"], PROBE_RTT_INTERVAL)
     first = since + interval + PROBE_RTT_DURATION + 0.2 + 14 * lab.point.round
-    return Run(
+    return CaseRun(
         lab.run_until(is_done, first, since + 14 + 16 * lab.point.round, change),
         Setup(lab.point, {"path gets longer": since}),
     )
@@ -103,17 +103,17 @@ def _judge_probe_rtt(trace: Trace, setup: Setup, checks: Checks) -> None:
 # 11
 
 
-def _run_idle(lab: Lab) -> Run:
+def _run_idle(lab: CaseLab) -> CaseRun:
     interval = _INTERVALS.get(lab.cc["name"], PROBE_RTT_INTERVAL)
     # what is in the send buffer leaves first: on short paths that is made for windows of hundreds of segments
     rest = interval + 1.0 + 9 * lab.point.round + lab.point.send_buffer + 600 * lab.point.packet_time
     starts = [one.start + 0.2 * lab.point.round for one in run_bulk(lab, more=True).find_phases(PROBE_BW)]
     for since in starts[:6]:
         resume = since + rest
-        pause = Change(flow={"app_pause": to_nanoseconds(since), "app_resume": to_nanoseconds(resume)})
+        pause = PathChange(flow={"app_pause": to_nanoseconds(since), "app_resume": to_nanoseconds(resume)})
         trace = lab.run(resume + min(3.0, 60 * lab.point.round) + 4 * lab.point.round, pause)
         if trace.state[trace.find_row(resume - 1e-6)] != "probe_rtt":
-            return Run(trace, Setup(lab.point, {"pause": since, "resume": resume}))
+            return CaseRun(trace, Setup(lab.point, {"pause": since, "resume": resume}))
     raise NotApplicable("PROBE_RTT is due before nothing is in flight")
 
 
@@ -147,7 +147,7 @@ def _judge_idle(trace: Trace, setup: Setup, checks: Checks) -> None:
 # 13
 
 
-def _run_cruise_over_batches(lab: Lab) -> Run:
+def _run_cruise_over_batches(lab: CaseLab) -> CaseRun:
     interval = choose_batch_interval(lab)
     change = batch_acks(lab)
 
@@ -156,7 +156,7 @@ def _run_cruise_over_batches(lab: Lab) -> Run:
         return found is not None and trace.is_over(found)
 
     first = 2 * lab.point.startup + 3.5 + 10 * interval
-    return Run(lab.run_until(is_done, first, 3 * first, change), Setup(lab.point, {}, {"batch": interval}))
+    return CaseRun(lab.run_until(is_done, first, 3 * first, change), Setup(lab.point, {}, {"batch": interval}))
 
 
 def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -172,7 +172,7 @@ def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> No
     if not found and trace.find_phase("probe_rtt"):
         raise NotApplicable("PROBE_CRUISE lasts few of these rounds, and PROBE_RTT comes before each")
     if not checks.expect("PROBE_CRUISE of two rounds or more", bool(found), "none"):
-        raise Ended
+        raise CaseEnded
     cruise = found[0]
     rows = cruise.rows
     point = setup.point
@@ -213,12 +213,12 @@ def _judge_cruise_over_batches(trace: Trace, setup: Setup, checks: Checks) -> No
 # 14
 
 
-def _run_less_than_a_packet(lab: Lab) -> Run:
+def _run_less_than_a_packet(lab: CaseLab) -> CaseRun:
     point = lab.point
     if point.bdp >= 1:
         raise NotApplicable(f"the BDP is {point.bdp:.3g} packets")
     first = point.startup + 80 * point.round
-    return Run(lab.run_until(lambda trace: trace.find_phase(PROBE_BW) is not None, first, 4 * first), Setup(point))
+    return CaseRun(lab.run_until(lambda trace: trace.find_phase(PROBE_BW) is not None, first, 4 * first), Setup(point))
 
 
 def _judge_less_than_a_packet(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -245,7 +245,7 @@ def _judge_less_than_a_packet(trace: Trace, setup: Setup, checks: Checks) -> Non
     )
 
 
-def compute_room_for_bursts(lab: Lab) -> float:
+def compute_room_for_bursts(lab: CaseLab) -> float:
     """Return the packets of two bursts, which on short paths are 64 KB at any rate (Linux tcp_tso_autosize)."""
     return 2 * 65_536 / PAYLOAD if lab.point.rtt < 0.005 else 0.0
 
@@ -253,14 +253,14 @@ def compute_room_for_bursts(lab: Lab) -> float:
 # 15
 
 
-def _run_ten_times_more(lab: Lab) -> Run:
+def _run_ten_times_more(lab: CaseLab) -> CaseRun:
     point = lab.point
     slow = point.set_rate(point.rate / 10)
     if slow.rate < LEAST_RATE:
         raise NotApplicable("a tenth of the rate is below 64 kbit/s")
     if point.bdp < 10:
         raise NotApplicable(f"a window of 4 segments carries what the path holds, {point.bdp:.2g} segments")
-    small = Change(
+    small = PathChange(
         buffer=max(slow.bdp, 10, compute_room_for_bursts(lab))
     )  # STARTUP ends with loss, which sets inflight_longterm
     before = lab.run_until(
@@ -269,7 +269,7 @@ def _run_ten_times_more(lab: Lab) -> Run:
     cruise = before.find_phase(PROBE_BW)
     if cruise is None:
         raise NotApplicable("the flow does not reach PROBE_BW")
-    change = small.merge(Change(rates=[(to_link_time(lab, cruise.start) + slow.round, point.rate)]))
+    change = small.merge(PathChange(rates=[(to_link_time(lab, cruise.start) + slow.round, point.rate)]))
     since = cruise.start + slow.round
 
     def is_done(trace: Trace) -> bool:
@@ -277,7 +277,7 @@ def _run_ten_times_more(lab: Lab) -> Run:
 
     first = since + cycle(lab) + 10 * slow.round
     trace = lab.run_until(is_done, first, since + 4 * cycle(lab) + 10 * slow.round, change, slow)
-    return Run(trace, Setup(point, {"rate rises": since}, {"rate before": float(slow.rate)}))
+    return CaseRun(trace, Setup(point, {"rate rises": since}, {"rate before": float(slow.rate)}))
 
 
 def _judge_ten_times_more(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -342,7 +342,7 @@ def _find_steps(trace: Trace, rows: slice) -> list[float]:
 # 16
 
 
-def _run_a_tenth(lab: Lab) -> Run:
+def _run_a_tenth(lab: CaseLab) -> CaseRun:
     point = lab.point
     slow = point.set_rate(point.rate / 10)
     if slow.rate < LEAST_RATE:
@@ -357,15 +357,15 @@ def _run_a_tenth(lab: Lab) -> Run:
     def is_done(trace: Trace) -> bool:
         return len(_find_whole_cycles(trace, since)) >= 2
 
-    before = run_bulk(lab, Change(buffer=buffer), more=True)
+    before = run_bulk(lab, PathChange(buffer=buffer), more=True)
     start = next((one for one in before.find_phases(("probe_cruise", "probe_down")) if one.seconds > 0), None)
     if start is None:
         raise NotApplicable("the flow does not reach PROBE_BW")
     since = start.start
-    change = Change(rates=[(to_link_time(lab, since), slow.rate)], buffer=buffer)
+    change = PathChange(rates=[(to_link_time(lab, since), slow.rate)], buffer=buffer)
     length = since + 3 * (3.0 + 30 * (point.rtt + buffer * slow.packet_time))
     trace = lab.run_until(is_done, length, 4 * length, change)
-    return Run(trace, Setup(point, {"rate falls": since}, {"rate after": float(slow.rate), "buffer": buffer}))
+    return CaseRun(trace, Setup(point, {"rate falls": since}, {"rate after": float(slow.rate), "buffer": buffer}))
 
 
 def _find_whole_cycles(trace: Trace, since: float) -> list[int]:
@@ -422,7 +422,7 @@ def _judge_a_tenth(trace: Trace, setup: Setup, checks: Checks) -> None:
 # 17
 
 
-def _run_policed(lab: Lab) -> Run:
+def _run_policed(lab: CaseLab) -> CaseRun:
     point = lab.point
     token = point.set_rate(point.rate / 2)
     if token.bdp < 8:
@@ -431,9 +431,11 @@ def _run_policed(lab: Lab) -> Run:
         )
     # less than the BDP, so that a window that fills the path uses the burst up
     bucket = round(max(0.5 * token.bdp, 10, compute_room_for_bursts(lab)) * FRAME)
-    change = Change(path=[{"name": "policer", "rate": token.rate, "burst": bucket}])
+    change = PathChange(path=[{"name": "policer", "rate": token.rate, "burst": bucket}])
     length = 2 * point.startup + max(3 * cycle(lab), 120 * point.round)
-    return Run(lab.run(length, change), Setup(point, {}, {"token rate": float(token.rate), "bucket": float(bucket)}))
+    return CaseRun(
+        lab.run(length, change), Setup(point, {}, {"token rate": float(token.rate), "bucket": float(bucket)})
+    )
 
 
 def _judge_policed(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -474,7 +476,7 @@ def _judge_policed(trace: Trace, setup: Setup, checks: Checks) -> None:
 
 
 PATH_CASES = (
-    Case(
+    BbrCase(
         "10",
         "probe-rtt",
         "Entering and Exiting PROBE_RTT",
@@ -491,7 +493,7 @@ PATH_CASES = (
         note="Whether a sample that equals the minimum is a new one differs between implementations. So that "
         "there is none, the path takes 2 % longer from PROBE_BW on.",
     ),
-    Case(
+    BbrCase(
         "11",
         "idle",
         "Skipping PROBE_RTT Due to Application-Limited Sending",
@@ -505,7 +507,7 @@ PATH_CASES = (
         told=("pause",),
     ),
     AGGREGATION,
-    Case(
+    BbrCase(
         "13",
         "cruise-aggregation",
         "Achieving Expected Cruise Bandwidth on a Link With Aggregation",
@@ -520,7 +522,7 @@ PATH_CASES = (
         shown=has("probe_cruise"),
         note="Linux allows for 100 ms of aggregation at the most, the draft for all.",
     ),
-    Case(
+    BbrCase(
         "14",
         "sub-packet",
         "Correctly Managing Sub-Packet BDPs",
@@ -533,7 +535,7 @@ PATH_CASES = (
         columns=("cwnd", "pacing_gain", "pacing_rate_mbit", "delivered"),
         shown=check_small_path,
     ),
-    Case(
+    BbrCase(
         "15",
         "rate-up",
         "Increasing Bandwidth 10x and Ensuring Full Bandwidth is Reached",
@@ -547,7 +549,7 @@ PATH_CASES = (
         times=("rate rises",),
         told=("rate before",),
     ),
-    Case(
+    BbrCase(
         "16",
         "rate-down",
         "Decreasing Bandwidth 10x and Ensuring Max Bandwidth Adapts Down",
@@ -566,7 +568,7 @@ PATH_CASES = (
         "not with samples that PROBE_RTT has marked as application-limited: with a RTT of 1 s PROBE_RTT falls "
         "into every cycle, and max_bw does not age.",
     ),
-    Case(
+    BbrCase(
         "17",
         "policer",
         "Handling Token Bucket Policers",

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dumbbell.check import fields
-from dumbbell.check.lab import PAYLOAD, Point
+from dumbbell.check.lab import PAYLOAD, PathPoint
 from dumbbell.check.trace import Trace
 from dumbbell.errors import Implausible
 
@@ -33,7 +33,7 @@ _UNITS = ((1e3, "us, read as ms", "ms, read as us"), (1e6, "us, read as s", "s, 
 _Array = np.ndarray[Any, Any]
 
 
-def check(path: Path, trace: Trace, point: Point, falls: int) -> None:
+def check(path: Path, trace: Trace, point: PathPoint, falls: int) -> None:
     """Raise InputError, one line, if a trace cannot be one of this path. `falls`: times that lie before the last."""
     if point.rtt <= 0:
         raise Implausible(
@@ -69,7 +69,7 @@ def check(path: Path, trace: Trace, point: Point, falls: int) -> None:
         raise Implausible(found, _make_hint(least / base, "RTTs"), file=path, key="min_rtt")
 
 
-def _check_rate(path: Path, trace: Trace, point: Point) -> None:
+def _check_rate(path: Path, trace: Trace, point: PathPoint) -> None:
     """Raise InputError if more is delivered, over a tenth of the trace, than the link carries."""
     rate, carried = _measure_fastest_rate(trace), point.goodput
     if rate is not None and rate > _ABOVE * carried:

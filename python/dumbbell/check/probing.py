@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dumbbell.check.lab import BULK, Change, Lab, NotApplicable, Run, Setup
-from dumbbell.check.model import (
-    Case,
+from dumbbell.check.case import (
+    BbrCase,
     Checks,
     bound,
     compute_burst,
@@ -17,6 +16,7 @@ from dumbbell.check.model import (
     find_next_phase,
     find_phase,
 )
+from dumbbell.check.lab import BULK, CaseLab, CaseRun, NotApplicable, PathChange, Setup
 from dumbbell.check.shown import LONG, check_loss_in_probe_up, require_bulk, require_limited, state_at
 from dumbbell.check.startup import (
     APP_SHARE,
@@ -42,12 +42,12 @@ PROBE_WAIT, PROBE_ROUNDS = (
 MIN_PIPE_CWND = 4
 
 
-def cycle(lab: Lab) -> float:
+def cycle(lab: CaseLab) -> float:
     """Return about how long one cycle of PROBE_BW takes at the most."""
     return PROBE_WAIT[1] + 40 * lab.point.round
 
 
-def probe(lab: Lab, change: Change = BULK, after: float = 0.0, number: int = 1) -> tuple[Trace, Phase]:
+def probe(lab: CaseLab, change: PathChange = BULK, after: float = 0.0, number: int = 1) -> tuple[Trace, Phase]:
     """Return a run and its `number`th PROBE_UP that begins after a time and is over, with the phase after it."""
 
     def is_done(trace: Trace) -> bool:
@@ -66,10 +66,10 @@ def probe(lab: Lab, change: Change = BULK, after: float = 0.0, number: int = 1) 
     return trace, found[number - 1]
 
 
-def lose_packets(lab: Lab, share: float, since: float, until: float | None = None) -> Change:
+def lose_packets(lab: CaseLab, share: float, since: float, until: float | None = None) -> PathChange:
     """Return random loss of what is sent from a time until another."""
     end = None if until is None else round(to_link_time(lab, until) * 1e9)
-    return Change(
+    return PathChange(
         path=[{"name": "loss", "probability": share, "from": round(to_link_time(lab, since) * 1e9), "to": end}]
     )
 
@@ -82,8 +82,8 @@ def _choose_loss(in_flight: float) -> float:
 # 5
 
 
-def _run_one_probe(lab: Lab) -> Run:
-    return Run(probe(lab)[0], Setup(lab.point))
+def _run_one_probe(lab: CaseLab) -> CaseRun:
+    return CaseRun(probe(lab)[0], Setup(lab.point))
 
 
 def _judge_up_plateau(trace: Trace, _: Setup, checks: Checks) -> None:
@@ -115,20 +115,20 @@ def _judge_up_plateau(trace: Trace, _: Setup, checks: Checks) -> None:
     find_next_phase(trace, checks, up, ("probe_down",))
 
 
-def _run_one_down(lab: Lab) -> Run:
+def _run_one_down(lab: CaseLab) -> CaseRun:
     _, up = probe(lab)
 
     def is_done(trace: Trace) -> bool:
         found = trace.find_phase("probe_down", up.start)
         return found is not None and trace.is_over(found)
 
-    return Run(lab.run_until(is_done, up.end + 2 * lab.point.round, up.end + 3 * cycle(lab)), Setup(lab.point))
+    return CaseRun(lab.run_until(is_done, up.end + 2 * lab.point.round, up.end + 3 * cycle(lab)), Setup(lab.point))
 
 
 # 6 and 7
 
 
-def _run_limited_probe(lab: Lab) -> tuple[Change, Trace, Phase]:
+def _run_limited_probe(lab: CaseLab) -> tuple[PathChange, Trace, Phase]:
     """Return an application that is the limit from the first PROBE_BW on, and the first PROBE_UP that it limits."""
     since = find_start_of_probing(lab).start
     if APP_SHARE * lab.point.bdp < 3:
@@ -155,12 +155,12 @@ def _run_limited_probe(lab: Lab) -> tuple[Change, Trace, Phase]:
     return change, trace, found
 
 
-def _run_lossy_probe(lab: Lab) -> Run:
+def _run_lossy_probe(lab: CaseLab) -> CaseRun:
     change, _, up = _run_limited_probe(lab)
     since = up.start + 1.5 * lab.point.round
     share = _choose_loss(APP_SHARE * lab.point.bdp)
     trace = lab.run(since + 12 * lab.point.round + 0.5, change.merge(lose_packets(lab, share, since)))
-    return Run(trace, Setup(lab.point, {"PROBE_UP": up.start, "loss begins": since}, {"loss": share}))
+    return CaseRun(trace, Setup(lab.point, {"PROBE_UP": up.start, "loss begins": since}, {"loss": share}))
 
 
 def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -206,13 +206,13 @@ def _judge_lossy_probe(trace: Trace, setup: Setup, checks: Checks) -> None:
     )
 
 
-def _run_limited_startup(lab: Lab) -> Run:
+def _run_limited_startup(lab: CaseLab) -> CaseRun:
     if APP_SHARE * lab.point.bdp < 3:
         raise NotApplicable(
             "nothing is in flight between two segments of the application: each one restarts from idleness"
         )
     length = (LONG + 14) * lab.point.round
-    return Run(lab.run(length, limit_application(lab)), Setup(lab.point))
+    return CaseRun(lab.run(length, limit_application(lab)), Setup(lab.point))
 
 
 def _judge_limited_startup(trace: Trace, _: Setup, checks: Checks) -> None:
@@ -227,10 +227,10 @@ def _judge_limited_startup(trace: Trace, _: Setup, checks: Checks) -> None:
     checks.expect(f"STARTUP for {LONG} rounds", passed >= LONG and not others, left, needs=needs)
 
 
-def _run_limited_up(lab: Lab) -> Run:
+def _run_limited_up(lab: CaseLab) -> CaseRun:
     change, _, up = _run_limited_probe(lab)
     length = up.start + (LONG + 6) * lab.point.round
-    return Run(lab.run(length, change), Setup(lab.point, {"PROBE_UP": up.start}))
+    return CaseRun(lab.run(length, change), Setup(lab.point, {"PROBE_UP": up.start}))
 
 
 def _judge_limited_up(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -306,7 +306,7 @@ def _judge_down_inflight(trace: Trace, setup: Setup, checks: Checks) -> None:
 # 9
 
 
-def _run_late_down(lab: Lab) -> Run:
+def _run_late_down(lab: CaseLab) -> CaseRun:
     trace: Trace | None = None
     setup, after = Setup(lab.point), None
     for number in (1, 2, 3, 4):
@@ -322,15 +322,15 @@ def _run_late_down(lab: Lab) -> Run:
 
         length = down.start + cycle(lab)
         for decrease in (0.1, 0.2):
-            change = Change(rates=[(to_link_time(lab, down.start), (1 - decrease) * lab.point.rate)])
+            change = PathChange(rates=[(to_link_time(lab, down.start), (1 - decrease) * lab.point.rate)])
             trace = lab.run_until(is_done, length, 3 * length, change)
             setup = Setup(lab.point, {"rate falls": down.start}, {"decrease": decrease})
             found = trace.find_phase("probe_down", since, cut=True)
             after = trace.find_next_phase(found) if found else None
             if after is None or after.state not in ("probe_rtt", "probe_cruise"):
-                return Run(trace, setup)
+                return CaseRun(trace, setup)
         if trace is not None and after is not None and after.state != "probe_rtt":
-            return Run(trace, setup)
+            return CaseRun(trace, setup)
     if trace is None:
         raise NotApplicable("the flow does not enter PROBE_DOWN")
     raise NotApplicable("PROBE_RTT is due before the next probe in each of the first four cycles")
@@ -373,7 +373,7 @@ def _judge_late_down(trace: Trace, setup: Setup, checks: Checks) -> None:
 # 21
 
 
-def _run_loss_below_bound(lab: Lab) -> Run:
+def _run_loss_below_bound(lab: CaseLab) -> CaseRun:
     point = lab.point
     if point.bdp < 4:
         raise NotApplicable("inflight_longterm has no room below a window of 4 segments")
@@ -395,7 +395,7 @@ def _run_loss_below_bound(lab: Lab) -> Run:
     since = second.start + 0.3 * point.round
     change = first.merge(lose_packets(lab, share, since, since + 2 * point.round))
     trace = lab.run(since + 20 * point.round + 0.5, change)
-    return Run(
+    return CaseRun(
         trace, Setup(point, {"first loss": begins, "PROBE_UP": second.start, "second loss": since}, {"loss": share})
     )
 
@@ -442,7 +442,7 @@ def _judge_loss_below_bound(trace: Trace, setup: Setup, checks: Checks) -> None:
 # 22
 
 
-def _run_idle_refill(lab: Lab) -> Run:
+def _run_idle_refill(lab: CaseLab) -> CaseRun:
     point = lab.point
     if APP_SHARE * point.bdp < 3:
         raise NotApplicable(
@@ -464,7 +464,7 @@ def _run_idle_refill(lab: Lab) -> Run:
         raise NotApplicable(
             "the application is not the limit throughout any PROBE_REFILL: what its send buffer holds leaves first"
         )
-    return Run(trace, Setup(point, {"application limits": since}, {"share": share}))
+    return CaseRun(trace, Setup(point, {"application limits": since}, {"share": share}))
 
 
 def _measure_limited_time(trace: Trace, found: Phase) -> float:
@@ -491,7 +491,7 @@ def _judge_idle_refill(trace: Trace, setup: Setup, checks: Checks) -> None:
 _NO_PHASES = "BBRv1 has a fixed cycle of gains, without REFILL, bounds and rules that end a probe"
 _V1 = {"bbr1": _NO_PHASES}
 PROBING_CASES = (
-    Case(
+    BbrCase(
         "5",
         "up-plateau",
         "Exiting PROBE_UP on Bandwidth Plateau",
@@ -505,7 +505,7 @@ PROBING_CASES = (
         shown=require_bulk("probe_up"),
         without=_V1,
     ),
-    Case(
+    BbrCase(
         "6",
         "up-loss",
         "Exiting PROBE_UP on Loss When Application-Limited",
@@ -532,7 +532,7 @@ PROBING_CASES = (
         "is application-limited, so either is accepted: it is kept, or set to at least Beta times the target.",
         without=_V1,
     ),
-    Case(
+    BbrCase(
         "7a",
         "limited-startup",
         "Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss",
@@ -544,7 +544,7 @@ PROBING_CASES = (
         columns=("lost", "app_limited", "round"),
         shown=require_limited("startup", LONG),
     ),
-    Case(
+    BbrCase(
         "7b",
         "limited-up",
         "Never Exiting PROBE_UP (or STARTUP) When Application-Limited With No Loss",
@@ -559,7 +559,7 @@ PROBING_CASES = (
         shown=require_limited("probe_up", LONG),
         without=_V1,
     ),
-    Case(
+    BbrCase(
         "8",
         "down-inflight",
         "Exiting PROBE_DOWN on Inflight",
@@ -573,7 +573,7 @@ PROBING_CASES = (
         shown=require_bulk("probe_down"),
         without=_V1,
     ),
-    Case(
+    BbrCase(
         "9",
         "down-time",
         "Exiting PROBE_DOWN After Max Time",
@@ -592,7 +592,7 @@ PROBING_CASES = (
         "is run with a decrease of 20 %.",
         without=_V1,
     ),
-    Case(
+    BbrCase(
         "21",
         "up-loss-bound",
         "Handling Loss During PROBE_UP After inflight_longterm is Set",
@@ -607,7 +607,7 @@ PROBING_CASES = (
         shown=check_loss_in_probe_up,
         without=_V1,
     ),
-    Case(
+    BbrCase(
         "22",
         "refill-limited",
         "Handling Application-Limited Sending During PROBE_REFILL",

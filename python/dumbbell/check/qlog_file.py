@@ -39,7 +39,7 @@ class Event:
 
 
 @dataclass
-class File:
+class QlogFile:
     """The events of congestion control in order of time, what the header says, and notes on the reading."""
 
     events: list[Event]
@@ -50,7 +50,7 @@ class File:
 
 
 @dataclass
-class _Part:
+class _QlogPart:
     """A trace of a file: its events as they are there, each with its place, and what is common to them."""
 
     records: list[tuple[str, Any]]
@@ -58,7 +58,7 @@ class _Part:
     header: dict[str, Any]
 
 
-def read_events(path: Path, wanted: Iterable[str]) -> File:
+def read_events(path: Path, wanted: Iterable[str]) -> QlogFile:
     """Return the events of these names, of the connection with most of them. Raises InputError."""
     files = read_connections(path, wanted)
     most = max(files, key=lambda one: len(one.events))
@@ -67,7 +67,7 @@ def read_events(path: Path, wanted: Iterable[str]) -> File:
     return most
 
 
-def read_connections(path: Path, wanted: Iterable[str]) -> list[File]:
+def read_connections(path: Path, wanted: Iterable[str]) -> list[QlogFile]:
     """Return the events of these names by connection; one without any if there are none. Raises InputError."""
     notes: list[str] = []
     text = _read_text(path, notes)
@@ -76,8 +76,8 @@ def read_connections(path: Path, wanted: Iterable[str]) -> list[File]:
     groups = [(found, header) for found_by_group, header in parts for found in found_by_group]
     if not groups:
         header = parts[0][1] if parts else {}
-        return [File([], header, notes)]
-    return [File(found, header, list(notes), _put_in_order(found)) for found, header in groups]
+        return [QlogFile([], header, notes)]
+    return [QlogFile(found, header, list(notes), _put_in_order(found)) for found, header in groups]
 
 
 def _read_text(path: Path, notes: list[str]) -> str:
@@ -114,7 +114,7 @@ def _parse_json(text: str) -> Any:
         raise ValueError("nested too deeply") from None
 
 
-def _split_parts(path: Path, text: str, notes: list[str]) -> Iterator[_Part]:
+def _split_parts(path: Path, text: str, notes: list[str]) -> Iterator[_QlogPart]:
     """Return the traces of a file."""
     text = text.strip(_SEPARATORS)
     if not text:
@@ -144,11 +144,11 @@ def _split_parts(path: Path, text: str, notes: list[str]) -> Iterator[_Part]:
     for trace in traces:
         if isinstance(trace, dict) and isinstance(trace.get("events"), list):
             records = [(f"event {number}", one) for number, one in enumerate(trace["events"], 1)]
-            yield _Part(records, _find_common_fields(trace), trace)
+            yield _QlogPart(records, _find_common_fields(trace), trace)
 
 
-def _parse_lines(path: Path, text: str, notes: list[str]) -> _Part:
-    part = _Part([], {}, {})
+def _parse_lines(path: Path, text: str, notes: list[str]) -> _QlogPart:
+    part = _QlogPart([], {}, {})
     # the separator of records would be an end of a line to splitlines()
     lines = [(number, line.strip(_SEPARATORS)) for number, line in enumerate(text.split("\n"), 1)]
     lines = [(number, line) for number, line in lines if line]
@@ -181,7 +181,7 @@ def _find_common_fields(trace: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _salvage_events(path: Path, text: str, notes: list[str]) -> _Part:
+def _salvage_events(path: Path, text: str, notes: list[str]) -> _QlogPart:
     """Return the events of contained JSON that ends before its end."""
     decoder = json.JSONDecoder()
     start = re.search(r'"events"\s*:\s*\[', text)
@@ -205,10 +205,10 @@ def _salvage_events(path: Path, text: str, notes: list[str]) -> _Part:
             break
         records.append((f"event {len(records) + 1}", value))
     notes.append(f"cut off or damaged after event {len(records)}: read up to there")
-    return _Part(records, _find_common_fields(head), {})
+    return _QlogPart(records, _find_common_fields(head), {})
 
 
-def _sort_events(path: Path, part: _Part, wanted: frozenset[str]) -> tuple[list[list[Event]], dict[str, Any]]:
+def _sort_events(path: Path, part: _QlogPart, wanted: frozenset[str]) -> tuple[list[list[Event]], dict[str, Any]]:
     """Return the wanted events of a trace, apart by connection, and its header."""
     unit = 1e-3 if str(part.common.get("time_units")) == "us" else 1.0
     steps = str(part.common.get("time_format", "")) in _RELATIVE_TO_LAST

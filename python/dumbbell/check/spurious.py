@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from dumbbell.check.lab import Change, Lab, NotApplicable, Run, Setup, to_nanoseconds
-from dumbbell.check.model import Case, Checks, bound, compute_target
+from dumbbell.check.case import BbrCase, Checks, bound, compute_target
+from dumbbell.check.lab import CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
 from dumbbell.check.path import compute_room_for_bursts
 from dumbbell.check.probing import probe
 from dumbbell.check.shown import check_recovery, check_timeout
@@ -15,7 +15,7 @@ from dumbbell.check.startup import to_link_time
 from dumbbell.check.trace import Trace
 
 
-def _run_spurious(lab: Lab, timeout: bool) -> Run:
+def _run_spurious(lab: CaseLab, timeout: bool) -> CaseRun:
     point = lab.point
     if point.bdp < 8:
         raise NotApplicable(
@@ -42,8 +42,8 @@ def _run_spurious(lab: Lab, timeout: bool) -> Run:
         "from": to_nanoseconds(to_link_time(lab, since)),
         "to": to_nanoseconds(to_link_time(lab, until)),
     }
-    trace = lab.run(until + delay + 8 * srtt + 0.5, Change(path=[stage]))
-    return Run(trace, Setup(point, {"late segments": since}, {"delay": delay, "for": until - since}))
+    trace = lab.run(until + delay + 8 * srtt + 0.5, PathChange(path=[stage]))
+    return CaseRun(trace, Setup(point, {"late segments": since}, {"delay": delay, "for": until - since}))
 
 
 def _judge_spurious(trace: Trace, setup: Setup, checks: Checks, *, timeout: bool) -> None:
@@ -99,7 +99,7 @@ _NEEDS = (
     "min_rtt_ms",
 )
 SPURIOUS_CASES = (
-    Case(
+    BbrCase(
         "18",
         "spurious-recovery",
         "Handling Spurious Fast Recovery",
@@ -115,7 +115,7 @@ SPURIOUS_CASES = (
         shown=check_recovery,
         without=_V1_BOUNDS,
     ),
-    Case(
+    BbrCase(
         "19",
         "spurious-timeout",
         "Handling Spurious RTO Recovery",

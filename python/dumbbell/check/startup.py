@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dumbbell.check.lab import BULK, FRAME, Change, Lab, NotApplicable, Run, Setup, to_nanoseconds
-from dumbbell.check.model import (
-    Case,
+from dumbbell.check.case import (
+    BbrCase,
     Checks,
     compute_burst,
     compute_loss_in_round,
@@ -16,6 +15,7 @@ from dumbbell.check.model import (
     find_phase,
     find_round_before,
 )
+from dumbbell.check.lab import BULK, FRAME, CaseLab, CaseRun, NotApplicable, PathChange, Setup, to_nanoseconds
 from dumbbell.check.shown import require_bulk, require_limited, state_at
 from dumbbell.check.trace import PROBE_BW, Phase, Trace
 
@@ -32,7 +32,7 @@ LOSS_COLUMNS = ("lost", "in_flight", "round")  # of loss_in_round()
 _MARGIN = 0.99  # of the estimated bandwidth, that is paced: BBR.PacingMarginPercent
 
 
-def run_bulk(lab: Lab, change: Change = BULK, *, more: bool = False) -> Trace:
+def run_bulk(lab: CaseLab, change: PathChange = BULK, *, more: bool = False) -> Trace:
     """Return a run of a bulk flow that has left DRAIN: with `more`, several phases ago."""
 
     def is_done(trace: Trace) -> bool:
@@ -42,7 +42,7 @@ def run_bulk(lab: Lab, change: Change = BULK, *, more: bool = False) -> Trace:
     return lab.run_until(is_done, first, (16 if more else 4) * first + 5, change)
 
 
-def find_start_of_probing(lab: Lab) -> Phase:
+def find_start_of_probing(lab: CaseLab) -> Phase:
     """Return the first phase of PROBE_BW of a bulk flow."""
     found = run_bulk(lab).find_phase(PROBE_BW)
     if found is None:
@@ -50,7 +50,7 @@ def find_start_of_probing(lab: Lab) -> Phase:
     return found
 
 
-def to_link_time(lab: Lab, time: float) -> float:
+def to_link_time(lab: CaseLab, time: float) -> float:
     """Return when what is sent at a time of the sender's clock gets to the bottleneck."""
     return time + lab.point.rtt / 2
 
@@ -65,7 +65,7 @@ def compute_late_acks(setup: Setup) -> float:
     return 1 / 3 if setup.point.packet_time > 0.04 else 0.0
 
 
-def limit_application(lab: Lab, share: float = APP_SHARE, since: float = 0.0) -> Change:
+def limit_application(lab: CaseLab, share: float = APP_SHARE, since: float = 0.0) -> PathChange:
     """Return an application that writes a share of what the link carries, from a time on.
 
     From the start on, the initial window is what it writes in a round trip, 8000 segments at the most: otherwise it
@@ -75,7 +75,7 @@ def limit_application(lab: Lab, share: float = APP_SHARE, since: float = 0.0) ->
     share = min(share, _MOST_WINDOW / max(lab.point.bdp, 1)) if since == 0 else share
     rate = max(round(lab.point.goodput * 1e6 * share), 1000)
     window = {} if since > 0 else {"initial_window": max(10, round(1.2 * share * lab.point.bdp) + 10)}
-    return Change(flow={"app_rate": rate, "app_rate_from": to_nanoseconds(since)}, hosts=window)
+    return PathChange(flow={"app_rate": rate, "app_rate_from": to_nanoseconds(since)}, hosts=window)
 
 
 def find_start_of_limit(trace: Trace, seconds: float) -> float | None:
@@ -91,8 +91,8 @@ def find_start_of_limit(trace: Trace, seconds: float) -> float | None:
 # 1
 
 
-def _run_plateau(lab: Lab) -> Run:
-    return Run(run_bulk(lab), Setup(lab.point))
+def _run_plateau(lab: CaseLab) -> CaseRun:
+    return CaseRun(run_bulk(lab), Setup(lab.point))
 
 
 def _judge_plateau(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -148,7 +148,7 @@ def check_full_pipe(trace: Trace, checks: Checks, row: int) -> None:
 # 2
 
 
-def _run_lossy_startup(lab: Lab) -> Run:
+def _run_lossy_startup(lab: CaseLab) -> CaseRun:
     point = lab.point
     in_round = APP_SHARE * point.bdp
     if in_round < 40:
@@ -161,11 +161,11 @@ def _run_lossy_startup(lab: Lab) -> Run:
         raise NotApplicable(f"the application is not the limit in {length:.3g} s")
     share = min(0.3, max(0.05, 4 * LOST_RANGES / in_round))
     loss = {"name": "loss", "probability": share, "from": round(to_link_time(lab, since) * 1e9), "to": None}
-    change = limit_application(lab).merge(Change(path=[loss]))
+    change = limit_application(lab).merge(PathChange(path=[loss]))
     trace = lab.run_until(
         lambda trace: trace.find_phase("drain") is not None, since + 12 * point.round, since + 24 * point.round, change
     )
-    return Run(trace, Setup(point, {"loss begins": since}, {"loss": share}))
+    return CaseRun(trace, Setup(point, {"loss begins": since}, {"loss": share}))
 
 
 def _judge_lossy_startup(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -245,7 +245,7 @@ def _needs_drain(trace: Trace) -> None:
 # 4
 
 
-def _run_late_drain(lab: Lab) -> Run:
+def _run_late_drain(lab: CaseLab) -> CaseRun:
     if lab.point.bdp < 8:
         raise NotApplicable(
             f"the path holds {lab.point.bdp:.2g} segments, hardly more than the least window, which BBRInflight(1.0) is"
@@ -257,11 +257,11 @@ def _run_late_drain(lab: Lab) -> Run:
     length = drain.start + 30 * max(lab.point.round, drain.seconds)
     decrease, trace = 0.1, run_bulk(lab)
     for decrease in (0.1, 0.6):
-        change = Change(rates=[(at, lab.point.rate * (1 - decrease))])
+        change = PathChange(rates=[(at, lab.point.rate * (1 - decrease))])
         trace = lab.run_until(lambda trace: trace.find_phase(PROBE_BW) is not None, length, 2 * length, change)
         if _has_late_drain(trace):
             break
-    return Run(trace, Setup(lab.point, {"rate falls": drain.start}, {"decrease": decrease}))
+    return CaseRun(trace, Setup(lab.point, {"rate falls": drain.start}, {"decrease": decrease}))
 
 
 def _has_late_drain(trace: Trace) -> bool:
@@ -304,7 +304,7 @@ def describe_slower_link(setup: Setup) -> str:
 # 12
 
 
-def choose_batch_interval(lab: Lab) -> float:
+def choose_batch_interval(lab: CaseLab) -> float:
     """Return how long acknowledgements are held.
 
     It is a quarter of the round trip, or the time of 8 packets on the link.
@@ -312,19 +312,19 @@ def choose_batch_interval(lab: Lab) -> float:
     return max(lab.point.rtt / 4, 8 * lab.point.packet_time)
 
 
-def batch_acks(lab: Lab) -> Change:
+def batch_acks(lab: CaseLab) -> PathChange:
     """Return a path on which acknowledgements come in batches."""
-    return Change(
+    return PathChange(
         acks=[{"name": "batch", "interval": round(choose_batch_interval(lab) * 1e9), "frames": None}],
         buffer=200 + 8 * lab.point.bdp,
     )
 
 
-def _run_startup_over_batches(lab: Lab) -> Run:
+def _run_startup_over_batches(lab: CaseLab) -> CaseRun:
     interval = choose_batch_interval(lab)
     first = 2 * lab.point.startup + 20 * interval
     trace = lab.run_until(lambda trace: trace.find_phase("drain") is not None, first, 3 * first, batch_acks(lab))
-    return Run(trace, Setup(lab.point, {}, {"batch": interval}))
+    return CaseRun(trace, Setup(lab.point, {}, {"batch": interval}))
 
 
 def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> None:
@@ -364,10 +364,10 @@ def _judge_startup_over_batches(trace: Trace, setup: Setup, checks: Checks) -> N
 # 20
 
 
-def lengthen_path(lab: Lab, since: float) -> Change:
+def lengthen_path(lab: CaseLab, since: float) -> PathChange:
     """Return a path that takes 2 % longer from a time on, or a packet, so that no RTT is as small as before."""
     delay = to_nanoseconds(max(0.02 * lab.point.rtt, lab.point.packet_time))
-    return Change(
+    return PathChange(
         path=[
             {
                 "name": "reorder",
@@ -380,7 +380,7 @@ def lengthen_path(lab: Lab, since: float) -> Change:
     )
 
 
-def _run_slow_startup(lab: Lab) -> Run:
+def _run_slow_startup(lab: CaseLab) -> CaseRun:
     point = lab.point
     if APP_SHARE * point.bdp < 3:
         raise NotApplicable(
@@ -393,7 +393,7 @@ def _run_slow_startup(lab: Lab) -> Run:
         found = trace.find_phase("probe_rtt")
         return found is not None and trace.is_over(found)
 
-    return Run(
+    return CaseRun(
         lab.run_until(is_done, needed, 13 + 12 * point.round, change),
         Setup(point, {"path gets longer": 3 * point.round}),
     )
@@ -416,7 +416,7 @@ def _judge_slow_startup(trace: Trace, _: Setup, checks: Checks) -> None:
 
 _NO_LOSS_EXIT = "BBRv1 does not look at loss in STARTUP"
 STARTUP_CASES = (
-    Case(
+    BbrCase(
         "1",
         "startup-plateau",
         "Exiting STARTUP on Bandwidth Plateau",
@@ -432,7 +432,7 @@ STARTUP_CASES = (
         note="Below 300 kbit/s delayed ACKs come with their timer, and single samples of few packets are up to "
         "a third too large. The maximum may be so as well.",
     ),
-    Case(
+    BbrCase(
         "2",
         "startup-loss",
         "Exiting STARTUP on Loss When Application-Limited",
@@ -448,7 +448,7 @@ STARTUP_CASES = (
         told=("loss",),
         without={"bbr1": _NO_LOSS_EXIT},
     ),
-    Case(
+    BbrCase(
         "3",
         "drain-inflight",
         "Exiting DRAIN Based on Inflight",
@@ -460,7 +460,7 @@ STARTUP_CASES = (
         columns=("in_flight", "inflight_bdp", "pacing_gain", "pacing_rate_mbit", "bw_mbit"),
         shown=require_bulk("drain"),
     ),
-    Case(
+    BbrCase(
         "4",
         "drain-time",
         "Exiting DRAIN Based on Time",
@@ -481,7 +481,7 @@ STARTUP_CASES = (
         "run with a decrease of 60 %, at which the link is slower than DRAIN paces.",
     ),
 )
-AGGREGATION = Case(
+AGGREGATION = BbrCase(
     "12",
     "startup-aggregation",
     "Achieving Expected STARTUP Bandwidth on a Link With Aggregation",
@@ -494,7 +494,7 @@ AGGREGATION = Case(
     columns=("extra_acked", "cwnd", "max_bw_mbit"),
     values=("batch",),
 )
-SLOW_STARTUP = Case(
+SLOW_STARTUP = BbrCase(
     "20",
     "startup-probe-rtt",
     "Entering and Exiting PROBE_RTT During STARTUP",

@@ -35,7 +35,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     """Whether a claim holds, and by how much.
 
     `held` of `cells` cells satisfy the predicate, `unknown` of them lack runs; `share_low` to `share_high` is the
@@ -101,7 +101,7 @@ def run_tables(claims: Claims, results: Results, *, run_program: bool = False) -
     return {name: make(results) for name, make in makers.items()}
 
 
-def judge(claims: Claims, tables: Mapping[str, pl.DataFrame]) -> list[Verdict]:
+def judge(claims: Claims, tables: Mapping[str, pl.DataFrame]) -> list[ClaimVerdict]:
     """Return a verdict on each claim from one frame for each of `claims.tables`: a row per run, or a part of one.
 
     A frame has the columns of the matrix, `seed` and its measures. Raises InputError if columns are missing.
@@ -131,7 +131,7 @@ def _index(claims: Claims, name: str, frame: pl.DataFrame) -> Index:
 # from cells to values
 
 
-def _judge(claim: Claim, indices: Mapping[str, Index], order: Mapping[str, Sequence[Value]]) -> Verdict:
+def _judge(claim: Claim, indices: Mapping[str, Index], order: Mapping[str, Sequence[Value]]) -> ClaimVerdict:
     values: Values = {}
     missing: list[Cell] = []
     for cell in claim.cells:
@@ -276,11 +276,11 @@ def estimate_share(held: int, of: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def _make_empty_verdict(claim: Claim, why: str) -> Verdict:
-    return Verdict(claim, NO_DATA, 0, 0, 0, Interval(math.nan, seeds=0), why=why)
+def _make_empty_verdict(claim: Claim, why: str) -> ClaimVerdict:
+    return ClaimVerdict(claim, NO_DATA, 0, 0, 0, Interval(math.nan, seeds=0), why=why)
 
 
-def _make_verdict(claim: Claim, values: Values, missing: Sequence[Cell]) -> Verdict:
+def _make_verdict(claim: Claim, values: Values, missing: Sequence[Cell]) -> ClaimVerdict:
     predicate, quantifier = claim.predicate, claim.quantifier
     known = {cell: seeds for cell, seeds in values.items() if seeds is not None}
     unknown = len(values) - len(known)
@@ -293,7 +293,9 @@ def _make_verdict(claim: Claim, values: Values, missing: Sequence[Cell]) -> Verd
     if unknown and not missing:
         why = f"{unknown} of {len(values)} comparisons have no seed in common"
     if not known:
-        return Verdict(claim, NO_DATA, 0, len(values), unknown, Interval(math.nan, seeds=0), missing=lacking, why=why)
+        return ClaimVerdict(
+            claim, NO_DATA, 0, len(values), unknown, Interval(math.nan, seeds=0), missing=lacking, why=why
+        )
     cells = {cell: estimate_mean(seeds.values()) for cell, seeds in known.items()}
     shared = [seed for seed in next(iter(known.values())) if all(seed in seeds for seeds in known.values())]
     over_seeds = [statistics.fmean(seeds[seed] for seeds in known.values()) for seed in shared]
@@ -315,7 +317,7 @@ def _make_verdict(claim: Claim, values: Values, missing: Sequence[Cell]) -> Verd
         if quantifier.is_mean
         else tuple(_format_cell(cell, telling) for cell, is_good in good.items() if not is_good)
     )
-    return Verdict(
+    return ClaimVerdict(
         claim,
         verdict,
         held,

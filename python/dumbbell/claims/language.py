@@ -101,7 +101,7 @@ class Quantifier:
 
 
 @dataclass(frozen=True)
-class Selection:
+class CellSelection:
     """Conditions on columns: each has the values that are meant."""
 
     values: Mapping[str, frozenset[Value]]
@@ -158,7 +158,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Section:
+class ClaimSection:
     """A part of the list; `counted` says whether its claims are the paper's."""
 
     id: str
@@ -167,7 +167,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Table:
+class ClaimTable:
     """A function of the module of frames: its measures, and the keys that only its rows have."""
 
     measures: tuple[str, ...]
@@ -181,10 +181,10 @@ class Claims:
     file: str
     title: str
     frames: str
-    tables: dict[str, Table]
+    tables: dict[str, ClaimTable]
     words: dict[str, tuple[float, str]]  # with the reason of each
     shares: dict[str, tuple[Quantifier, str]]
-    sections: dict[str, Section]
+    sections: dict[str, ClaimSection]
     claims: tuple[Claim, ...]
     order: dict[str, tuple[Value, ...]]  # the values of every column, in order
 
@@ -220,7 +220,7 @@ def load(name: str | Path) -> Claims:
 def parse(table: dict[str, Any], file: str) -> Claims:
     """Return checked claims of what a TOML file holds; raises InputError, said of `file`."""
     try:
-        return _Reader(table, file).read_claims()
+        return _ClaimsReader(table, file).read_claims()
     except InputError as error:
         raise error.move_into(file) from None
 
@@ -261,7 +261,7 @@ def _check_keys(key: str, table: Any, names: Sequence[str], required: Sequence[s
 
 
 @dataclass
-class _Reader:
+class _ClaimsReader:
     """The file as it is read: what comes first is needed to check what comes later."""
 
     table: dict[str, Any]
@@ -336,18 +336,18 @@ class _Reader:
             raise _make_error(key, share, "a share from 0 to 1")
         return Quantifier(name, share, strict), str(one["reason"])
 
-    def _read_table(self, key: str, one: Any) -> Table:
+    def _read_table(self, key: str, one: Any) -> ClaimTable:
         table = _check_keys(key, one, ("measures", "keys"), ("measures",))
         lists = [
             _check_kind(f"{key}.{name}", table.get(name, []), list, "a list of columns")
             for name in ("measures", "keys")
         ]
-        return Table(*(tuple(map(str, each)) for each in lists))
+        return ClaimTable(*(tuple(map(str, each)) for each in lists))
 
-    def _read_section(self, name: str, one: Any) -> Section:
+    def _read_section(self, name: str, one: Any) -> ClaimSection:
         table = _check_keys(f"sections.{name}", one, ("title", "counted"), ("title",))
         counted = _check_kind(f"sections.{name}.counted", table.get("counted", True), bool, "true or false")
-        return Section(name, str(table["title"]), counted)
+        return ClaimSection(name, str(table["title"]), counted)
 
     def _read_blocks(self, blocks: list[Any]) -> Iterator[dict[str, list[Value]]]:
         """Return each block of the paper's matrix and learn the columns; all blocks have the same columns."""
@@ -478,7 +478,7 @@ class _Reader:
         columns = ", ".join(sorted(named & self.own)) or "the columns of this claim"
         raise WrongValue(quote_value(measure), f"a measure that goes with {columns}", key=key)
 
-    def _read_claim(self, one: dict[str, Any], sections: Mapping[str, Section]) -> Claim:
+    def _read_claim(self, one: dict[str, Any], sections: Mapping[str, ClaimSection]) -> Claim:
         _check_keys("", one, _CLAIM_KEYS, ("section", "says", "measure", "is", "cells"))
         predicate = self._read_predicate("is", one["is"])
         over, along = self._read_over(one.get("over")), self._read_along(one.get("along", {}))
@@ -496,7 +496,7 @@ class _Reader:
         implied = [column for column in self.defaults if column not in named]
         wanted |= {column: self.defaults[column] for column in implied}
         keys = [column for column in self.columns if column not in self.own or column in self.tables[table].keys]
-        stored = self._select_cells(keys, implied, Selection(wanted), Selection(left_out) if left_out else None)
+        stored = self._select_cells(keys, implied, CellSelection(wanted), CellSelection(left_out) if left_out else None)
         keys = [column for column in keys if column not in implied]
         if not stored:
             raise Nothing("no cell of the matrix is left", "a selection with cells", key="where")
@@ -544,7 +544,7 @@ class _Reader:
         return "; ".join(parts)
 
     def _select_cells(
-        self, keys: Sequence[str], implied: Sequence[str], wanted: Selection, left_out: Selection | None
+        self, keys: Sequence[str], implied: Sequence[str], wanted: CellSelection, left_out: CellSelection | None
     ) -> dict[Cell, Cell]:
         """Return the selected cells without the columns `implied`, each with the cell of the matrix that it is."""
         place = {column: {value: i for i, value in enumerate(values)} for column, values in self.columns.items()}

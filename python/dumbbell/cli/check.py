@@ -15,7 +15,7 @@ import typer
 from dumbbell.cli import check_output
 from dumbbell.cli.check_output import Progress, check_report_options, join_lines, write_junit
 from dumbbell.cli.check_stack import stack
-from dumbbell.cli.commands import Group
+from dumbbell.cli.commands import CommandGroup
 from dumbbell.errors import (
     Conflict,
     InputError,
@@ -37,7 +37,7 @@ Option = typer.Option
 _LIMITS = {"--rate": (1_000, 10_000_000_000_000), "--rtt": (0, 60_000_000_000)}
 
 
-class _Suites(Group):
+class _Suites(CommandGroup):
     """The suites, of which an unknown one gets one line."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -112,7 +112,7 @@ def bbr(
     The status is 0 if all applicable cases passed, constants aside, 1 if one failed, 2 for bad input, 3 if nothing
     could be judged or a judge cannot tell.
     """
-    from dumbbell.check import ci, judge, report, suite
+    from dumbbell.check import bbr_report, ci, judge, suite
     from dumbbell.check.cases import CASES
     from dumbbell.experiment.registry import read_registry
 
@@ -152,10 +152,10 @@ def bbr(
                 f"{largest[0]}: {largest[1]}", "a point of fewer segments", command="check", option="--rate, --rtt"
             )
         folders = [_parse_folder(option, name) for option, name in (("--qlog", qlog), ("--figures", figures))]
-        wanted = suite.Wanted(traces=qlog is not None, failing=figures is not None)
+        wanted = suite.CaseSelection(traces=qlog is not None, failing=figures is not None)
         found = suite.check(controls, cases, points, jobs=jobs, wanted=wanted, progress=Progress())
-        found = suite.Report(found.results, left_out, found.seconds, found.core_seconds)
-        text = report.format_report(found)
+        found = suite.BbrReport(found.results, left_out, found.seconds, found.core_seconds)
+        text = bbr_report.format_report(found)
         _keep(found, *folders)
     else:
         for option, given in (("--cc", cc), ("--jobs", jobs), ("--qlog", qlog)):
@@ -164,7 +164,7 @@ def bbr(
         for option, several in (("--rate", rates), ("--rtt", rtts)):
             if len(several) > 1:
                 raise TooMany(f"{len(several)} values", "one: that of the trace", command="check", option=option)
-        said = judge.Told(
+        said = judge.TraceDescription(
             next(iter(rates), None),
             next(iter(rtts), None),
             _parse_times(at or []),
@@ -175,7 +175,7 @@ def bbr(
         judged = judge.judge_file(Path(trace), said)
         found, others = judged.report, {"file": trace, "not_judged": judged.not_judged, "reading": judged.notes}
         lines = [f"{trace}: {note}" for note in judged.notes]
-        text = report.format_verdicts(found, judged.not_judged)
+        text = bbr_report.format_verdicts(found, judged.not_judged)
         if figures is not None:
             _draw_file(judged, Path(trace), figures)
     gate = ci.make_gate(found, expected, before)
@@ -183,9 +183,9 @@ def bbr(
         others["gate"] = ci.to_json(gate)
         lines += gate.to_lines() or [f"nothing differs from {known or baseline}"]
     if as_json:
-        print(report.to_json(found, **others))
+        print(bbr_report.to_json(found, **others))
     else:
-        print(join_lines([report.format_markdown(found) if as_markdown else text, *lines]))
+        print(join_lines([bbr_report.format_markdown(found) if as_markdown else text, *lines]))
     if junit is not None:
         write_junit(junit, ci.format_junit(found, gate))
     if github:
@@ -263,7 +263,7 @@ def _parse_folder(option: str, name: str | None) -> Path | None:
 
 def _keep(found: Any, logs: Path | None, drawings: Path | None) -> None:
     """Write the traces and figures that are wanted."""
-    from dumbbell.check import figure, qlog
+    from dumbbell.check import figure, qlog_trace
     from dumbbell.check.cases import CASES
 
     for one in found.results:
@@ -273,12 +273,12 @@ def _keep(found: Any, logs: Path | None, drawings: Path | None) -> None:
         title = f"{case.number}. {case.heading}: {one.verdict.result}"
         if logs is not None:
             path = logs / f"{figure.make_file_name(case, one.control, one.run)}.sqlog"
-            qlog.write(path, one.run, title, one.control, one.case)
+            qlog_trace.write(path, one.run, title, one.control, one.case)
         if drawings is not None and one.verdict.result == "failed":
             print(figure.save(one.run, case, one.verdict.result, one.control, drawings), file=sys.stderr)
 
 
-def _draw_file(judged: judge.Judged, path: Path, name: str) -> None:
+def _draw_file(judged: judge.JudgedTrace, path: Path, name: str) -> None:
     from dumbbell.check import figure
     from dumbbell.check.cases import CASES
 

@@ -20,8 +20,8 @@ from dumbbell.writing import make_folder
 
 if TYPE_CHECKING:
     from dumbbell.check.stack import suite
-    from dumbbell.check.stack.model import Case
-    from dumbbell.check.stack.suite import Result
+    from dumbbell.check.stack.stack_case import StackCase
+    from dumbbell.check.stack.suite import StackResult
     from dumbbell.experiment.cell import Cell
 
 Option = typer.Option
@@ -87,7 +87,7 @@ def stack(
     from dumbbell.check import ci
     from dumbbell.check.stack import against as comparison
     from dumbbell.check.stack import keep as keeping
-    from dumbbell.check.stack import report, suite
+    from dumbbell.check.stack import stack_report, suite
     from dumbbell.check.stack.cases import CASES
 
     check_report_options(
@@ -100,7 +100,7 @@ def stack(
     )
     keys = _select_cases(case or [])
     if listed:
-        print(report.format_cases(keys) if as_markdown else report.list_cases(keys))
+        print(stack_report.format_cases(keys) if as_markdown else stack_report.list_cases(keys))
         return
     if not name:
         raise Missing("a stack of dumbbell stack list, or the file of one", command="check stack", key="NAME")
@@ -147,7 +147,10 @@ def stack(
         gate.figures += comparison.list_worse_figures(different)
         others["gate"] = ci.to_json(gate)
         others["differences"] = comparison.list_differences(different) if different is not None else []
-        lead = [change.lead(subjects[0].name, other.name), *report.list_headlines(found, subjects[0].name, other.name)]
+        lead = [
+            change.lead(subjects[0].name, other.name),
+            *stack_report.list_headlines(found, subjects[0].name, other.name),
+        ]
         lead += ["", *change.to_lines(), "", comparison.format_differences(different) if different is not None else ""]
     if kept is not None:
         judged_all = found if other is None else comparison.split(found, subjects[0].name)
@@ -155,12 +158,12 @@ def stack(
         print(f"{kept}: the runs of {count(len(made), 'cell')} that failed", file=sys.stderr)
     elif not as_json and not as_markdown:
         command = _write_command(name, window, set_ or [], seeds)
-        if again := report.list_commands(found, command, other=other.name if other else ""):
+        if again := stack_report.list_commands(found, command, other=other.name if other else ""):
             lines += ["To run what failed again, and keep the runs:", *again]
     if as_json:
-        print(report.to_json(found, **others))
+        print(stack_report.to_json(found, **others))
     else:
-        as_text = report.format_markdown if as_markdown else report.format_report
+        as_text = stack_report.format_markdown if as_markdown else stack_report.format_report
         shown_report = as_text(found, lead=lead, other=other.name if other else "", expected=gate.expected)
         print(join_lines([shown_report, *([""] if lines else []), *lines]))
     if junit is not None:
@@ -173,8 +176,8 @@ def stack(
 
 def _list_writers() -> dict[str, Callable[[Cell, Path], object]]:
     """Return what is kept of a run in addition to its experiment file, by the names of files and folders."""
+    from dumbbell.packets import recording as packets
     from dumbbell.packets import wanted
-    from dumbbell.packets import write as packets
     from dumbbell.qlog import write as qlog
 
     return {
@@ -183,7 +186,7 @@ def _list_writers() -> dict[str, Callable[[Cell, Path], object]]:
     }
 
 
-def _select_places(cases: Sequence[Case], places: list[str]) -> list[Case]:
+def _select_places(cases: Sequence[StackCase], places: list[str]) -> list[StackCase]:
     """Return cases in some of their places alone."""
     known = list(dict.fromkeys(scene.place for one in cases for scene in one.scenes))
     for name in places:
@@ -202,10 +205,10 @@ def _select_places(cases: Sequence[Case], places: list[str]) -> list[Case]:
     return [one for one in found if one.scenes]
 
 
-def _write_command(name: str, window: str, settings: list[str], seeds: int) -> Callable[[Result, list[str]], str]:
+def _write_command(name: str, window: str, settings: list[str], seeds: int) -> Callable[[StackResult, list[str]], str]:
     """Return what makes the command that repeats cells of a case."""
 
-    def make_command(one: Result, places: list[str]) -> str:
+    def make_command(one: StackResult, places: list[str]) -> str:
         words = ["dumbbell", "check", "stack", name]
         if one.subject is not None and one.subject.control:
             words += ["--cc", one.subject.control]

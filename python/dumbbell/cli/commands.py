@@ -48,7 +48,7 @@ COMMANDS = {
 }
 
 
-class Group(TyperGroup):
+class CommandGroup(TyperGroup):
     """A command that has commands; without one it prints its help."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -68,7 +68,7 @@ def make_program(*names: str, listing: bool = False) -> typer.Typer:
     With `listing`, commands are only listed: the help shows them all, and nothing is imported for it.
     """
     app = typer.Typer(
-        cls=Group,
+        cls=CommandGroup,
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dumbbell.cli import commands, list_, reference, results_files
+from dumbbell.cli import commands, key_reference, list_, results_files
 from dumbbell.errors import UnknownName
 from dumbbell.experiment import shipped
 from dumbbell.experiment.registry import read_registry
@@ -39,13 +39,13 @@ def list_commands() -> dict[str, Command]:
 
     Each list of names comes from where these are defined.
     """
-    keys = {key.name for group in reference.list_groups() for key in group.keys if '"' not in key.name}
+    keys = {key.name for group in key_reference.list_groups() for key in group.keys if '"' not in key.name}
     measures = sorted(keys.union(*columns.COLUMNS.values()))
     names = {
         **{name: [*shipped.list_experiments()] for name in ("run", "explain", "watch")},
         **{f"study {name}": [*shipped.list_studies()] for name in ("run", "page", "figure")},
         "list": [*list_.KINDS],
-        "describe": reference.list_names(),
+        "describe": key_reference.list_names(),
         "doctor": [one.name for one in versions.list_runners()],
         "completion": [*_WRITTEN],
         "paper": [*shipped.list_papers()],

@@ -76,7 +76,7 @@ def diff(
             allowed = "--packets without it" if packets else _OF_PACKETS
             raise Conflict(f"--packets and {name}" if packets else f"{name} and results", allowed, command="diff")
     if packets:
-        asked = _Asked(results, other, by, engine or [], settings or [], cell, where or [], at, flow or [])
+        asked = _DiffRequest(results, other, by, engine or [], settings or [], cell, where or [], at, flow or [])
         if trust:
             from dumbbell.experiment.plugins import trust as trusting
 
@@ -136,7 +136,7 @@ def _parse_time(text: str) -> int:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _DiffRequest:
     """Which packets are compared: of the files A and B, which may be the same."""
 
     first: str

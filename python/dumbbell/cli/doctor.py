@@ -24,11 +24,11 @@ def look(engine: str) -> Iterator[Check]:
 def _check_stacks() -> Check:
     """Return which QUIC stacks are built, and whether others can be; runs without them need none."""
     from dumbbell.experiment.plugins import built
-    from dumbbell.stacks import needs
+    from dumbbell.stacks import tools
 
     names = [one.name for one in built.list_installed()]
-    missing = {"cargo": needs.RUSTUP, "cmake": f"for picoquic: {needs.CMAKE}"}
-    missing = {program: how for program, how in missing.items() if needs.find_program(program) is None}
+    missing = {"cargo": tools.RUSTUP, "cmake": f"for picoquic: {tools.CMAKE}"}
+    missing = {program: how for program, how in missing.items() if tools.find_program(program) is None}
     found = "; ".join([", ".join(names) or "none built", *(f"no {program}" for program in missing)])
     if names and not missing:
         return Check("stacks", found)

@@ -16,7 +16,7 @@ from dumbbell.writing import make_folder, write_text
 
 if TYPE_CHECKING:
     from dumbbell.exchange.keep import Imported
-    from dumbbell.exchange.measured import Flow
+    from dumbbell.exchange.measurement import ImportedFlow
 
 _MOST_SAID, _MOST_VALUES = 6, 24  # flows and values that are told of each file; its experiment has all of them
 _WIDEST = 44  # of a value in the list
@@ -220,7 +220,7 @@ def _is_ours(path: Path) -> bool:
         return False
 
 
-def _describe_flow(flow: Flow) -> str:
+def _describe_flow(flow: ImportedFlow) -> str:
     words = [flow.name]
     if "goodput_mbit" in flow.figures:
         words.append(f"{flow.goodput_mbit:.3g} Mbit/s")

@@ -8,14 +8,14 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.cli.commands import Group
+from dumbbell.cli.commands import CommandGroup
 from dumbbell.engines.linux import build as building
-from dumbbell.engines.linux import kernels, needs, sources
-from dumbbell.engines.linux.work import Work
+from dumbbell.engines.linux import build_tools, kernels, sources
+from dumbbell.engines.linux.work import KernelWork
 from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import Conflict, Missing, UnknownName
 
-linux = typer.Typer(cls=Group, rich_markup_mode=None)
+linux = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
 
 
@@ -45,7 +45,7 @@ def build(
 
     All congestion controls (TCP_CONG_*) and queue disciplines (NET_SCH_*) that a tree or patch has are switched on.
     """
-    wanted = building.Wanted(
+    wanted = building.KernelRequest(
         name=name,
         version=version,
         tree=Path(tree) if tree is not None else None,
@@ -58,10 +58,10 @@ def build(
     if dry_run:
         print("\n".join(building.describe_plan(wanted)))
         return
-    if install and (packages := needs.list_missing_packages(needs.BUILD_TOOLS)):
+    if install and (packages := build_tools.list_missing_packages(build_tools.BUILD_TOOLS)):
         told = StepProgress()
         told.print_line(f"installing {', '.join(packages)}")
-        needs.install(packages)
+        build_tools.install(packages)
     kernel = building.build(wanted, StepProgress())
     print(f"{kernel.name}: Linux {kernel.release}, {kernel.binary}")
 
@@ -114,7 +114,7 @@ def remove(
         if not place.exists() and not folder.exists():
             known = [kernel.name for kernel in kernels.list_installed()]
             raise UnknownName(name, among=known or "there are no kernels", command="linux remove", what="kernel")
-        with Work(folder, StepProgress()):
+        with KernelWork(folder, StepProgress()):
             shutil.rmtree(place, ignore_errors=True)
             shutil.rmtree(folder, ignore_errors=True)
         print(f"{name}: removed")

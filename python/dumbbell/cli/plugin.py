@@ -9,12 +9,12 @@ import typer
 
 import dumbbell.experiment.plugins.known as plugins
 from dumbbell.cli.check_output import Progress
-from dumbbell.cli.commands import Group
+from dumbbell.cli.commands import CommandGroup
 from dumbbell.errors import Failed, InputError, Missing, escape_line
 from dumbbell.experiment.plugins import process, project, trust
 from dumbbell.words import count
 
-plugin = typer.Typer(cls=Group, rich_markup_mode=None)
+plugin = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
 
 

@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 
 from dumbbell.cli import run_options
-from dumbbell.cli.commands import Group
+from dumbbell.cli.commands import CommandGroup
 from dumbbell.experiment import units
 
-qlog = typer.Typer(cls=Group, rich_markup_mode=None)
+qlog = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
 
 

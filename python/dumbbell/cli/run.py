@@ -87,8 +87,8 @@ def _show_commands(
     files: list[str], settings: list[str] | None, engine: str, others: dict[str, object], *, trust: bool
 ) -> None:
     """Print what every cell tells the kernel. No kernel and no tc are needed for that; raises InputError."""
-    from dumbbell.engines.linux import commands, kernels, reach
-    from dumbbell.engines.linux.engine import Engine as LinuxEngine
+    from dumbbell.engines.linux import kernels, plan_commands, reach
+    from dumbbell.engines.linux.engine import LinuxEngine as LinuxEngine
     from dumbbell.results.versions import describe_difference
 
     for name, given in others.items():
@@ -108,7 +108,7 @@ def _show_commands(
     experiments = _load_experiments(files, settings, trust=trust)
     for note in LinuxEngine(kernel).check_experiments(experiments):
         print(describe_difference("linux", note), file=sys.stderr)
-    print("\n\n".join(commands.format_commands(experiments, kernel)))
+    print("\n\n".join(plan_commands.format_commands(experiments, kernel)))
 
 
 def carry_out(

@@ -8,10 +8,10 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.cli.commands import Group
+from dumbbell.cli.commands import CommandGroup
 from dumbbell.experiment.plugins import built
 
-stack = typer.Typer(cls=Group, rich_markup_mode=None)
+stack = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 Option = typer.Option
 
 
@@ -37,7 +37,7 @@ def build(
     from dumbbell.engines.progress import StepProgress
     from dumbbell.stacks import build as building
 
-    wanted = building.Wanted(kind, version, Path(path) if path is not None else None, name, logs=not no_qlog)
+    wanted = building.StackRequest(kind, version, Path(path) if path is not None else None, name, logs=not no_qlog)
     made, is_new = building.build(wanted, StepProgress())
     what = f"{' '.join(made.controls)}, {made.library}"
     print(f"{made.name}: {what}" if is_new else f"{made.name}: built already, {what}")

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from dumbbell.cli.commands import Group
+from dumbbell.cli.commands import CommandGroup
 from dumbbell.errors import Conflict, UnknownName, Unwritable
 
-study = typer.Typer(cls=Group, rich_markup_mode=None)
+study = typer.Typer(cls=CommandGroup, rich_markup_mode=None)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A study of dumbbell study list, or your own: ./FOLDER.")]
 

@@ -42,8 +42,8 @@ def trace(
     from dumbbell.errors import Conflict, WrongValue, quote_value
     from dumbbell.experiment.file import load
     from dumbbell.experiment.plugins import trust as trusting
+    from dumbbell.packets import recording as writing
     from dumbbell.packets import wanted
-    from dumbbell.packets import write as writing
     from dumbbell.qlog import contained
     from dumbbell.results import versions
     from dumbbell.results.one_cell import choose_cell

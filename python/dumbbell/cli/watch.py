@@ -68,7 +68,7 @@ def watch(
 
     is_screen = sys.stdout.isatty() and not as_csv and os.environ.get("TERM") != "dumb"
     frames = replay.FRAMES if is_screen else replay.LINES
-    found: source.Source
+    found: source.RunSource
     if is_file:
         run_options.refuse_of_results("watch", {"KEY": key, "--stored": stored_only})
         chosen, by = observed.select_cell(
@@ -80,7 +80,7 @@ def watch(
         run = observed.observe_results(one_stored.choose_run(what, key, where or [], engine))
         if not stored_only:
             observed.repeat(run)
-        found = source.Kept(run, frames, interval_s)
+        found = source.StoredReplay(run, frames, interval_s)
     if is_screen:
         screen.show(found, speed or 1.0)
     else:

@@ -11,10 +11,10 @@ from typing import Protocol, Self, runtime_checkable
 from dumbbell import _native
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
-from dumbbell.results.measured import Measured
+from dumbbell.results.measured_run import MeasuredRun
 
 Run = tuple[Cell, _native.Progress]
-Ended = Measured | BaseException
+Ended = MeasuredRun | BaseException
 
 
 class Workers(Protocol):
@@ -47,10 +47,10 @@ class Local(ABC):
         self._pool = ThreadPoolExecutor(slots, thread_name_prefix="run")
 
     @abstractmethod
-    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+    def run(self, cell: Cell, progress: _native.Progress) -> MeasuredRun:
         """Carry out a run; raises `_native.Interrupted` soon after `stopped` is set."""
 
-    def submit(self, cell: Cell, progress: _native.Progress) -> Future[Measured]:
+    def submit(self, cell: Cell, progress: _native.Progress) -> Future[MeasuredRun]:
         """Begin a run, or put it behind those that wait."""
         return self._pool.submit(self.run, cell, progress)
 

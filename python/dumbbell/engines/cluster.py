@@ -16,8 +16,8 @@ from dumbbell import _native
 from dumbbell.engines.base import Ended, Run
 from dumbbell.errors import Failed, InputError, Needs, Unfit, WrongValue, escape_line, quote_value
 from dumbbell.experiment.cell import Cell
-from dumbbell.experiment.plugins.process import Child
-from dumbbell.results.measured import Measured
+from dumbbell.experiment.plugins.process import PluginChild
+from dumbbell.results.measured_run import MeasuredRun
 
 CONNECT_S = 4.0  # for a scheduler to answer, and for the first worker to be there
 ALONE_S = 60.0  # that a sweep waits when all workers are gone
@@ -25,7 +25,7 @@ _COUNT_EVERY_S = 2.0
 _LOGS = ("distributed", "distributed.client", "distributed.core", "distributed.comm")
 
 _cancels: dict[str, _native.Cancel] = {}  # in a worker: how to end the runs of a sweep
-_children: dict[str, set[Child]] = {}  # in a worker: the processes of runs with plugins
+_children: dict[str, set[PluginChild]] = {}  # in a worker: the processes of runs with plugins
 
 
 def _run(config: str, sweep: str, version: str, loaded: dict[str, bytes]) -> tuple[Any, ...]:
@@ -47,7 +47,7 @@ def _run(config: str, sweep: str, version: str, loaded: dict[str, bytes]) -> tup
 
 def _simulate_apart(config: str, sweep: str, loaded: dict[str, bytes]) -> _native.Result:
     paths = {digest: str(plugins.find_copy(plugins.keep(content, digest[-3:]))) for digest, content in loaded.items()}
-    child = Child("run", site=any(path.endswith(".py") for path in paths.values()))
+    child = PluginChild("run", site=any(path.endswith(".py") for path in paths.values()))
     running = _children.setdefault(sweep, set())
     running.add(child)
     try:
@@ -202,7 +202,7 @@ class Cluster:
     async def _fetch_all(self, pending: list[Any]) -> list[Ended]:
         return await asyncio.gather(*map(self._fetch, pending), return_exceptions=True)
 
-    async def _fetch(self, run: Any) -> Measured:
+    async def _fetch(self, run: Any) -> MeasuredRun:
         """Wait for a run and get what it measured, in the thread in which the client lives."""
         try:
             outcome = await run
@@ -218,7 +218,7 @@ class Cluster:
             self._pending.discard(run)
         match outcome:
             case "done", wall_s, result:
-                return Measured(wall_s, _native.Result.from_bytes(result))
+                return MeasuredRun(wall_s, _native.Result.from_bytes(result))
             case "version", version:
                 raise self._make_version_error(version)
             case "stopped", *_:

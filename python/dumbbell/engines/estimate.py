@@ -50,7 +50,7 @@ def estimate(experiments: list[Experiment], output: str | Path, jobs: int, engin
 
 
 @dataclass(frozen=True)
-class _Part:
+class _SweepPart:
     """Runs of one experiment, each for `scale` of them: those to be made, how many are kept or of an earlier one."""
 
     scale: float
@@ -59,7 +59,7 @@ class _Part:
     repeated: int
 
 
-def _sample_experiments(experiments: list[Experiment], store: Store | None) -> Iterator[_Part]:
+def _sample_experiments(experiments: list[Experiment], store: Store | None) -> Iterator[_SweepPart]:
     """Yield every experiment: all its runs, or a sample of them if there are many in all."""
     exact = sum(map(len, experiments)) <= _EXACT
     seen: set[str] = set()
@@ -70,7 +70,7 @@ def _sample_experiments(experiments: list[Experiment], store: Store | None) -> I
         known = store.find_kept(unseen) if store else set()
         left = [cell for key, cell in unseen.items() if key not in known]
         scale = len(experiment) / len(sample)
-        yield _Part(scale, left, len(known), len(sample) - len(unseen) if exact else 0)
+        yield _SweepPart(scale, left, len(known), len(sample) - len(unseen) if exact else 0)
 
 
 def estimate_missing(experiments: list[Experiment], store: Store) -> tuple[int, float]:

@@ -18,10 +18,10 @@ from dumbbell.errors import UnknownName
 from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
-from dumbbell.experiment.plugins.process import Child
+from dumbbell.experiment.plugins.process import PluginChild
 from dumbbell.experiment.schema import SENDERS
 from dumbbell.processes import count_cores
-from dumbbell.results.measured import Measured
+from dumbbell.results.measured_run import MeasuredRun
 
 PACKETS_PER_SECOND = 8.0e6  # of one core, where no run can be tried out: in the middle of the cases of make bench
 _TRIALS = 24  # runs that an estimate tries out
@@ -38,7 +38,7 @@ class Threads(Local):
     def __init__(self, jobs: int) -> None:
         super().__init__(jobs)
         self._cancel = _native.Cancel()
-        self._children: set[Child] = set()
+        self._children: set[PluginChild] = set()
         self._switch = sys.getswitchinterval()
 
     def __enter__(self) -> Self:
@@ -49,14 +49,14 @@ class Threads(Local):
         super().__exit__()
         sys.setswitchinterval(self._switch)
 
-    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+    def run(self, cell: Cell, progress: _native.Progress) -> MeasuredRun:
         """Simulate."""
         started = time.perf_counter()
         if loaded := plugins.list_copies(cell.groups):
             result = self._simulate_apart(cell, loaded, progress)
         else:
             result = _native.run(cell.config, self._cancel, progress)
-        return Measured(time.perf_counter() - started, result)
+        return MeasuredRun(time.perf_counter() - started, result)
 
     def carry_out(self, runs: Sequence[Run]) -> list[Ended]:
         """Simulate one run after the other; those without plugins without a look at Python in between."""
@@ -64,11 +64,11 @@ class Threads(Local):
             return super().carry_out(runs)
         configs, progress = [cell.config for cell, _ in runs], [progress for _, progress in runs]
         ended = _native.run_all(configs, self._cancel, progress)
-        return [Measured(*one) if isinstance(one, tuple) else one for one in ended]
+        return [MeasuredRun(*one) if isinstance(one, tuple) else one for one in ended]
 
     def _simulate_apart(self, cell: Cell, loaded: dict[str, str], progress: _native.Progress) -> _native.Result:
         """Simulate in another process."""
-        child = Child("run", site=any(path.endswith(".py") for path in loaded.values()))
+        child = PluginChild("run", site=any(path.endswith(".py") for path in loaded.values()))
         self._children.add(child)
         try:
             if self.stopped.is_set():

@@ -22,7 +22,7 @@ from dumbbell.errors import InputError, escape_line
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.processes import count_cores
-from dumbbell.results.measured import Finished, Measured
+from dumbbell.results.measured_run import Finished, MeasuredRun
 from dumbbell.results.store import Alike, Store
 
 WINDOW = 4096  # runs that are put in order, longest first
@@ -37,7 +37,7 @@ _FIRST_S = 0.1  # before the first run starts, for finding the longest
 
 
 @dataclass
-class Report:
+class SweepReport:
     """What a sweep did."""
 
     done: int = 0
@@ -69,7 +69,7 @@ def _sort_longest_first(cells: Iterator[Cell]) -> Iterator[Cell]:
 
 
 def _select_missing(
-    experiments: list[Experiment], store: Store, begun: set[str], report: Report, keys: list[str] | None = None
+    experiments: list[Experiment], store: Store, begun: set[str], report: SweepReport, keys: list[str] | None = None
 ) -> Iterator[Cell]:
     """Yield every run that is neither stored nor started.
 
@@ -104,7 +104,7 @@ def _collect_ended(future: Future[list[Ended]], runs: int) -> list[Ended]:
 
 
 @contextlib.contextmanager
-def _handle_signals(report: Report) -> Iterator[None]:
+def _handle_signals(report: SweepReport) -> Iterator[None]:
     """Note the first Ctrl-C or request to terminate, where this is the main thread; the second is raised."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -150,7 +150,7 @@ def run(
     progress: ProgressTold = None,
     on_failure: Callable[[Cell, str], None] = lambda _cell, _text: None,
     keys: list[str] | None = None,
-) -> Report:
+) -> SweepReport:
     """Run whatever of `experiments` is not in the results file `output` yet.
 
     Runs are carried out by `engine` (the simulator by default) on `jobs` cores of this machine (all by default), or by
@@ -158,7 +158,7 @@ def run(
     Ctrl-C stops at once; what is finished is kept. A failed run does not stop the others. `keys` takes the keys of
     all runs, kept ones too. Raises InputError if `output` or `cluster` cannot be used.
     """
-    report = Report()
+    report = SweepReport()
     engine = engine or Simulator()
     experiments = prepare_experiments(experiments, engine)
     running: dict[Future[list[Ended]], list[Run]] = {}
@@ -183,7 +183,7 @@ def run(
             in_flight -= len(runs)
             for (cell, _), ended in zip(runs, _collect_ended(future, len(runs)), strict=True):
                 bar.finish(cell)
-                if isinstance(ended, Measured):
+                if isinstance(ended, MeasuredRun):
                     waiting.append(Finished(cell, ended))
                 elif isinstance(ended, InputError):
                     fatal = ended

@@ -9,9 +9,9 @@ from typing import Any
 
 import polars as pl
 
-from dumbbell.exchange import tables
+from dumbbell.exchange import imported_tables
 from dumbbell.exchange.keep import Imported
-from dumbbell.exchange.measured import Origin
+from dumbbell.exchange.measurement import Origin
 from dumbbell.results.results import Results
 from dumbbell.results.tables import align_table, number
 
@@ -45,7 +45,7 @@ _MOVES = {
 
 
 @dataclass(frozen=True)
-class _Row:
+class _FitRow:
     """A measure of a class of flows in both."""
 
     flows: str
@@ -82,14 +82,14 @@ def compare_with_proposal(one: Imported, results: Results) -> str:
     return "\n".join(text)
 
 
-def _format_error(row: _Row) -> str:
+def _format_error(row: _FitRow) -> str:
     return f"{100 * row.error:+.1f} %" if math.isfinite(row.error) else "-"
 
 
-def _compare_classes(one: Imported, results: Results) -> list[_Row]:
+def _compare_classes(one: Imported, results: Results) -> list[_FitRow]:
     """Return what both have of each class of flows."""
     runs = results.runs
-    is_import = pl.col("engine_version") == tables.VERSION
+    is_import = pl.col("engine_version") == imported_tables.VERSION
     named = (pl.col("experiment") == one.name) & pl.col("imported").str.contains(
         f'"file": "{one.path.name}"', literal=True
     )
@@ -105,7 +105,7 @@ def _compare_classes(one: Imported, results: Results) -> list[_Row]:
         for column, name, is_sum in _MEASURES:
             values = [_compute_value(side, column, is_sum=is_sum) for side in sides]
             if not math.isnan(values[0]):
-                found.append(_Row(_name(sides[0], len(members)), name, column, *values))
+                found.append(_FitRow(_name(sides[0], len(members)), name, column, *values))
     return found
 
 
@@ -142,7 +142,7 @@ def _name(side: pl.DataFrame, count: int) -> str:
     return ", ".join([*words, *([f"{base:g} ms"] if base > 0 else [])])
 
 
-def _list_unknown_errors(one: Imported, rows: list[_Row]) -> str:
+def _list_unknown_errors(one: Imported, rows: list[_FitRow]) -> str:
     """Return which errors are beyond what a proposal can know, as it assumed what they depend on."""
     assumed = [key for key, fact in one.facts if fact.origin is Origin.ASSUMED]
     lines = []
@@ -164,7 +164,7 @@ def _list_unknown_errors(one: Imported, rows: list[_Row]) -> str:
     return "\n".join(lines) or f"all within {_CLOSE:.0%} of what was measured"
 
 
-def _choose_queue(one: Imported, rows: list[_Row]) -> str:
+def _choose_queue(one: Imported, rows: list[_FitRow]) -> str:
     """Return the queue that fits better, where a FIFO was assumed and flows waited less than in it."""
     found = []
     for section in ("bottleneck", "reverse"):

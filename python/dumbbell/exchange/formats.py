@@ -1,4 +1,4 @@
-"""The formats that can be imported: one `Reader` each."""
+"""The formats that can be imported: one `FormatReader` each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dumbbell.errors import Nothing, Unreadable, quote_value
 from dumbbell.exchange import iperf3, ss
 from dumbbell.exchange.flent import file as flent_file
 from dumbbell.exchange.flent import read as flent
-from dumbbell.exchange.measured import Measured
+from dumbbell.exchange.measurement import Measurement
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Content:
 
 
 @dataclass(frozen=True)
-class Reader:
+class FormatReader:
     """A format: its title, how names of its files end, what tells it from others, and what reads it.
 
     `read` also gets the length of the intervals of series that are made of packets or events, s, and the time between
@@ -68,48 +68,50 @@ class Reader:
     title: str
     endings: tuple[str, ...]
     sniff: Callable[[Content], bool]
-    read: Callable[[Content, float | None], Measured]
+    read: Callable[[Content, float | None], Measurement]
 
 
-def _read_capture(content: Content, interval_s: float | None) -> Measured:
+def _read_capture(content: Content, interval_s: float | None) -> Measurement:
     from dumbbell.exchange import pcap
 
     return pcap.read(content.path, content.raw, interval_s)
 
 
-def _read_qlog(content: Content, interval_s: float | None) -> Measured:
-    from dumbbell.exchange import qlog
+def _read_qlog(content: Content, interval_s: float | None) -> Measurement:
+    from dumbbell.exchange import qlog_import
 
-    return qlog.read(content.path, interval_s)
+    return qlog_import.read(content.path, interval_s)
 
 
 READERS = (
-    Reader(
+    FormatReader(
         "Flent",
         (".flent", ".flnt"),
         lambda content: flent_file.is_flent(content.json),
         lambda content, _: flent.read_measurement(flent_file.parse_data(content.path, content.json)),
     ),
-    Reader(
+    FormatReader(
         "iperf3 --json",
         (".json",),
         lambda content: iperf3.is_iperf3(content.json),
         lambda content, _: iperf3.read_document(content.path, content.json),
     ),
-    Reader(
+    FormatReader(
         "ss -ti with times",
         (".txt", ".log"),
         lambda content: content.is_plain and ss.is_ss_log(content.text),
         lambda content, interval_s: ss.read(content.path, content.text, interval_s),
     ),
-    Reader("pcap, pcapng", (".pcapng", ".pcap"), lambda content: file_kinds.is_capture(content.raw), _read_capture),
-    Reader("qlog", (".sqlog", ".qlog"), lambda content: file_kinds.is_qlog(content.text), _read_qlog),
+    FormatReader(
+        "pcap, pcapng", (".pcapng", ".pcap"), lambda content: file_kinds.is_capture(content.raw), _read_capture
+    ),
+    FormatReader("qlog", (".sqlog", ".qlog"), lambda content: file_kinds.is_qlog(content.text), _read_qlog),
 )
 TITLES = [one.title for one in READERS]
 ALLOWED = f"a file of {', '.join(TITLES[:-1])} or {TITLES[-1]}"
 
 
-def read(path: Path, interval_s: float | None = None) -> Measured:
+def read(path: Path, interval_s: float | None = None) -> Measurement:
     """Return what a file measured, in whatever format it is, with series of `interval_s`. Raises InputError."""
     content = Content(path, file_kinds.unpack(path, ALLOWED))
     if not content.raw.strip():

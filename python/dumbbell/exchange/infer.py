@@ -12,14 +12,14 @@ import re
 import numpy as np
 import polars as pl
 
-from dumbbell.exchange.measured import (
+from dumbbell.exchange.measurement import (
     FRAME_BYTES,
     PAYLOAD_BYTES,
-    Fact,
     Floats,
-    Flow,
-    Measured,
+    ImportedFlow,
+    Measurement,
     Origin,
+    SetupFact,
     assume_fact,
     derive_fact,
 )
@@ -39,7 +39,7 @@ _FLOW_QUEUE_MS, _FLOW_QUEUE = 4.0, 3.0  # RTTs of TCP that rose by more, and thi
 _PORT = re.compile(r"^\[.*\]:\d+$|^[^:]*:[^:]*$")
 
 
-def complete(found: Measured) -> dict[str, Fact]:
+def complete(found: Measurement) -> dict[str, SetupFact]:
     """Return the facts of the set-up: those of the file within their bounds, and what follows for the others."""
     if not found.exact:
         _bound_rtts(found)
@@ -62,7 +62,7 @@ def complete(found: Measured) -> dict[str, Fact]:
 # base RTTs
 
 
-def _find_shortest_flows(found: Measured) -> list[Flow | None]:
+def _find_shortest_flows(found: Measurement) -> list[ImportedFlow | None]:
     """Return for each flow the one between the same hosts that has the shortest RTT; None if no RTT is known."""
     lows = [flow.rtt_min_ms for flow in found.flows]
     hosts = [_find_hosts(flow) or frozenset([f"flow {place}"]) for place, flow in enumerate(found.flows)]
@@ -73,7 +73,7 @@ def _find_shortest_flows(found: Measured) -> list[Flow | None]:
     return [found.flows[best[key]] if key in best else None for key in hosts]
 
 
-def _find_hosts(flow: Flow) -> frozenset[str] | None:
+def _find_hosts(flow: ImportedFlow) -> frozenset[str] | None:
     """Return the addresses of both ends without ports, or what stands for them."""
     if flow.ends is None:
         return frozenset([flow.path]) if flow.path else None
@@ -81,7 +81,7 @@ def _find_hosts(flow: Flow) -> frozenset[str] | None:
     return frozenset(one.rpartition(":")[0].strip("[]") if _PORT.search(one) else one for one in flow.ends)
 
 
-def _bound_rtts(found: Measured) -> None:
+def _bound_rtts(found: Measurement) -> None:
     """Let no flow have a base RTT above the shortest RTT between its hosts."""
     told = set()
     bounds = _find_shortest_flows(found)
@@ -105,7 +105,7 @@ def _bound_rtts(found: Measured) -> None:
             found.notes.append(f"a base RTT of {fact.text} ({fact.source}) is not possible: {short}")
 
 
-def infer_base_rtt(shortest_ms: float, how: str) -> Fact:
+def infer_base_rtt(shortest_ms: float, how: str) -> SetupFact:
     """Return a base RTT that is the shortest one measured."""
     return derive_fact(spell_milliseconds(shortest_ms), how, "the path's is this or shorter")
 
@@ -113,7 +113,7 @@ def infer_base_rtt(shortest_ms: float, how: str) -> Fact:
 # rates
 
 
-def compute_least_rate(found: Measured, way: str, *, estimates: bool = True) -> float:
+def compute_least_rate(found: Measurement, way: str, *, estimates: bool = True) -> float:
     """Return the mean throughput of a direction as frames: data, acknowledgements of the other, pings.
 
     Without `estimates`, acknowledgements that the file does not have are left out.
@@ -126,7 +126,9 @@ def compute_least_rate(found: Measured, way: str, *, estimates: bool = True) -> 
     return max([whole, *(size / (end - start) for size, start, end in spans)]) * 8e-6
 
 
-def _find_spans(flow: Flow, way: str, found: Measured, *, estimates: bool) -> list[tuple[float, float, float]]:
+def _find_spans(
+    flow: ImportedFlow, way: str, found: Measurement, *, estimates: bool
+) -> list[tuple[float, float, float]]:
     """Return bytes of frames of a flow that passed one way, each with its time from and until."""
     if flow.direction == way or flow.kind == "ping":
         if flow.passed is not None:
@@ -144,7 +146,7 @@ def _find_spans(flow: Flow, way: str, found: Measured, *, estimates: bool) -> li
     return []
 
 
-def _make_series(flow: Flow, way: str) -> pl.DataFrame:
+def _make_series(flow: ImportedFlow, way: str) -> pl.DataFrame:
     """Return what of a flow passed one way over time, as frames: `time_s` and `mbit`."""
     nothing = pl.DataFrame(schema={"time_s": pl.Float64, "mbit": pl.Float64})
     if flow.direction == way:
@@ -160,7 +162,7 @@ def _make_series(flow: Flow, way: str) -> pl.DataFrame:
     return flow.series.select("time_s", (pl.col("goodput_mbit") * factor).alias("mbit"))
 
 
-def _measure_windows(found: Measured, way: str) -> tuple[Floats, float, float]:
+def _measure_windows(found: Measurement, way: str) -> tuple[Floats, float, float]:
     """Return what passed one way over windows of a second or less, Mbit/s, how long they are, s, and the most.
 
     The most is that of the busiest interval of the file.
@@ -178,7 +180,7 @@ def _measure_windows(found: Measured, way: str) -> tuple[Floats, float, float]:
     return found_[found_ > 0], together * step, float(whole["mbit"].max() or 0.0)  # type: ignore[arg-type]
 
 
-def _bound_rate(found: Measured, way: str, said: Fact | None) -> Fact:
+def _bound_rate(found: Measurement, way: str, said: SetupFact | None) -> SetupFact:
     """Return the rate of a link: what the file says if that is possible, else what passed the link at its best."""
     least = compute_least_rate(found, way)
     if said is not None and found.exact:
@@ -228,7 +230,7 @@ def _format_length(window_s: float) -> str:
     return "seconds" if abs(window_s - 1) < 0.15 else f"windows of {window_s:.2g} s"
 
 
-def _was_full(found: Measured, way: str) -> bool:
+def _was_full(found: Measurement, way: str) -> bool:
     """Whether something shows that a link was full most of the time: a delay whose median rose, or UDP that was lost.
 
     Losses and marks of TCP show that a queue was full at times, and no more.
@@ -246,7 +248,7 @@ def _was_full(found: Measured, way: str) -> bool:
     return False
 
 
-def _explain_unknown_rate(found: Measured, way: str) -> str:
+def _explain_unknown_rate(found: Measurement, way: str) -> str:
     """Return why no rate follows from a file."""
     flows = [flow for flow in found.flows if flow.direction == way and flow.kind != "ping"]
     if not flows:
@@ -259,7 +261,7 @@ def _explain_unknown_rate(found: Measured, way: str) -> str:
 # queues
 
 
-def _find_rise(flow: Flow, columns: tuple[str, ...] = ("rtt_p99_ms", "rtt_max_ms")) -> float | None:
+def _find_rise(flow: ImportedFlow, columns: tuple[str, ...] = ("rtt_p99_ms", "rtt_max_ms")) -> float | None:
     """Return by how much the RTT of a flow rose, ms, as the first of some figures that is known says it."""
     low = flow.rtt_min_ms
     if flow.base_rtt is not None and flow.base_rtt.known:
@@ -268,7 +270,7 @@ def _find_rise(flow: Flow, columns: tuple[str, ...] = ("rtt_p99_ms", "rtt_max_ms
     return None if high is None or not math.isfinite(low) else max(0.0, float(high) - low)
 
 
-def infer_queue(found: Measured, way: str, speed: float) -> Fact:
+def infer_queue(found: Measurement, way: str, speed: float) -> SetupFact:
     """Return the queue that fits what was measured: whose pings do not wait with TCP is one for each flow.
 
     Round trips wait in the queues of both ways. Where one-way delays are known, each way has its own depth.
@@ -312,7 +314,7 @@ def _make_fifo(limit: int) -> str:
     return f'{{ name = "pfifo", limit = {limit} }}'
 
 
-def _infer_ecn(found: Measured) -> Fact:
+def _infer_ecn(found: Measurement) -> SetupFact:
     """Return whether hosts asked for ECN, where the file does not say: a queue marks only packets that allow it.
 
     Linux's net.ipv4.tcp_ecn is 2 by default, by which a host answers ECN and does not ask for it
@@ -323,5 +325,5 @@ def _infer_ecn(found: Measured) -> Fact:
     return assume_fact("false", "the file does not say; by Linux's default, tcp_ecn = 2, no host asks for it")
 
 
-def _list_queues(found: Measured) -> list[pl.DataFrame]:
+def _list_queues(found: Measurement) -> list[pl.DataFrame]:
     return [*found.hops.values(), *([] if found.queue is None else [found.queue])]

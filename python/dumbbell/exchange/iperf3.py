@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 from dumbbell.errors import Nothing, Unreadable, quote_value
-from dumbbell.exchange import measured, setup
-from dumbbell.exchange.measured import Fact, Flow, Measured, assume_fact, derive_fact, read_number
+from dumbbell.exchange import measurement, setup
+from dumbbell.exchange.measurement import ImportedFlow, Measurement, SetupFact, assume_fact, derive_fact, read_number
 from dumbbell.words import count
 
 ALLOWED = "what iperf3 --json writes"
@@ -53,9 +53,9 @@ def parse_lines(text: str) -> dict[str, Any] | None:
     return whole
 
 
-def read_document(path: Path, value: dict[str, Any]) -> Measured:
+def read_document(path: Path, value: dict[str, Any]) -> Measurement:
     """Return what a document of iperf3 says. Raises InputError."""
-    file = _File(path, value)
+    file = _Document(path, value)
     flows = file.read_flows()
     if not flows:
         said = value.get("error")
@@ -65,7 +65,7 @@ def read_document(path: Path, value: dict[str, Any]) -> Measured:
 
 
 @dataclass
-class _Udp:
+class _UdpCounts:
     """What a file says of a stream of UDP. `figures` has what arrived only if the receiver told it."""
 
     figures: dict[str, float | int] = field(default_factory=dict)
@@ -74,7 +74,7 @@ class _Udp:
     lost: int = 0
 
 
-class _File:
+class _Document:
     def __init__(self, path: Path, value: dict[str, Any]) -> None:
         self.path = path
         self.start, self.end = self._get_table(value, "start"), self._get_table(value, "end")
@@ -97,7 +97,7 @@ class _File:
             raise Unreadable(f"this is {quote_value(found, 40)}", ALLOWED, file=self.path, key=key)
         return found
 
-    def read_flows(self) -> list[Flow]:
+    def read_flows(self) -> list[ImportedFlow]:
         """Return the streams, each as a flow."""
         rows: dict[tuple[int, bool], list[dict[str, float]]] = {}
         for interval in self.intervals:
@@ -136,17 +136,17 @@ class _File:
 
     def _read_flow(
         self, key: tuple[int, bool], rows: list[dict[str, float]], sent: dict[str, Any], received: dict[str, Any]
-    ) -> Flow:
+    ) -> ImportedFlow:
         is_udp = self.test.get("protocol") == "UDP"
         ends = np.array([row["end"] for row in rows])
         spans = np.array([row["seconds"] for row in rows])
 
-        def get_values(name: str, by: float = 1.0) -> measured.Floats:
+        def get_values(name: str, by: float = 1.0) -> measurement.Floats:
             return np.array([row.get(name, math.nan) for row in rows]) * by
 
         columns: dict[str, pl.Series] = {}
         if not (is_udp and key[1]):  # of UDP that is sent, intervals have what was put on the net
-            columns["goodput_mbit"] = measured.make_column(get_values("bits_per_second", 1e-6))
+            columns["goodput_mbit"] = measurement.make_column(get_values("bits_per_second", 1e-6))
         start, end = float((ends - spans).min()), float(ends.max())
         figures: dict[str, float | int] = {}
         is_received = not key[1]
@@ -159,22 +159,22 @@ class _File:
         srtt = get_values("rtt", 1e-3)
         srtt[srtt <= 0] = np.nan
         if np.isfinite(srtt).any():
-            columns["srtt_ms"] = measured.make_column(srtt)
-            figures |= measured.summarise_smoothed(ends, srtt, end)
+            columns["srtt_ms"] = measurement.make_column(srtt)
+            figures |= measurement.summarise_smoothed(ends, srtt, end)
         window = get_values("snd_cwnd", 1 / self._find_segment(rows))
         window[window <= 0] = np.nan
         if np.isfinite(window).any():
-            columns["cwnd"] = measured.make_column(window, whole=True)
-            figures |= measured.summarise_window(ends, window, end)
+            columns["cwnd"] = measurement.make_column(window, whole=True)
+            figures |= measurement.summarise_window(ends, window, end)
         again = get_values("retransmits")
         said = read_number(sent.get("retransmits"))  # with --reverse only the server counts them, at the end
         if not is_udp and np.isfinite(again).any():
-            columns["retransmissions"] = measured.make_column(again, whole=True)
+            columns["retransmissions"] = measurement.make_column(again, whole=True)
         if not is_udp and (math.isfinite(said) or np.isfinite(again).any()):
             figures["retransmissions"] = round(float(said if math.isfinite(said) else np.nansum(again)))
         rate = size = None
         is_v6 = ":" in str(self.connected.get(key[0], {}).get("remote_host", ""))
-        lost, factor = 0, measured.compute_frame_ratio(self._find_segment(rows), is_v6=is_v6)
+        lost, factor = 0, measurement.compute_frame_ratio(self._find_segment(rows), is_v6=is_v6)
         if is_udp:
             udp = self._read_udp(key, rows, sent, end - start)
             figures |= udp.figures
@@ -183,7 +183,7 @@ class _File:
             if block > 0:
                 framed = _FRAMED + (_LONGER_V6 if is_v6 else 0)
                 factor = (block + framed) / block
-                size = Fact(f"{round(block) + framed}B", "the block size, with headers")
+                size = SetupFact(f"{round(block) + framed}B", "the block size, with headers")
             rate = self._find_udp_rate(factor, udp.sent_mbit)
         up = key[1]
         cc = None
@@ -193,7 +193,7 @@ class _File:
         series = (
             pl.DataFrame({"time_s": ends, **columns}).sort("time_s").unique("time_s", keep="last", maintain_order=True)
         )
-        flow = Flow(
+        flow = ImportedFlow(
             f"stream {key[0]} {'up' if up else 'down'}",
             "udp" if is_udp else "flows",
             "up" if up else "down",
@@ -218,11 +218,11 @@ class _File:
             )
         return flow
 
-    def _find_udp_rate(self, factor: float, sent_mbit: float) -> Fact | None:
+    def _find_udp_rate(self, factor: float, sent_mbit: float) -> SetupFact | None:
         """Return the rate of a source of UDP as frames: what it was told to send, else what it sent."""
         wanted = read_number(self.test.get("target_bitrate"))
         if wanted > 0:
-            return Fact(setup.spell_rate(wanted * factor), "the target bit rate, as frames")
+            return SetupFact(setup.spell_rate(wanted * factor), "the target bit rate, as frames")
         if sent_mbit > 0:
             return derive_fact(
                 setup.spell_rate(sent_mbit * factor * 1e6), "what was sent on average, as frames", "+-0.5 %"
@@ -235,13 +235,13 @@ class _File:
 
     def _read_udp(
         self, key: tuple[int, bool], rows: list[dict[str, float]], sent: dict[str, Any], seconds: float
-    ) -> _Udp:
+    ) -> _UdpCounts:
         """Return what is known of a stream of UDP: what was sent, and what its receiver counted if it answered."""
         own = sum(row.get("bytes", 0.0) for row in rows if math.isfinite(row.get("bytes", 0.0)))
         packets, lost, jitter, size = (
             read_number(sent.get(name)) for name in ("packets", "lost_packets", "jitter_ms", "bytes")
         )
-        found = _Udp()
+        found = _UdpCounts()
         if seconds > 0:
             sent_bytes = size if size > 0 else own if key[1] else math.nan
             found.sent_mbit = sent_bytes * 8e-6 / seconds if sent_bytes > 0 else 0.0
@@ -281,7 +281,7 @@ class _File:
             if (size := read_number(self.start.get(name))) > 0:
                 return size
         mtu = next((row["pmtu"] for row in rows if row.get("pmtu", 0.0) > _HEADERS), 0.0)
-        return mtu - _HEADERS if mtu else measured.PAYLOAD_BYTES
+        return mtu - _HEADERS if mtu else measurement.PAYLOAD_BYTES
 
     def _find_ends(self, key: tuple[int, bool]) -> tuple[str, str] | None:
         one = self.connected.get(key[0])
@@ -291,7 +291,7 @@ class _File:
         there = f"{one.get('remote_host')}:{one.get('remote_port')}"
         return (here, there) if key[1] else (there, here)
 
-    def make_measurement(self, flows: list[Flow]) -> Measured:
+    def make_measurement(self, flows: list[ImportedFlow]) -> Measurement:
         """Return the whole test."""
         gaps = [gap for flow in flows for gap in np.diff(flow.series["time_s"].to_numpy(), prepend=0.0).tolist()]
         step = float(np.median(gaps)) if gaps else 1.0
@@ -306,7 +306,7 @@ class _File:
             self.notes.insert(
                 0, "the series are bytes given to the socket, and the goodput of a flow is what the receiver got"
             )
-        return Measured(
+        return Measurement(
             flows,
             max(flow.end_s for flow in flows),
             max(step, 1e-3),

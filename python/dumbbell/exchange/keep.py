@@ -13,8 +13,8 @@ from typing import Any
 import polars as pl
 
 from dumbbell.errors import InputError, Unfit, join_names
-from dumbbell.exchange import setup, tables
-from dumbbell.exchange.measured import Fact, Measured
+from dumbbell.exchange import imported_tables, setup
+from dumbbell.exchange.measurement import Measurement, SetupFact
 from dumbbell.experiment import matrix
 from dumbbell.experiment.cell import Cell
 from dumbbell.results import dimensions
@@ -30,18 +30,18 @@ class Imported:
 
     path: Path
     name: str
-    measured: Measured
+    measured: Measurement
     cell: Cell
     text: str = ""
     """The proposed experiment file; empty where the user named one."""
     known: list[str] = field(default_factory=list)
-    facts: list[tuple[str, Fact]] = field(default_factory=list)
+    facts: list[tuple[str, SetupFact]] = field(default_factory=list)
     """Keys of the proposed file, each with where its value is from."""
     assumed: list[str] = field(default_factory=list)
 
 
 def propose_experiment(
-    path: Path, found: Measured, name: str, *, own_name: bool = True, settings: Sequence[tuple[str, Any]] = ()
+    path: Path, found: Measurement, name: str, *, own_name: bool = True, settings: Sequence[tuple[str, Any]] = ()
 ) -> Imported:
     """Return a file with the experiment that its own words make, and `settings`; raises InputError.
 
@@ -62,7 +62,7 @@ def propose_experiment(
     return Imported(path, name, found, cell, made.text, made.known, made.facts, made.assumed)
 
 
-def match_experiment(path: Path, found: Measured, cell: Cell) -> Imported:
+def match_experiment(path: Path, found: Measurement, cell: Cell) -> Imported:
     """Return a file that measured a cell of an experiment; raises InputError if its flows are others."""
     if found.exact:  # whose flows have their order
         if unlike := _list_unlike_keys(cell, found.exact["config"]):
@@ -96,7 +96,7 @@ def _make_cell(one: Imported, seed: int, content: str = "") -> Cell:
         one.cell,
         seed=seed,
         groups=groups,
-        engine=tables.VERSION,
+        engine=imported_tables.VERSION,
         matrix={},
         plan_of=lambda _: f"{content} {one.name} {seed}",
     )
@@ -106,7 +106,7 @@ def make_rows(one: Imported, seed: int, number: int) -> dict[str, pl.DataFrame]:
     """Return the rows of an imported run in all tables, with its key."""
     content = hashlib.blake2b(one.path.read_bytes(), digest_size=16).hexdigest()
     cell = _make_cell(one, seed, content)
-    made = tables.make_tables(one.measured, cell.groups)
+    made = imported_tables.make_tables(one.measured, cell.groups)
     source = {"file": one.path.name, "digest": content} | one.measured.source | {"notes": one.measured.notes}
     if source.get("format") == "Flent":
         source["series"] = [flow.name for flow in one.measured.flows]
@@ -118,12 +118,12 @@ def make_rows(one: Imported, seed: int, number: int) -> dict[str, pl.DataFrame]:
         "number": number,
         "matrix": "{}",
         "config": cell.config,
-        "engine_version": tables.VERSION,
+        "engine_version": imported_tables.VERSION,
         "kernel": None,
         "given": setup.list_given_keys(one.known),
         "cell": cell.cell_key,
         "wall_s": 0.0,
-        "hash": tables.compute_digest(made),
+        "hash": imported_tables.compute_digest(made),
         "imported": json.dumps(source, ensure_ascii=False),
     }
     kinds = dict.fromkeys(("seed", "number"), pl.Int64) | {"wall_s": pl.Float64}
@@ -169,7 +169,7 @@ def list_imported_files(output: str | Path) -> dict[str, set[str]]:
     with Store.open(output) as store:
         if "imported" not in store.list_columns("runs"):
             return {}
-        query = f"SELECT experiment, imported FROM runs WHERE engine_version = '{tables.VERSION}'"
+        query = f"SELECT experiment, imported FROM runs WHERE engine_version = '{imported_tables.VERSION}'"
         found: dict[str, set[str]] = {}
         for experiment, source in store.read(query).iter_rows():
             found.setdefault(experiment, set()).add(str(json.loads(source or "{}").get("file", "")))
@@ -181,7 +181,7 @@ def _find_imported_runs(store: Store) -> dict[tuple[str, str], dict[int, str]]:
     taken: dict[tuple[str, str], dict[int, str]] = {}
     if "imported" not in store.list_columns("runs"):
         return taken
-    query = f"SELECT experiment, cell, seed, imported FROM runs WHERE engine_version = '{tables.VERSION}'"
+    query = f"SELECT experiment, cell, seed, imported FROM runs WHERE engine_version = '{imported_tables.VERSION}'"
     for experiment, cell, seed, source in store.read(query).iter_rows():
         taken.setdefault((experiment, cell), {})[seed] = str(json.loads(source or "{}").get("digest"))
     return taken

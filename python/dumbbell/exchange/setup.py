@@ -17,7 +17,15 @@ import numpy as np
 
 from dumbbell.errors import InputError, WrongValue
 from dumbbell.exchange import infer
-from dumbbell.exchange.measured import FRAME_BYTES, Fact, Flow, Measured, Origin, assume_fact, derive_fact
+from dumbbell.exchange.measurement import (
+    FRAME_BYTES,
+    ImportedFlow,
+    Measurement,
+    Origin,
+    SetupFact,
+    assume_fact,
+    derive_fact,
+)
 from dumbbell.exchange.spelt import parse_milliseconds, spell_milliseconds, spell_rate, spell_seconds, spell_size
 from dumbbell.experiment import units
 from dumbbell.experiment.cell import Cell
@@ -47,7 +55,7 @@ class Proposal:
     text: str
     cell: Cell
     known: list[str]
-    facts: list[tuple[str, Fact]]
+    facts: list[tuple[str, SetupFact]]
 
     @property
     def assumed(self) -> list[str]:
@@ -55,16 +63,16 @@ class Proposal:
         return [f"{key} = {fact.text}: {fact.source}" for key, fact in self.facts if fact.origin is Origin.ASSUMED]
 
 
-def match_control(name: str, source: str) -> Fact:
+def match_control(name: str, source: str) -> SetupFact:
     """Return a congestion control as dumbbell calls it; CUBIC, as an assumption, for one that is not here."""
     plain = name.strip().lower()
     plain = _CONTROLS.get(plain, plain)
     if plain in read_registry().cc:
-        return Fact(plain, source)
+        return SetupFact(plain, source)
     return assume_fact("cubic", f"{name.strip()[:40] or 'nothing'} ({source}) is not in dumbbell")
 
 
-def propose_file(found: Measured, file: str, name: str = "", settings: Sequence[tuple[str, Any]] = ()) -> Proposal:
+def propose_file(found: Measurement, file: str, name: str = "", settings: Sequence[tuple[str, Any]] = ()) -> Proposal:
     """Return the experiment file that simulates the set-up of `file`, and put the flows into its order.
 
     `settings` are keys that the user knows better. Raises InputError if there is no such experiment.
@@ -90,7 +98,7 @@ def propose_file(found: Measured, file: str, name: str = "", settings: Sequence[
     raise AssertionError
 
 
-def order_flows(found: Measured) -> list[list[Flow]]:
+def order_flows(found: Measurement) -> list[list[ImportedFlow]]:
     """Put the flows into the order of an experiment, and return those that are alike together."""
     _turn_uploads(found)
     groups = _group_flows(found.flows)
@@ -98,7 +106,7 @@ def order_flows(found: Measured) -> list[list[Flow]]:
     return groups
 
 
-def match_flows(found: Measured, groups: dict[str, Any]) -> None:
+def match_flows(found: Measurement, groups: dict[str, Any]) -> None:
     """Put the flows into the order of a configuration: each of its flows is the first one that is most like it."""
     _turn_uploads(found)
     left = list(found.flows)
@@ -111,7 +119,7 @@ def match_flows(found: Measured, groups: dict[str, Any]) -> None:
     found.flows = flows + left
 
 
-def _compare_flow(flow: Flow, one: dict[str, Any]) -> tuple[bool, ...]:
+def _compare_flow(flow: ImportedFlow, one: dict[str, Any]) -> tuple[bool, ...]:
     """Return in what a flow is not as an entry of a configuration has it, what counts most first."""
     rtt, wanted = _get_milliseconds(flow.base_rtt), (one.get("base_rtt") or 0) / 1e6
     return (
@@ -123,7 +131,7 @@ def _compare_flow(flow: Flow, one: dict[str, Any]) -> tuple[bool, ...]:
     )
 
 
-def _turn_uploads(found: Measured) -> None:
+def _turn_uploads(found: Measurement) -> None:
     """Let a measurement of uploads alone pass the bottleneck, as one of downloads does."""
     senders = [flow for flow in found.flows if flow.kind != "ping"]
     ways = {flow.direction for flow in senders}
@@ -144,9 +152,9 @@ def _turn_uploads(found: Measured) -> None:
         found.setup = {key: fact for key, fact in found.setup.items() if not key.startswith("reverse.")}
 
 
-def _group_flows(flows: Iterable[Flow]) -> list[list[Flow]]:
+def _group_flows(flows: Iterable[ImportedFlow]) -> list[list[ImportedFlow]]:
     """Return flows that are alike together: TCP first, as in configurations."""
-    groups: list[list[Flow]] = []
+    groups: list[list[ImportedFlow]] = []
     for flow in sorted(flows, key=lambda one: one.kind != "flows"):
         group = next((one for one in groups if _are_alike(one[0], flow)), None)
         if group is None:
@@ -156,8 +164,8 @@ def _group_flows(flows: Iterable[Flow]) -> list[list[Flow]]:
     return groups
 
 
-def _are_alike(first: Flow, flow: Flow) -> bool:
-    def get_text(fact: Fact | None) -> str:
+def _are_alike(first: ImportedFlow, flow: ImportedFlow) -> bool:
+    def get_text(fact: SetupFact | None) -> str:
         return fact.text if fact else ""
 
     if (first.kind, first.direction, get_text(first.cc)) != (flow.kind, flow.direction, get_text(flow.cc)):
@@ -184,7 +192,7 @@ def _are_alike(first: Flow, flow: Flow) -> bool:
     return near and high - low <= max(_ALIKE * low, _ALIKE_MS)
 
 
-def _get_milliseconds(fact: Fact | None) -> float | None:
+def _get_milliseconds(fact: SetupFact | None) -> float | None:
     return None if fact is None else parse_milliseconds(fact)
 
 
@@ -194,7 +202,7 @@ class _Writer:
     def __init__(self, settings: Sequence[tuple[str, Any]] = ()) -> None:
         self.lines: list[str] = []
         self.known: list[str] = []
-        self.facts: list[tuple[str, Fact]] = []
+        self.facts: list[tuple[str, SetupFact]] = []
         self._prefix = ""
         self._there: set[str] = set()
         """Keys of this section so far."""
@@ -202,14 +210,16 @@ class _Writer:
         self._of_all = {key for key in self._settings if "[*]" in key}
         self._used: set[str] = set()
 
-    def write_file(self, found: Measured, groups: list[list[Flow]], facts: dict[str, Fact], file: str) -> str:
+    def write_file(
+        self, found: Measurement, groups: list[list[ImportedFlow]], facts: dict[str, SetupFact], file: str
+    ) -> str:
         """Return the whole file."""
         about = ", ".join(f"{key} {value}" for key, value in found.source.items() if isinstance(value, str))
         self._write_comment(f"The set-up of {file} ({about}), to be simulated. Values are said, derived or ASSUMED.")
         self._write_line("title", format_toml(found.title or file))
         duration = max(found.duration_s, found.interval_s, 0.01)
         text = f'"{spell_seconds(math.ceil(duration * 1000) / 1000)}"'
-        fact = Fact(text, "the length of the measurement")
+        fact = SetupFact(text, "the length of the measurement")
         if found.duration_s < duration:
             fact = assume_fact(text, f"one interval; the measurement took {spell_seconds(found.duration_s)}")
         self._write_key("duration", fact)
@@ -275,7 +285,7 @@ class _Writer:
     def _append_comment(self, text: str, why: str) -> str:
         return text + f"{' ' * max(2, 30 - len(text))}# {why}" * bool(why)
 
-    def _write_key(self, key: str, fact: Fact) -> None:
+    def _write_key(self, key: str, fact: SetupFact) -> None:
         whole = f"{self._prefix}{key}"
         fact = self._add_parameters(whole, fact)
         if key in self._set():
@@ -288,7 +298,7 @@ class _Writer:
         self.facts.append((whole, fact))
         self.lines.append(self._append_comment(f"{key} = {fact.text}", _make_plain(fact.explanation)))
 
-    def _add_parameters(self, whole: str, fact: Fact) -> Fact:
+    def _add_parameters(self, whole: str, fact: SetupFact) -> SetupFact:
         """Return an algorithm with the parameters that the user sets, as `bottleneck.aqm.limit`."""
         inner = {key: value for key, value in self._settings.items() if key.startswith(f"{whole}.")}
         if not inner:
@@ -300,7 +310,7 @@ class _Writer:
         self._settings[whole] = table
         return fact
 
-    def _write_hop(self, way: str, found: Measured, facts: dict[str, Fact]) -> None:
+    def _write_hop(self, way: str, found: Measurement, facts: dict[str, SetupFact]) -> None:
         section = {"down": "bottleneck", "up": "reverse"}[way]
         self._write_section(f"[{section}]", f"{section}.")
         speed = facts[f"{section}.rate"]
@@ -313,7 +323,7 @@ class _Writer:
                 aqm = infer.infer_queue(found, way, float(units.parse("rate", str(said))))
         self._write_key("aqm", aqm)
 
-    def _write_members(self, group: list[Flow]) -> None:
+    def _write_members(self, group: list[ImportedFlow]) -> None:
         """Say which flows of the file a table is."""
         for flow in group[:_MOST_NAMED]:
             known = f"{flow.goodput_mbit:.3g} Mbit/s" if "goodput_mbit" in flow.figures else "goodput not known"
@@ -321,7 +331,7 @@ class _Writer:
         if (more := len(group) - _MOST_NAMED) > 0:
             self._write_comment(f"and {more} more")
 
-    def _write_tcp(self, group: list[Flow], found: Measured) -> None:
+    def _write_tcp(self, group: list[ImportedFlow], found: Measurement) -> None:
         first = group[0]
         self._write_members(group)
         cc = first.cc or assume_fact("cubic", "the file does not say")
@@ -338,7 +348,7 @@ class _Writer:
         self._count(group)
         self._write_times(group, found)
 
-    def _write_udp(self, group: list[Flow], found: Measured) -> None:
+    def _write_udp(self, group: list[ImportedFlow], found: Measurement) -> None:
         first = group[0]
         self._write_members(group)
         is_ping = first.kind == "ping"
@@ -363,16 +373,16 @@ class _Writer:
         self._count(group)
         self._write_times(group, found)
 
-    def _write_base_rtt(self, group: list[Flow]) -> None:
+    def _write_base_rtt(self, group: list[ImportedFlow]) -> None:
         known = [flow.base_rtt for flow in group if flow.base_rtt is not None]
         fact = min(known, key=lambda one: _get_milliseconds(one) or 0.0) if known else _NO_RTT
         self._write_key("base_rtt", replace(fact, text=f'"{fact.text}"'))
 
-    def _count(self, group: list[Flow]) -> None:
+    def _count(self, group: list[ImportedFlow]) -> None:
         if len(group) > 1:
             self._write_line("count", str(len(group)))
 
-    def _write_times(self, group: list[Flow], found: Measured) -> None:
+    def _write_times(self, group: list[ImportedFlow], found: Measurement) -> None:
         if (lasts := group[0].lasts) is not None:
             for key, fact in lasts.items():
                 self._write_key(key, fact)
@@ -383,15 +393,15 @@ class _Writer:
         least = 0.001 if is_exact else max(found.interval_s, 0.05)
         if last - start >= least and last < found.duration_s:
             text = f'{{ uniform = ["{spell_seconds(start)}", "{spell_seconds(last)}"] }}'
-            self._write_key("start", Fact(text, "when the first and the last of them began"))
+            self._write_key("start", SetupFact(text, "when the first and the last of them began"))
         elif start >= least and start < found.duration_s:
-            self._write_key("start", Fact(f'"{spell_seconds(start)}"', "when the first of them began"))
+            self._write_key("start", SetupFact(f'"{spell_seconds(start)}"', "when the first of them began"))
         else:
             start = 0.0
         if group[0].sends:
             return
         if end > start + 0.001 and end < found.duration_s - max(2 * found.interval_s, 0.1):
-            self._write_key("stop", Fact(f'"{spell_seconds(end)}"', "when the last of them ended"))
+            self._write_key("stop", SetupFact(f'"{spell_seconds(end)}"', "when the last of them ended"))
 
 
 def _make_plain(text: str) -> str:
@@ -402,7 +412,7 @@ def _format_interval(value: float) -> str:
     return spell_seconds(value) if value >= 0.001 else "1ms"
 
 
-def _find_gap(flow: Flow, otherwise: float) -> float:
+def _find_gap(flow: ImportedFlow, otherwise: float) -> float:
     """Return the time between pings, s."""
     times = flow.series["time_s"].to_list() if flow.series.height else []
     sent = flow.figures.get("answers")

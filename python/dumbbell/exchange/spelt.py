@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from dumbbell.exchange.measured import Fact
+from dumbbell.exchange.measurement import SetupFact
 from dumbbell.experiment import units
 from dumbbell.words import trim_zeros
 
@@ -46,11 +46,11 @@ def spell_rate(value: float, least: float = 0.0) -> str:
     return f"{math.ceil(value - _EXACT):.0f}bit"
 
 
-def parse_milliseconds(fact: Fact) -> float:
+def parse_milliseconds(fact: SetupFact) -> float:
     """Return a time of the set-up, ms."""
     return units.parse("time", fact.text) / 1e6
 
 
-def parse_rate(fact: Fact) -> float:
+def parse_rate(fact: SetupFact) -> float:
     """Return a rate of the set-up, bit/s."""
     return float(units.parse("rate", fact.text))

@@ -9,7 +9,7 @@ from typing import Any
 
 from dumbbell import _native
 from dumbbell.experiment import traffic
-from dumbbell.experiment.frames import compute_full_frame
+from dumbbell.experiment.frame_size import compute_full_frame
 
 _encode = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 

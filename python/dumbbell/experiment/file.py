@@ -53,7 +53,7 @@ class _Resolved:
 
 
 @dataclass(frozen=True)
-class _Condition:
+class _OverrideCondition:
     path: keys.Path
     values: tuple[Any, ...]  # canonical
 
@@ -70,7 +70,7 @@ def _make_comparable(value: Any) -> Any:
     return value
 
 
-_Override = tuple[tuple[_Condition, ...], tuple[tuple[keys.Path, Any], ...]]  # when, set
+_Override = tuple[tuple[_OverrideCondition, ...], tuple[tuple[keys.Path, Any], ...]]  # when, set
 
 
 @dataclass(frozen=True)
@@ -366,7 +366,7 @@ def has_value(path: keys.Path) -> bool:
     return find_param(path) is not None or path[-1] in ("aqm", "cc", "link", "name", "start", "count")
 
 
-def _parse_condition(key: str, wanted: Any, where: str, files: Files) -> _Condition:
+def _parse_condition(key: str, wanted: Any, where: str, files: Files) -> _OverrideCondition:
     try:
         if isinstance(wanted, dict) and "." not in key:
             raise Unfit(f"the key {_quote_dotted_key(key, wanted)} is without quotes", _IN_QUOTES)
@@ -388,7 +388,7 @@ def _parse_condition(key: str, wanted: Any, where: str, files: Files) -> _Condit
             raise WrongValue(quote_value(wanted), "a name, or a list of names")
     except InputError as error:
         raise error.move("", f'{where}."{key}"') from None
-    return _Condition(path, tuple(values))
+    return _OverrideCondition(path, tuple(values))
 
 
 def _quote_dotted_key(key: str, value: Any) -> str:
@@ -431,11 +431,11 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
         allowed = "an experiment, such as dumbbell list experiments names"
         raise Unreadable("there is nothing in it", allowed)
     found: list[InputError] = []
-    known = [*schema.Plan.model_fields, *schema.run_model().model_fields]
+    known = [*schema.SweepPlan.model_fields, *schema.run_model().model_fields]
     for key in [key for key in table if key not in known]:
         found.append(UnknownKey(quote_value(key), among=known, key=key, nearest=schema.find_nearest_key((key,), table)))
         del table[key]
-    plan_keys = schema.Plan.model_fields
+    plan_keys = schema.SweepPlan.model_fields
     for number, (key, value) in enumerate(settings):
         if key in (other for other, _ in settings[:number]):
             raise Conflict(f"two values of {quote_value(key)}", "each key once", option="--set")
@@ -486,10 +486,10 @@ def _parse(table: dict[str, Any], file: str, settings: list[tuple[str, Any]]) ->
     return experiment
 
 
-def _split_plan(table: dict[str, Any]) -> tuple[schema.Plan, list[InputError]]:
+def _split_plan(table: dict[str, Any]) -> tuple[schema.SweepPlan, list[InputError]]:
     """Take what describes the sweep out of a file; return it, and what is wrong with it, which is then left out."""
     found: list[InputError] = []
-    given = {key: table.pop(key) for key in schema.Plan.model_fields if key in table}
+    given = {key: table.pop(key) for key in schema.SweepPlan.model_fields if key in table}
     matrix = given.get("matrix")
     for key, value in list(matrix.items()) if isinstance(matrix, dict) else ():
         if isinstance(value, dict):
@@ -499,13 +499,13 @@ def _split_plan(table: dict[str, Any]) -> tuple[schema.Plan, list[InputError]]:
             )
     if not found:
         try:
-            plan = schema.validate(schema.Plan, given)
+            plan = schema.validate(schema.SweepPlan, given)
         except InputError as error:
             found += error.errors
         else:
-            assert isinstance(plan, schema.Plan)
+            assert isinstance(plan, schema.SweepPlan)
             return plan, []
-    return schema.Plan(), found
+    return schema.SweepPlan(), found
 
 
 def _keep_error(found: list[InputError], read: Callable[..., T], *args: Any) -> T | None:

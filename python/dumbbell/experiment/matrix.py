@@ -106,7 +106,7 @@ def overlap(one: Path, other: Path) -> bool:
 
 
 @dataclass(frozen=True)
-class Axis:
+class MatrixAxis:
     """One dimension of the matrix: keys that are set in step, and what they are set to at each position."""
 
     text: str
@@ -134,7 +134,7 @@ class Axis:
         return False
 
 
-def parse_axis(text: str, values: list[Any]) -> Axis:
+def parse_axis(text: str, values: list[Any]) -> MatrixAxis:
     """Return the axis of one line of `[matrix]`; InputError with the key below `matrix`."""
     where = f'matrix."{text}"'
     try:
@@ -145,25 +145,25 @@ def parse_axis(text: str, values: list[Any]) -> Axis:
     if not values:
         raise Nothing("the list is empty", "at least one value", key=where)
     if len(keys) == 1:
-        return Axis(text, keys, paths, tuple((value,) for value in values))
+        return MatrixAxis(text, keys, paths, tuple((value,) for value in values))
     for i, value in enumerate(values):
         if not isinstance(value, list) or len(value) != len(keys):
             raise WrongValue(quote_value(value), f"a list of {len(keys)} values, one for each key", key=f"{where}[{i}]")
-    return Axis(text, keys, paths, tuple(tuple(value) for value in values))
+    return MatrixAxis(text, keys, paths, tuple(tuple(value) for value in values))
 
 
 @dataclass(frozen=True)
 class Matrix:
     """Axes and the product of them, never held in memory."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[MatrixAxis, ...]
 
     @property
     def size(self) -> int:
         """How many cells."""
         return math.prod(len(axis.values) for axis in self.axes)
 
-    def find_changed_axis(self, path: Path) -> Axis | None:
+    def find_changed_axis(self, path: Path) -> MatrixAxis | None:
         """Return the axis, if there is one, whose labels would not be true if `path` were set after the matrix."""
         return next((axis for axis in self.axes if axis.is_changed_by(path)), None)
 

@@ -23,17 +23,17 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Place:
+class KeyPlace:
     """Where a key stands and, if it has one there, its value. Elements of arrays have no key of their own."""
 
     key: Span
     value: Span
 
 
-def find(text: str) -> dict[Steps, Place]:
+def find(text: str) -> dict[Steps, KeyPlace]:
     """Return the place of every key, table and element of an array in a text that is TOML."""
     found = _native.toml_places(text)
-    return {tuple(path): Place(Span(*key), Span(*value)) for path, key, value in found}
+    return {tuple(path): KeyPlace(Span(*key), Span(*value)) for path, key, value in found}
 
 
 def split_key(key: str) -> Steps:
@@ -70,7 +70,7 @@ def locate_error(error: InputError, file: str, text: str) -> InputError:
     return combine_errors(sorted(found, key=lambda one: (one.line is None, one.line or 0, one.column or 0)))
 
 
-def _locate_one(error: InputError, places: dict[Steps, Place], text: str) -> InputError:
+def _locate_one(error: InputError, places: dict[Steps, KeyPlace], text: str) -> InputError:
     for path in _list_places(error.key):
         if path in places:
             # of what is missing, the table in which it is; of what is wrong, its value; of what is unknown, its name

@@ -37,7 +37,7 @@ from dumbbell.errors import (
     join_names,
     quote_value,
 )
-from dumbbell.experiment import frames, link_trace, other_names, plugins, stack, without_effect
+from dumbbell.experiment import frame_size, link_trace, other_names, plugins, stack, without_effect
 from dumbbell.experiment.files import Files
 from dumbbell.experiment.matrix import Path, format_path, get_path
 from dumbbell.experiment.net import DELAY, HOPS, NAME, ROUTES, leave_out_net, list_hops
@@ -324,7 +324,7 @@ class Override(Section):
     set: dict[str, Any]
 
 
-class Plan(Section):
+class SweepPlan(Section):
     """The keys of an experiment file that describe the sweep rather than a run."""
 
     title: _String = ""  # type: ignore[valid-type]
@@ -418,7 +418,7 @@ def _list_keys(table: Path, given: dict[str, Any]) -> list[str]:
         return list(dict.fromkeys(["name", *(name for one in some for name in one.params)]))
     match owner:
         case "":
-            return [*Plan.model_fields, *run_model().model_fields]
+            return [*SweepPlan.model_fields, *run_model().model_fields]
         case "rate_changes":
             return ["at", "rate"]
         case "override":
@@ -497,7 +497,7 @@ def resolve_and_given(
         link_trace.settle(place, set(own), hop)
     written = without_effect.list_written_keys(given)
     _apply_profile(run, given)
-    frames.settle(run, given)
+    frame_size.settle(run, given)
     without_effect.refuse(run, written)
     leave_out_net(run, list(SENDERS))
     return run | {"seed": seed}, given

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dumbbell.experiment import units
-from dumbbell.explain import queues, senders, shares, words
+from dumbbell.explain import phrases, queue_facts, sender_facts, share_facts
 from dumbbell.explain.facts import Fact, Rank
 from dumbbell.explain.observed import Observed
 from dumbbell.words import join_words
@@ -53,7 +53,7 @@ class Explained:
         head = f"{run.experiment}: {name}seed {run.seed}{keys}, engine {run.engine_text or run.engine}"
         lines = [head, "", self.setting, "", *(f"- {one.sentence}" for one in self.results)]
         if self.events:
-            times = [words.format_clock(one.when) for one in self.events]
+            times = [phrases.format_clock(one.when) for one in self.events]
             width = max(map(len, times))
             lines += ["", "When:", ""]
             lines += [f"{time:>{width}}  {one.sentence}" for time, one in zip(times, self.events, strict=True)]
@@ -87,7 +87,7 @@ class Explained:
 
 def explain_run(run: Observed) -> Explained:
     """Return what happened in a run."""
-    found = [*queues.find_facts(run), *shares.find_facts(run), *senders.find_facts(run)]
+    found = [*queue_facts.find_facts(run), *share_facts.find_facts(run), *sender_facts.find_facts(run)]
     results = [one for one in found if one.rank is Rank.RESULT]
     results.sort(key=lambda one: _ORDER.index(one.kind))
     # at one time, starts come first
@@ -101,13 +101,13 @@ def _list_notes(run: Observed) -> list[str]:
     if run.measured_from_s:
         notes.append(
             "Totals, shares and waiting times are of what was measured from "
-            f"{words.format_time(run.measured_from_s)} on; "
+            f"{phrases.format_time(run.measured_from_s)} on; "
             "what happened is of the whole run."
         )
     if not run.has_series:
         notes.append("The run kept no time series (record.series is false): what happened when is not known.")
-    if len([one for one in run.members if "cc" in one[1]]) > senders.MOST_SINGLE:
-        notes.append(f"There are more than {senders.MOST_SINGLE} flows: what each of them did is left out.")
+    if len([one for one in run.members if "cc" in one[1]]) > sender_facts.MOST_SINGLE:
+        notes.append(f"There are more than {sender_facts.MOST_SINGLE} flows: what each of them did is left out.")
     return [*notes, *run.notes]
 
 
@@ -118,13 +118,13 @@ def describe_setting(run: Observed) -> str:
     senders_ = [_describe_sender(name, group) + _describe_direction(group) * both for name, group in run.groups]
     for web in config["web"]:
         senders_.append(
-            f"short flows of {words.format_label(web['cc']['name'])} ({units.show('time', web['base_rtt'])})"
+            f"short flows of {phrases.format_label(web['cc']['name'])} ({units.show('time', web['base_rtt'])})"
         )
     if len(senders_) > _MOST_LISTED:
         senders_ = [*senders_[:_MOST_LISTED], f"{len(senders_) - _MOST_LISTED} other groups"]
     hop = config["bottleneck"]
-    queue = words.format_label(hop["aqm"]["name"])
-    rate = words.format_rate(hop["rate"] / 1e6)
+    queue = phrases.format_label(hop["aqm"]["name"])
+    rate = phrases.format_rate(hop["rate"] / 1e6)
     others = [(one["name"], one) for one in config.get("hop", [])]
     if config.get("reverse") and any(group.get("direction") == "up" for _, group in run.groups):
         others.append(("reverse", config["reverse"]))
@@ -136,18 +136,18 @@ def describe_setting(run: Observed) -> str:
     who = join_words(senders_) or "nobody"
     if run.kind == "import":  # of its link nothing is known for sure
         return (
-            f"{words.capitalise(who)} {'was' if alone else 'were'} measured for "
-            f"{words.format_duration(run.duration_s)}."
+            f"{phrases.capitalise(who)} {'was' if alone else 'were'} measured for "
+            f"{phrases.format_duration(run.duration_s)}."
         )
     if others:
         hops = [
-            f"{name} ({words.format_rate(one['rate'] / 1e6)} with {words.format_label(one['aqm']['name'])})"
+            f"{name} ({phrases.format_rate(one['rate'] / 1e6)} with {phrases.format_label(one['aqm']['name'])})"
             for name, one in [("bottleneck", hop), *others]
         ]
         verb, what = "passes" if alone else "pass", join_words(hops)
     else:
         what = f"{what} of {rate} with {queue}"
-    return f"{who} {verb} {what} for {words.format_duration(run.duration_s)}."
+    return f"{who} {verb} {what} for {phrases.format_duration(run.duration_s)}."
 
 
 def _describe_direction(group: dict[str, Any]) -> str:
@@ -158,7 +158,7 @@ def _describe_direction(group: dict[str, Any]) -> str:
 def _describe_sender(name: str, group: dict[str, Any]) -> str:
     many = f"{group['count']} flows of " if group["count"] > 1 else ""
     if "cc" not in group:
-        return f"{many}{name} of {words.format_rate(group['rate'] / 1e6)}"
+        return f"{many}{name} of {phrases.format_rate(group['rate'] / 1e6)}"
     rtt = units.show("time", group["base_rtt"])
     if rtt in name:
         return f"{many}{name}"

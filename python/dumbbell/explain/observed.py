@@ -22,9 +22,9 @@ from dumbbell.errors import parse_engine_error as said_by_engine
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import load
 from dumbbell.experiment.plugins import trust as trusting
-from dumbbell.explain import words
+from dumbbell.explain import phrases
 from dumbbell.results.labels import add_assumed_controls, group_labels
-from dumbbell.results.measured import Finished, Measured
+from dumbbell.results.measured_run import Finished, MeasuredRun
 from dumbbell.results.one_cell import choose_cell
 from dumbbell.results.results import Results
 from dumbbell.results.store import TABLES, Store, gather_tables
@@ -91,7 +91,7 @@ class Observed:
         """Groups of alike flows and sources of UDP, in the order of the configuration, with what they are called."""
         groups = [*self.config["flows"], *self.config["udp"]]
         labels = group_labels(groups, alone=True)
-        named = [words.format_label(label, _name_control(group)) for label, group in zip(labels, groups, strict=True)]
+        named = [phrases.format_label(label, _name_control(group)) for label, group in zip(labels, groups, strict=True)]
         return list(zip(named, groups, strict=True))
 
     @cached_property
@@ -203,7 +203,7 @@ def repeat(observed: Observed) -> None:
         return
     observed.fine, observed.fine_config = found, config
     if observed.key:
-        every = words.format_duration(config["record"]["interval"] / _SECOND)
+        every = phrases.format_duration(config["record"]["interval"] / _SECOND)
         observed.notes.append(
             f"The run was repeated in virtual time with its trace and with time series every {every}; it measured the "
             "same."
@@ -217,11 +217,11 @@ def _list_notes_of_file(observed: Observed) -> list[str]:
     ends = [(row.get("source"), row.get("destination")) for row in observed.flows]
     known = [f"{name} is {a} to {b}" for name, (a, b) in zip(names, ends, strict=True) if a and b]
     if known:
-        more = f", and {words.count(len(known) - _MOST_ENDS, 'flow')} more" if len(known) > _MOST_ENDS else ""
+        more = f", and {phrases.count(len(known) - _MOST_ENDS, 'flow')} more" if len(known) > _MOST_ENDS else ""
         notes.append(f"{', '.join(known[:_MOST_ENDS])}{more}.")
     assumed = add_assumed_controls(observed.config, observed.run.get("given"))
     if assumed:
-        controls = join_words(list(dict.fromkeys(words.format_label(group["cc"]["name"]) for group in assumed)))
+        controls = join_words(list(dict.fromkeys(phrases.format_label(group["cc"]["name"]) for group in assumed)))
         whose = "its flows run" if len(assumed) == len(observed.config["flows"]) else "some of its flows run"
         notes.append(f"The file does not say which control {whose}: {controls} is assumed.")
     return notes
@@ -238,7 +238,7 @@ def _list_differing_columns(kept: dict[str, pl.DataFrame], again: dict[str, pl.D
     return found
 
 
-def carry_out_run(cell: Cell, engine: Engine, progress: _native.Progress | None = None) -> Measured:
+def carry_out_run(cell: Cell, engine: Engine, progress: _native.Progress | None = None) -> MeasuredRun:
     """Carry out one run; Ctrl-C ends it. Raises InputError."""
     with engine.open_workers(1) as workers:
         restore_ctrl_c()
@@ -251,9 +251,9 @@ def carry_out_run(cell: Cell, engine: Engine, progress: _native.Progress | None 
     return take_measured(cell, ended)
 
 
-def take_measured(cell: Cell, ended: Ended) -> Measured:
+def take_measured(cell: Cell, ended: Ended) -> MeasuredRun:
     """Return what a run measured; raises InputError if it failed."""
-    if isinstance(ended, Measured):
+    if isinstance(ended, MeasuredRun):
         return ended
     if isinstance(ended, InputError | KeyboardInterrupt):
         raise ended
@@ -262,13 +262,13 @@ def take_measured(cell: Cell, ended: Ended) -> Measured:
     raise Failed(escape_line(str(ended)) or type(ended).__name__, "a run that can be carried out", file=cell.experiment)
 
 
-def make_frames(cell: Cell, measured: Measured) -> dict[str, pl.DataFrame]:
+def make_frames(cell: Cell, measured: MeasuredRun) -> dict[str, pl.DataFrame]:
     """Return the tables of one run, as the store would keep them, without its key."""
     found = {name: pl.DataFrame(rows) for name, rows in gather_tables([Finished(cell, measured)]).items()}
     return {name: found.get(name, pl.DataFrame()) for name in TABLES}
 
 
-def observe_cell(cell: Cell, measured: Measured) -> Observed:
+def observe_cell(cell: Cell, measured: MeasuredRun) -> Observed:
     """Return a run that was just carried out."""
     return Observed(
         cell.experiment,

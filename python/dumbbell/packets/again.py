@@ -12,7 +12,7 @@ from dumbbell import _native
 from dumbbell.errors import Nothing, TooMany, Unfit
 from dumbbell.experiment import units
 from dumbbell.experiment.cell import Cell
-from dumbbell.packets import wanted, write
+from dumbbell.packets import recording, wanted
 from dumbbell.results.results import Results
 from dumbbell.results.versions import find_kind
 
@@ -23,7 +23,7 @@ def repeat_packets(
     flows: int | Sequence[int] = (),
     time: str | tuple[float | str, float | str] | None = None,
 ) -> pl.DataFrame:
-    """Return the packets of the one run that `results` are, with the columns of `packets.write.record_packets`.
+    """Return the packets of the one run that `results` are, with the columns of `packets.recording.record_packets`.
 
     `at` are points, by default all; `flows` numbers as in table `flows`, by default all; `time` is a part of it,
     `(2.0, 3.0)` in seconds or `("2s", "3s")`.
@@ -50,7 +50,7 @@ def repeat_packets(
     points = [at] if isinstance(at, str) else at
     numbers = [flows] if isinstance(flows, int) else flows
     span = None if time is None else units.parse_span(time, "time")
-    found, digest = write.record_packets(cell, wanted.check_selection(cell, points, numbers, span))
+    found, digest = recording.record_packets(cell, wanted.check_selection(cell, points, numbers, span))
     if digest != rows["hash"]:
         version = _native.engine_version()
         warnings.warn(

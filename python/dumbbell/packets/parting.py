@@ -33,7 +33,7 @@ _STREAM = ["flow", "direction"]
 
 
 @dataclass(frozen=True)
-class Side:
+class PacketSide:
     """The packets of a run at a point, in order of time: `time_ns`, `flow`, `direction` and what `_FIELDS` names.
 
     `fate` is what queues did with a packet, "" for nothing; null if the side does not know. `of_run` is whether times
@@ -51,7 +51,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Stream:
+class PacketStream:
     """A flow in one direction: its packets on both sides, how many are equal before the first that differs, and when.
 
     `first_ns` is null if none differs; `apart_ns` are the median and the largest difference of equal packets' times.
@@ -70,9 +70,9 @@ class Parting:
     """What two sides have in common, and where they part."""
 
     point: str
-    sides: tuple[Side, Side]
+    sides: tuple[PacketSide, PacketSide]
     within_ns: int | None
-    streams: list[Stream]
+    streams: list[PacketStream]
     differences: list[str] = field(default_factory=list)
     """What differs in the first packet that does."""
     shown: list[list[str]] = field(default_factory=list)
@@ -153,14 +153,14 @@ _HEADER = (
 _WORDS = ("", "way", "flags", "ECN", "SACK", "fate")
 
 
-def _make_row(stream: Stream) -> list[str]:
+def _make_row(stream: PacketStream) -> list[str]:
     median, most = (_format_microseconds(one) if stream.equal else "-" for one in stream.apart_ns)
     at = "-" if stream.first_ns is None else _format_seconds(stream.first_ns)
     sizes = [str(one) for one in (*stream.packets, stream.equal)]
     return [str(stream.flow), stream.direction, *sizes, at, median, most]
 
 
-def _share_clock(a: Side, b: Side) -> bool:
+def _share_clock(a: PacketSide, b: PacketSide) -> bool:
     """Return whether the times of both sides can be compared as they are."""
     return a.of_run and b.of_run
 
@@ -173,7 +173,7 @@ def _format_microseconds(ns: float) -> str:
     return trim_zeros(ns / 1e3, 3)
 
 
-def find(a: Side, b: Side, point: str, *, within_ns: int | None = None, around: int = AROUND) -> Parting:
+def find(a: PacketSide, b: PacketSide, point: str, *, within_ns: int | None = None, around: int = AROUND) -> Parting:
     """Return where two sides part.
 
     Packets of a flow and direction are compared one by one, in their order: nothing is skipped or tolerated. Times are
@@ -200,7 +200,7 @@ def find(a: Side, b: Side, point: str, *, within_ns: int | None = None, around: 
         most=pl.col("apart_ns").filter(equal).max().fill_null(0),
     )
     found = [
-        Stream(
+        PacketStream(
             row["flow"],
             row["direction"],
             (row["a"], row["b"]),
@@ -218,7 +218,7 @@ def find(a: Side, b: Side, point: str, *, within_ns: int | None = None, around: 
     return Parting(point, (a, b), within_ns, found, list(_describe_difference(differing, within_ns)), shown)
 
 
-def _join_sides(a: Side, b: Side) -> pl.DataFrame:
+def _join_sides(a: PacketSide, b: PacketSide) -> pl.DataFrame:
     """Return a row for each packet of a flow and direction by its number, with both sides' columns, B's with `_b`."""
     starts = (0, 0) if _share_clock(a, b) else (a.start_ns, b.start_ns)
     numbered = [
@@ -264,7 +264,7 @@ def _format_field(name: str, value: Any) -> str:
     return str(value) if value not in (None, "") else "none" if name in ("sack", "fate") else "-"
 
 
-def _select_around(rows: pl.DataFrame, lead: Stream, around: int) -> Iterator[dict[str, Any]]:
+def _select_around(rows: pl.DataFrame, lead: PacketStream, around: int) -> Iterator[dict[str, Any]]:
     """Yield the last packets of the flow, both ways, before the first difference, then those of both sides from there.
 
     A row has both sides if they are equal, or differ in something; packets of one side alone have the other's null.

@@ -16,7 +16,7 @@ FOREVER = 2**64 - 1  # ns
 
 
 @dataclass(frozen=True)
-class Wanted:
+class PacketSelection:
     """Packets of a run: at some points, of some flows, of some of the time.
 
     `points` are names of `list_points`, without any the senders; `flows` numbers as in table `flows`, without any all;
@@ -48,7 +48,7 @@ def check_selection(
     flows: Sequence[int] = (),
     span: tuple[float, float] | None = None,
     snap: int | None = None,
-) -> Wanted:
+) -> PacketSelection:
     """Return what is wanted of a run; raises InputError if the run has no such point or flow."""
     known = list_points(cell.groups)
     for point in points:
@@ -66,4 +66,4 @@ def check_selection(
         raise WrongValue(
             quote_value(snap), f"bytes from 0 (whole frames) to {MOST_SNAP}", command="trace", option="--snap"
         )
-    return Wanted(tuple(dict.fromkeys(points)), tuple(dict.fromkeys(flows)), span, snap)
+    return PacketSelection(tuple(dict.fromkeys(points)), tuple(dict.fromkeys(flows)), span, snap)

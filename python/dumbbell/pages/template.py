@@ -14,7 +14,7 @@ from jinja2 import Environment, StrictUndefined, Template, TemplateError, nodes
 from jinja2.ext import Extension
 from jinja2.parser import Parser
 
-from dumbbell.pages import words
+from dumbbell.pages import template_words
 from dumbbell.pages.evidence import Evidence
 from dumbbell.pages.values import (
     Answers,
@@ -132,7 +132,7 @@ def render(text: str, evidence: Evidence, facts: dict[str, Any], page: str = "pa
     known = functools.cache(lambda: _collect_places(evidence))
     names: dict[str, Any] = {
         **{name: evidence.select_table(name) for name in evidence.tables},
-        **words.ALL,
+        **template_words.ALL,
         "pairs": pair_rows,
         "lowest": find_lowest,
         "highest": find_highest,

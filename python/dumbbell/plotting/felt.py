@@ -11,7 +11,7 @@ from dumbbell.plotting.measured import seeds_said
 from dumbbell.plotting.placing import MEASURE
 from dumbbell.results import aggregate
 from dumbbell.results import felt as feeling
-from dumbbell.results.felt import LOST, Comparison
+from dumbbell.results.felt import LOST, SettingComparison
 from dumbbell.results.results import Results
 
 _SETTING = "setting"
@@ -72,15 +72,15 @@ def felt(results: Results, asked: Asked) -> Picture:
     )
 
 
-def _has(one: Comparison, label: str) -> bool:
+def _has(one: SettingComparison, label: str) -> bool:
     return any(one.mean(setting, label) is not None for setting in one.settings)
 
 
-def _most(found: list[Comparison], label: str) -> float:
+def _most(found: list[SettingComparison], label: str) -> float:
     return max(one.mean(setting, label) or 0.0 for one in found for setting in one.settings)
 
 
-def _means(one: Comparison, labels: list[str]) -> pl.DataFrame:
+def _means(one: SettingComparison, labels: list[str]) -> pl.DataFrame:
     """Return `setting`, `label`, `mean`, `low`, `high` and `n`: 95 % intervals, of two seeds their range."""
     rows = one.frame.filter(pl.col("label").is_in(labels)).group_by(_SETTING, "label", maintain_order=True)
     value = pl.col("value")

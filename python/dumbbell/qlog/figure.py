@@ -83,7 +83,7 @@ def read(path: Path) -> Curves:
     return Curves(frames, file.notes)
 
 
-def _read_connection(path: Path) -> qlog_file.File:
+def _read_connection(path: Path) -> qlog_file.QlogFile:
     """Return the connection with most events, with what a group that ended before it has.
 
     A client that names its connection after the destination's ID, as quinn, has another name for it in the handshake.

@@ -35,7 +35,7 @@ OWN = "urn:x-dumbbell:qlog:events:dumbbell-1"
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenQlog:
     """What was written: the files in order, how many records they have, and the hash of what the run measured."""
 
     files: list[Path]
@@ -43,7 +43,9 @@ class Written:
     hash: str
 
 
-def write(cell: Cell, output: Path, flows: Sequence[int] = (), *, old: bool = False, stacks: bool = False) -> Written:
+def write(
+    cell: Cell, output: Path, flows: Sequence[int] = (), *, old: bool = False, stacks: bool = False
+) -> WrittenQlog:
     """Run a cell and write it.
 
     `output` is a folder, or, of one flow, a file that ends in .sqlog: then there is no file of the network. `flows` are
@@ -80,7 +82,7 @@ def write(cell: Cell, output: Path, flows: Sequence[int] = (), *, old: bool = Fa
     files = [*paths.values(), *([folder / NETWORK] if network else [])]
     if stacks:
         files += sorted(one for one in folder.glob(OF_STACKS))
-    return Written(files, records, digest)
+    return WrittenQlog(files, records, digest)
 
 
 def _describe_flows(cell: Cell) -> list[str]:

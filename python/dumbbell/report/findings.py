@@ -11,8 +11,8 @@ from typing import Any
 import polars as pl
 
 from dumbbell import claims as claiming
-from dumbbell.claims import Verdict
-from dumbbell.claims import report as claims_report
+from dumbbell.claims import ClaimVerdict
+from dumbbell.claims import claims_report as claims_report
 from dumbbell.errors import InputError
 from dumbbell.experiment import matrix, shipped
 from dumbbell.report.measured import label
@@ -321,7 +321,7 @@ def _judged(name: str, side: Side, *, run_program: bool = False) -> Judged:
     return Judged(name, file.title, claims_report.make_summary(file, verdicts), rows)
 
 
-def _verdict(one: Verdict) -> dict[str, Any]:
+def _verdict(one: ClaimVerdict) -> dict[str, Any]:
     return {
         "verdict": one.verdict,
         "id": one.claim.id,

@@ -127,7 +127,7 @@ class Also:
 
 
 @dataclass
-class _Rows:
+class _AxisRows:
     """Rows of a table with a column of text for each axis."""
 
     axes: list[Axis]
@@ -233,7 +233,7 @@ def _add_axes(
     keys: Sequence[str],
     mean_over: Sequence[str],
     options: Mapping[str, str],
-) -> _Rows:
+) -> _AxisRows:
     """Return the axes of a table's rows, the rows with a column of text for each, and what means are taken over."""
     for name in keys:
         if keys.count(name) > 1:
@@ -278,7 +278,7 @@ def _add_axes(
     texts = [pl.col(_name_column(axis.name)).alias(axis.name) for axis in shown]
     named = rows.select(*texts, pl.col("seed").alias(SEED), "key", "hash", "cell", *dict.fromkeys(columns))
     also = [_make_further_axis(one.key, of_runs) for one in needed.beside]
-    return _Rows(shown, named, names, needed.line, [left_out] if left_out else [], also)
+    return _AxisRows(shown, named, names, needed.line, [left_out] if left_out else [], also)
 
 
 def _make_further_axis(key: Dimension, of_runs: Sequence[Dimension]) -> Also:

@@ -42,7 +42,7 @@ class Felt:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class SettingComparison:
     """Settings of queues under equal conditions: `frame` has `setting`, `seed`, `hash`, `label` and `value`, by run."""
 
     keys: list[str]
@@ -72,7 +72,7 @@ def list_settings(results: Results) -> list[Dimension]:
     return [part for one in queues or (keys if len(keys) == 1 else []) for part in one.parts]
 
 
-def compare_settings(results: Results) -> list[Comparison]:
+def compare_settings(results: Results) -> list[SettingComparison]:
     """Return the settings of queues against each other, for each combination of all other keys; none without any."""
     keys = list_settings(results)
     if not keys or not is_felt(results):
@@ -97,7 +97,7 @@ def compare_settings(results: Results) -> list[Comparison]:
         felt = [one for one in columns if one.label in known]
         # seeds that all make the same run are one
         seeds = own.group_by("setting").agg(pl.col("hash").n_unique())["hash"].min()
-        found.append(Comparison([one.name for one in keys], where, settings, felt, own, int(str(seeds))))
+        found.append(SettingComparison([one.name for one in keys], where, settings, felt, own, int(str(seeds))))
     return [one for one in found if any(column.role == "delay" for column in one.columns)]
 
 

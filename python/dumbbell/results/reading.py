@@ -32,7 +32,7 @@ def silence_connection(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPy
 
 
 @dataclass
-class _File:
+class _AttachedFile:
     name: str
     readers: int = 0
 
@@ -42,7 +42,7 @@ class _Instance:
 
     def __init__(self) -> None:
         self._root = silence_connection(duckdb.connect(config=ALONE | {"threads": 2}))
-        self._files: dict[tuple[int, int], _File] = {}
+        self._files: dict[tuple[int, int], _AttachedFile] = {}
         self._number = 0
 
     def is_working(self) -> bool:
@@ -58,7 +58,7 @@ class _Instance:
         file = self._files.get(place := (state.st_dev, state.st_ino))
         if file is None:
             self._number += 1
-            file = _File(f"results_{self._number}")
+            file = _AttachedFile(f"results_{self._number}")
             quoted = str(path).replace("'", "''")
             self._root.execute(f"ATTACH '{quoted}' AS {file.name} (READ_ONLY, TYPE duckdb)")
             self._files[place] = file

@@ -13,7 +13,7 @@ from dumbbell.errors import Needs, UnknownName, WrongValue, find_nearest
 from dumbbell.experiment import other_names
 from dumbbell.results import parts
 from dumbbell.results.columns import PARTS, format_axis_label, is_of_hop
-from dumbbell.results.frames import Tables
+from dumbbell.results.frames import ResultTables
 from dumbbell.results.runs import Runs
 from dumbbell.results.store import TABLES, Store
 from dumbbell.results.versions import name_kernels
@@ -91,7 +91,7 @@ class Measure:
         return PARTS[self.table][0] if self.table in PARTS else "run"
 
 
-class Results(Tables, Runs):
+class Results(ResultTables, Runs):
     """Runs of a results file and what was measured in them, as frames and as tables of the file."""
 
     def measures(self, table: str) -> list[str]:

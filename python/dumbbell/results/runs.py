@@ -42,7 +42,7 @@ class Selection:
     """Those conditions that keep some parts of the runs."""
 
 
-class _File:
+class _ResultsFile:
     """A results file and what has been read of it, shared by all selections of its runs."""
 
     def __init__(self, path: Path, folder: Scratch | None) -> None:
@@ -61,7 +61,7 @@ class _File:
         if folder is not None:
             path = folder.path / path.name
             path.write_bytes(content)
-        _File.__init__(self, path, folder)
+        _ResultsFile.__init__(self, path, folder)
 
     @cached_property
     def rows(self) -> pl.DataFrame:
@@ -113,7 +113,7 @@ class Runs:
         engine: str | None = None,
         folder: Scratch | None = None,
     ) -> None:
-        self._file = _File(Path(path), folder)
+        self._file = _ResultsFile(Path(path), folder)
         self._selection = Selection(None if keys is None else tuple(keys), engine)
         self._labelled: pl.DataFrame | None = None  # parts of these runs and more, that they were selected from
         with Store.open(self.path):

@@ -20,7 +20,7 @@ from dumbbell import _native, file_kinds
 from dumbbell.errors import InUse, Unreadable, Unwritable, WrongValue
 from dumbbell.experiment.cell import Cell
 from dumbbell.results.columns import TABLES as DECLARED
-from dumbbell.results.measured import Finished
+from dumbbell.results.measured_run import Finished
 from dumbbell.results.reading import ALONE, Attached, attach_file, silence_connection
 from dumbbell.scratch import Scratch, create_whole
 from dumbbell.writing import get_reason
@@ -106,7 +106,7 @@ def _quote_name(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Stream:
+class ArrowStream:
     """A table as DuckDB and polars hand it over without pyarrow, which may not be installed."""
 
     table: Any
@@ -280,8 +280,8 @@ class Store:
 
         with clear_errors(self.path):
             for name, frame in frames.items():
-                self._connection.register(name, Stream(frame))
-            return pl.DataFrame(Stream(self._connection.sql(query)))
+                self._connection.register(name, ArrowStream(frame))
+            return pl.DataFrame(ArrowStream(self._connection.sql(query)))
 
     def run_query(
         self,
@@ -297,7 +297,7 @@ class Store:
         import polars as pl
 
         with clear_errors(self.path):
-            self._connection.register("meant", Stream(keys))
+            self._connection.register("meant", ArrowStream(keys))
             self._connection.execute("CREATE TEMP TABLE meant_keys AS SELECT key FROM meant")
             here = self._connection.execute("SELECT current_database()").fetchone()
             for name in TABLES:
@@ -305,12 +305,12 @@ class Store:
                 meant = "key IN (SELECT key FROM meant_keys)"
                 if kept and name in kept:
                     columns = ", ".join(kept[name].columns)
-                    self._connection.register("meant", Stream(kept[name]))
+                    self._connection.register("meant", ArrowStream(kept[name]))
                     self._connection.execute(f"CREATE TEMP TABLE kept_{name} AS SELECT * FROM meant")
                     meant = f"({columns}) IN (SELECT ({columns}) FROM kept_{name})"
                 self._connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM {of_file} WHERE {meant}")
             for name, frame in frames.items():
-                self._connection.register(name, Stream(frame))
+                self._connection.register(name, ArrowStream(frame))
             allowed = f"a query over {', '.join(TABLES)}"
             try:
                 kinds = {statement.type.name for statement in duckdb.extract_statements(query)}
@@ -323,7 +323,7 @@ class Store:
                 names = [
                     f"#{place} AS {_quote_name(name)}" for place, name in enumerate(_number_names(found.columns), 1)
                 ]
-                return pl.DataFrame(Stream(found.project(", ".join(names))))
+                return pl.DataFrame(ArrowStream(found.project(", ".join(names))))
             except duckdb.Error as error:  # the file is open and readable: what fails now is the query
                 text = " ".join(str(error).split("\n")[0].split())
                 raise WrongValue(text, allowed, key="sql") from None
@@ -382,7 +382,7 @@ class Store:
             rows.num_rows if isinstance(rows, _native.Rows) else rows.height
         ) == 0:  # of no run, but the columns are there for those who ask
             return
-        self._connection.register("batch", Stream(rows))
+        self._connection.register("batch", ArrowStream(rows))
         self._connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM batch")
         self._connection.unregister("batch")
 

@@ -14,7 +14,7 @@ from dumbbell._native import engine_version
 
 
 @dataclass(frozen=True)
-class Kind:
+class EngineKind:
     """A kind of engine: all that is known of it without loading it."""
 
     name: str
@@ -32,16 +32,16 @@ class Kind:
 KINDS = {
     one.name: one
     for one in (
-        Kind("sim", "simulator", "in the simulator", "dumbbell.engines.sim", "dumbbell.engines.sim_needs"),
-        Kind(
+        EngineKind("sim", "simulator", "in the simulator", "dumbbell.engines.sim", "dumbbell.engines.sim_needs"),
+        EngineKind(
             *("linux", "Linux in virtual time", "on Linux"),
             *("dumbbell.engines.linux.engine", "dumbbell.engines.linux.checks", "NAME"),
         ),
-        Kind(
+        EngineKind(
             *("live", "Linux in real time", "in real time"),
-            *("dumbbell.engines.live.engine", "dumbbell.engines.live.needs"),
+            *("dumbbell.engines.live.engine", "dumbbell.engines.live.live_checks"),
         ),
-        Kind("import", "other tools", "elsewhere, and read from a file"),
+        EngineKind("import", "other tools", "elsewhere, and read from a file"),
     )
 }
 NOT_LINUX = "-"  # the kernel of a run that had none of ours
@@ -64,7 +64,7 @@ def describe_difference(kind_name: str, note: str) -> str:
     return f"not quite the same {KINDS[kind_name].carried_out}: {note}"
 
 
-def list_runners() -> list[Kind]:
+def list_runners() -> list[EngineKind]:
     """Return the engines that carry runs out."""
     return [one for one in KINDS.values() if one.module]
 

@@ -20,7 +20,7 @@ from typing import IO, Any, NoReturn
 import typer
 
 from dumbbell import _native, experiment
-from dumbbell.engines.live.engine import Engine, explain_rejection
+from dumbbell.engines.live.engine import LiveEngine, explain_rejection
 from dumbbell.errors import (
     Conflict,
     Failed,
@@ -36,7 +36,7 @@ from dumbbell.experiment import shipped, units
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.net import list_hops, select_direction
 from dumbbell.experiment.schema import SENDERS
-from dumbbell.results.measured import Finished, Measured
+from dumbbell.results.measured_run import Finished, MeasuredRun
 from dumbbell.results.store import Store
 
 DIRECTIONS = ("up", "down")  # as seen from the command
@@ -72,7 +72,7 @@ class Session:
 
 
 @dataclasses.dataclass(frozen=True)
-class Ended:
+class SessionEnd:
     """How a session ended."""
 
     status: int
@@ -158,13 +158,13 @@ def _make_files(resolver: str | None) -> list[tuple[str, str]]:
     return files
 
 
-class _Child:
+class _SessionChild:
     """The process of a session."""
 
     def __init__(self, session: Session) -> None:
         theirs_in, ours_out = os.pipe()
         ours_in, theirs_out = os.pipe()
-        script, extension = Path(__file__).with_name("child.py"), str(_native.__file__)
+        script, extension = Path(__file__).with_name("shell_child.py"), str(_native.__file__)
         line = [sys.executable, "-I", "-S", str(script), extension, str(theirs_in), str(theirs_out), *session.command]
         addresses = {f"DUMBBELL_{name.upper()}": address for name, address in _native.SHELL_ADDRESSES[:2]}
         names = {"DUMBBELL_SHELL": session.cells["down"].experiment}
@@ -192,7 +192,7 @@ class _Child:
 
 
 @contextlib.contextmanager
-def _handle_signals(child: _Child) -> Iterator[list[int]]:
+def _handle_signals(child: _SessionChild) -> Iterator[list[int]]:
     """Leave signals of the terminal to the command, and hand those on that are for us; yields these as they come."""
     come: list[int] = []
 
@@ -214,10 +214,10 @@ def _handle_signals(child: _Child) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def run(session: Session) -> Ended:
+def run(session: Session) -> SessionEnd:
     """Carry out a session. Raises InputError if it cannot be, or if a server ends at once; Exit for the command."""
     _native.adopt_descendants()
-    child = _Child(session)
+    child = _SessionChild(session)
     try:
         with _handle_signals(child):
             child.order(json.dumps(session.describe_job()))
@@ -233,7 +233,7 @@ def run(session: Session) -> Ended:
                         direction: _native.Result.from_bytes(part)
                         for direction, part in zip(DIRECTIONS, parts, strict=True)
                     }
-                    return Ended(int(status), json.loads(servers), results)
+                    return SessionEnd(int(status), json.loads(servers), results)
                 elif word == "failed":
                     _fail(session, *rest.split(" ", 1))
         raise Failed("the process of the session ended", "nobody to end it", command="shell")
@@ -275,7 +275,7 @@ def _fail(session: Session, kind: str, text: str = "") -> NoReturn:
     raise parse_engine_error("shell", text)
 
 
-def keep(session: Session, ended: Ended, started: datetime, seconds: float) -> None:
+def keep(session: Session, ended: SessionEnd, started: datetime, seconds: float) -> None:
     """Add a session to its results file: a run for each direction, of the flows that were seen."""
     runs = []
     for direction, result in ended.results.items():
@@ -290,16 +290,16 @@ def keep(session: Session, ended: Ended, started: datetime, seconds: float) -> N
             "started": started.isoformat(timespec="milliseconds"),
         }
         groups = cell.groups | {"duration": int(seconds * 1e9), "flows": flows, "web": [], "udp": [], "shell": told}
-        engine = Engine()
+        engine = LiveEngine()
         # the keys by which sessions are distinguished
         matrix = {f"shell.{key}": str(told[key]) for key in ("direction", "command", "started")}
         done = dataclasses.replace(cell, matrix=matrix, groups=groups, engine=engine.version)
-        runs.append(Finished(done, Measured(seconds, result, engine.described)))
+        runs.append(Finished(done, MeasuredRun(seconds, result, engine.described)))
     with Store.open(session.output, write=True) as store:
         store.add(runs)
 
 
-def _print_start(session: Session, ended: Ended) -> None:
+def _print_start(session: Session, ended: SessionEnd) -> None:
     for number, status in ended.servers:
         print(
             escape_line(

@@ -29,7 +29,7 @@ COLUMNS = ("time_s", "direction", "rate_mbit", "sojourn_ms", "marks", "drops", "
 
 
 @dataclass(frozen=True)
-class Seen:
+class LinkInterval:
     """One direction in one interval."""
 
     time_s: float
@@ -121,7 +121,7 @@ def is_running(which: str) -> bool:
     return any(one.about["output"] == path for one in found)
 
 
-def measure_intervals(session: Running, length_ns: int) -> Iterator[list[Seen]]:
+def measure_intervals(session: Running, length_ns: int) -> Iterator[list[LinkInterval]]:
     """Yield both directions, interval by interval."""
     before: dict[str, Any] | None = None
     for look in session.take_snapshots():
@@ -132,14 +132,14 @@ def measure_intervals(session: Running, length_ns: int) -> Iterator[list[Seen]]:
             before = look
 
 
-def _measure_between(direction: str, before: dict[str, Any], after: dict[str, Any]) -> Seen:
+def _measure_between(direction: str, before: dict[str, Any], after: dict[str, Any]) -> LinkInterval:
     now = after[direction]
     seconds = after["time_s"] - before["time_s"]
     since = {name: now[name] - before[direction][name] for name in now}
     sojourn = since["sojourn_ns"] / since["sent"] / 1e6 if since["sent"] else None
     queued = (now["backlog_packets"], now["backlog_bytes"] / 1e3)
     rate = since["bytes"] * 8e-6 / seconds
-    return Seen(
+    return LinkInterval(
         after["time_s"], direction, rate, sojourn, since["ce_marks"], since["drops"], *queued, now["rate"] / 1e6
     )
 

@@ -17,15 +17,15 @@ from dumbbell.errors import Failed, OutOfRange, Unfit, UnknownName, WrongValue, 
 from dumbbell.experiment.plugins import built
 from dumbbell.experiment.plugins.built import Built
 from dumbbell.processes import lock_file
-from dumbbell.stacks import needs, picoquic, project, tree
-from dumbbell.stacks.project import Plan
-from dumbbell.stacks.work import WORK, Step, Work, keep
+from dumbbell.stacks import picoquic, project, tools, tree
+from dumbbell.stacks.project import BuildPlan
+from dumbbell.stacks.work import WORK, StackWork, Step, keep
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class StackRequest:
     """What the user asks for."""
 
     stack: str
@@ -36,7 +36,7 @@ class Wanted:
     """Whether to build the library, too, that writes the stack's own qlog, if there is one."""
 
 
-def make_plan(wanted: Wanted) -> Plan:
+def make_plan(wanted: StackRequest) -> BuildPlan:
     """Return what is to be built; raises InputError if that cannot be."""
     if wanted.stack not in built.STACKS:
         raise UnknownName(wanted.stack, among=built.STACKS, command="stack build", what="stack")
@@ -52,7 +52,7 @@ def make_plan(wanted: Wanted) -> Plan:
                 command="stack build",
                 option="--version",
             )
-    return Plan(wanted.stack, wanted.version, found)
+    return BuildPlan(wanted.stack, wanted.version, found)
 
 
 def _check_version(stack: str, version: str) -> None:
@@ -68,7 +68,7 @@ def _check_version(stack: str, version: str) -> None:
         raise OutOfRange(version, f"{oldest} or a later one of {series}", command="stack build", option="--version")
 
 
-def build(wanted: Wanted, told: StepProgress) -> tuple[Built, bool]:
+def build(wanted: StackRequest, told: StepProgress) -> tuple[Built, bool]:
     """Build a stack; return it, and whether there was anything to do. Raises InputError.
 
     A released version is built once for the sources of the adapter and the compiler that it depends on.
@@ -80,22 +80,22 @@ def build(wanted: Wanted, told: StepProgress) -> tuple[Built, bool]:
         )
     if wanted.stack == picoquic.STACK:
         return picoquic.build(wanted.version, wanted.path, wanted.name, told)
-    needs.find_cargo()
+    tools.find_cargo()
     if wanted.stack == "quiche":
-        needs.find_cmake()  # for BoringSSL
-        if not needs.finds_libclang():
-            told.print_line(f"{needs.NO_LIBCLANG}, unless the build finds it elsewhere")
-    what, rustc = make_plan(wanted), needs.read_rustc_version()
+        tools.find_cmake()  # for BoringSSL
+        if not tools.finds_libclang():
+            told.print_line(f"{tools.NO_LIBCLANG}, unless the build finds it elsewhere")
+    what, rustc = make_plan(wanted), tools.read_rustc_version()
     if what.version is not None and what.tree is None:
         name = wanted.name or f"{what.stack}-{what.version}"
         if there := _find_built(name, project.compute_digest(what, rustc), wanted):
             return there, False
-    with _Work(told) as work:
+    with _CargoWork(told) as work:
         work.write(project.make_contents(what))
         version = work.resolve_version(tree.CRATES[what.stack])
         name = wanted.name or _name(what, version)
         if what.tree is None:
-            what = Plan(what.stack, version, None)
+            what = BuildPlan(what.stack, version, None)
             if there := _find_built(name, project.compute_digest(what, rustc), wanted):
                 return there, False
         told.print_line(f"{name}:")
@@ -128,7 +128,7 @@ def tidy() -> None:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _find_built(name: str, digest: str, wanted: Wanted) -> Built | None:
+def _find_built(name: str, digest: str, wanted: StackRequest) -> Built | None:
     """Return the stack of this name if it is built from the same sources, by the same compiler, with what is wanted."""
     one = next(
         (one for one in built.list_installed() if one.name == name and one.described.get("digest") == digest), None
@@ -137,7 +137,7 @@ def _find_built(name: str, digest: str, wanted: Wanted) -> Built | None:
     return None if lacks_logs else one
 
 
-def _name(what: Plan, version: str) -> str:
+def _name(what: BuildPlan, version: str) -> str:
     if what.tree is None:
         return f"{what.stack}-{version}"
     if what.tree.has_controls:
@@ -145,7 +145,7 @@ def _name(what: Plan, version: str) -> str:
     return f"{what.stack}-{tree.describe_folder(what.tree.folder)}"
 
 
-class _Work(Work):
+class _CargoWork(StackWork):
     """The folder that stacks are built in, with a project of cargo."""
 
     @property
@@ -191,7 +191,7 @@ class _Work(Work):
                 self.told.advance(count, None, "crates")
 
         environment = _make_environment() | (said or {}) | {"CARGO_TARGET_DIR": str(self.place / "target")}
-        step = Step([needs.find_cargo(), *words], self._project, environment, what, needed, needs.find_complaint)
+        step = Step([tools.find_cargo(), *words], self._project, environment, what, needed, tools.find_complaint)
         self.run(step, watch_line)
         return count
 

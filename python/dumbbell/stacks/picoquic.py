@@ -16,8 +16,8 @@ from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import Unfit, Unreadable, WrongValue, escape_line
 from dumbbell.experiment.plugins import built
 from dumbbell.experiment.plugins.built import Built
-from dumbbell.stacks import needs, tree
-from dumbbell.stacks.work import Step, Work, keep
+from dumbbell.stacks import tools, tree
+from dumbbell.stacks.work import StackWork, Step, keep
 from dumbbell.words import count
 
 STACK = "picoquic"
@@ -67,9 +67,9 @@ def build(version: str | None, path: Path | None, name: str | None, told: StepPr
     if name is not None:
         built.check_name(name)
     sources = read(path, version)
-    needs.find_cmake()
+    tools.find_cmake()
     name = name or f"{STACK}-{sources.version}"
-    with Work(told) as work:
+    with StackWork(told) as work:
         told.print_line(f"{name}:")
         content = _compile_library(work, sources, name).read_bytes()
     described = {
@@ -86,9 +86,9 @@ def build(version: str | None, path: Path | None, name: str | None, told: StepPr
     return keep(name, content, described), True
 
 
-def _compile_library(work: Work, sources: Sources, name: str) -> Path:
+def _compile_library(work: StackWork, sources: Sources, name: str) -> Path:
     """Let cmake make the library; return its path. Raises InputError."""
-    generator = ["-G", "Ninja"] if needs.find_program("ninja") else []
+    generator = ["-G", "Ninja"] if tools.find_program("ninja") else []
     # of one tree and generator, what is compiled already stays; cmake refuses another
     key = hashlib.sha256(f"{sources.folder}\0{sources.picotls}\0{generator}".encode()).hexdigest()[:12]
     project, output = work.place / STACK, work.place / f"{STACK}-{key}"
@@ -102,14 +102,14 @@ def _compile_library(work: Work, sources: Sources, name: str) -> Path:
         "STACK_TITLE": f"QUIC: picoquic {sources.version} from a tree of one's own",
     }
     words = [f"-D{key}={value}" for key, value in settings.items()]
-    configure = [needs.find_cmake(), *generator, "-S", str(project), "-B", str(output), *words]
-    make = [needs.find_cmake(), "--build", str(output), "--target", "stack", "--parallel", str(os.cpu_count() or 1)]
+    configure = [tools.find_cmake(), *generator, "-S", str(project), "-B", str(output), *words]
+    make = [tools.find_cmake(), "--build", str(output), "--target", "stack", "--parallel", str(os.cpu_count() or 1)]
     with work.told.step("cmake") as result:
         fetches = "" if sources.picotls else f"; for picotls: next to {sources.folder} or from where cmake fetches it"
         needed = f"cmake 3.14, compilers of C and C++, make or ninja{fetches}"
         failure = "it cannot be configured"
         work.run(
-            Step(configure, project, _make_environment(), failure, needed, needs.find_complaint_of_cmake),
+            Step(configure, project, _make_environment(), failure, needed, tools.find_complaint_of_cmake),
             lambda _: None,
         )
         result.append(f"picoquic {sources.version}")
@@ -117,7 +117,7 @@ def _compile_library(work: Work, sources: Sources, name: str) -> Path:
         failure, needed = "it does not compile", "sources that compile"
         seen = _Counter(work.told)
         work.run(
-            Step(make, project, _make_environment(), failure, needed, needs.find_complaint_of_cmake), seen.watch_line
+            Step(make, project, _make_environment(), failure, needed, tools.find_complaint_of_cmake), seen.watch_line
         )
         result.append(count(seen.count, "file") if seen.count else "nothing new")
     return output / "libstack.so"

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from importlib.resources import files
 
+from dumbbell import _native
 from dumbbell.stacks.tree import CRATES, Tree
 
 LOG = "log"  # the feature of a library that can write the stack's own qlog, and is slower for it when it does not
@@ -46,7 +47,7 @@ _RAND_CORE = 'rand_core = { version = "0.10", default-features = false, optional
 
 
 @dataclass(frozen=True)
-class Plan:
+class BuildPlan:
     """What is to be built."""
 
     stack: str
@@ -70,7 +71,7 @@ def _make_manifest(name: str, version: str) -> str:
     return _PACKAGE.replace("@NAME@", name).replace("@VERSION@", version)
 
 
-def make_contents(plan: Plan) -> dict[str, str]:
+def make_contents(plan: BuildPlan) -> dict[str, str]:
     """Return the files of the project by their paths."""
     if plan.stack == "quiche":
         return _make_contents_for_quiche(plan)
@@ -79,6 +80,7 @@ def make_contents(plan: Plan) -> dict[str, str]:
         package, folder = json.dumps(plan.tree.package), json.dumps(str(plan.tree.folder))
         lines.append(f"user = {{ package = {package}, path = {folder} }}")
     made = {f"src/{name}.rs": _read_source("src", f"{name}.rs") for name in _SOURCES}
+    made["src/abi.rs"] = _native.plugin_types()
     made["Cargo.toml"] = _read_source("Cargo.toml.in").replace("@DEPENDENCIES@", "\n".join([*lines, ""]))
     made["random/virtual/lib.rs"] = _read_source("random", "virtual", "lib.rs")
     made["random/virtual/Cargo.toml"] = _make_manifest("virtual-random", "0.1.0")
@@ -93,16 +95,17 @@ def make_contents(plan: Plan) -> dict[str, str]:
     return made
 
 
-def _make_contents_for_quiche(plan: Plan) -> dict[str, str]:
+def _make_contents_for_quiche(plan: BuildPlan) -> dict[str, str]:
     made = {f"src/{name}.rs": _read_source("quiche", f"{name}.rs") for name in _OF_QUICHE}
     made |= {f"src/{name}.rs": _read_source("src", f"{name}.rs") for name in _SHARED}
+    made["src/abi.rs"] = _native.plugin_types()
     made["build.rs"] = _read_source("quiche", "build.rs")
     dependency = f"quiche = {{ {plan.requirement} }}\n"
     made["Cargo.toml"] = _read_source("quiche", "Cargo.toml.in").replace("@DEPENDENCIES@", dependency)
     return made
 
 
-def compute_digest(plan: Plan, rustc: str) -> str:
+def compute_digest(plan: BuildPlan, rustc: str) -> str:
     """Return a hash over all that a build of a released version depends on, apart from the registry."""
     hashed = hashlib.sha256()
     for part in (rustc, *(text for item in sorted(make_contents(plan).items()) for text in item)):
@@ -110,7 +113,7 @@ def compute_digest(plan: Plan, rustc: str) -> str:
     return hashed.hexdigest()
 
 
-def list_features(plan: Plan, version: str) -> list[str]:
+def list_features(plan: BuildPlan, version: str) -> list[str]:
     """Return the features of the project for a version of the crate with the state machine."""
     chosen = [plan.stack]
     if plan.stack == "quinn" and tuple(map(int, re.findall(r"\d+", version)[:2])) < (0, 12):
@@ -120,7 +123,7 @@ def list_features(plan: Plan, version: str) -> list[str]:
     return chosen
 
 
-def make_environment(plan: Plan, name: str, version: str) -> dict[str, str]:
+def make_environment(plan: BuildPlan, name: str, version: str) -> dict[str, str]:
     """Return the environment that tells the library what it is."""
     title = f"QUIC: {CRATES[plan.stack]} {version}"
     source = _REPOSITORY[plan.stack]

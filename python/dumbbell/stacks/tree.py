@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from dumbbell.errors import Failed, Unfit, Unreadable, escape_line
-from dumbbell.stacks import needs
+from dumbbell.stacks import tools
 
 CRATES = {"quinn": "quinn-proto", "noq": "noq-proto", "quiche": "quiche"}  # with the state machine
 
@@ -70,7 +70,7 @@ def _read_package(place: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise Unreadable(escape_line(str(error)), "a manifest of cargo", file=manifest) from None
     command = [
-        needs.find_cargo(),
+        tools.find_cargo(),
         "metadata",
         "--format-version=1",
         "--no-deps",
@@ -80,7 +80,7 @@ def _read_package(place: Path) -> dict[str, Any]:
     ]
     asked = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if asked.returncode != 0:
-        said = escape_line(needs.find_complaint(asked.stderr))
+        said = escape_line(tools.find_complaint(asked.stderr))
         raise Failed(
             f"cargo cannot read {manifest}: {said}",
             "a manifest that cargo reads",

@@ -39,7 +39,7 @@ class Step:
     """Returns in a line what the program complained of in its output."""
 
 
-class Work:
+class StackWork:
     """The folder that stacks are built in, while one process works in it."""
 
     def __init__(self, told: StepProgress) -> None:

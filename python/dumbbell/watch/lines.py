@@ -7,9 +7,9 @@ import math
 import sys
 import time
 
-from dumbbell.explain import words
-from dumbbell.watch.replay import Flow, Link, Replay
-from dumbbell.watch.source import Source
+from dumbbell.explain import phrases
+from dumbbell.watch.replay import FlowReplay, LinkReplay, Replay
+from dumbbell.watch.source import RunSource
 
 COLUMNS = (
     *("time_s", "part", "rate_mbit", "capacity_mbit", "sojourn_ms", "queued_packets", "marks", "drops"),
@@ -18,7 +18,7 @@ COLUMNS = (
 _LOOK_S = 0.02
 
 
-def write(source: Source, speed: float | None, *, as_csv: bool) -> None:
+def write(source: RunSource, speed: float | None, *, as_csv: bool) -> None:
     """Print a run as it goes, as fast as it is known, or at a speed in seconds of the run per second."""
     writer = csv.writer(sys.stdout, lineterminator="\n")
     if as_csv:
@@ -59,10 +59,10 @@ def _format_line(found: Replay, at: int) -> str:
     return f"{found.times[at]:9.3f} s  {' | '.join(parts)}"
 
 
-def _format_link(one: Link, at: int) -> str:
-    sojourn = "-" if math.isnan(one.sojourn_ms[at]) else words.number(one.sojourn_ms[at])
+def _format_link(one: LinkReplay, at: int) -> str:
+    sojourn = "-" if math.isnan(one.sojourn_ms[at]) else phrases.number(one.sojourn_ms[at])
     rate, capacity = (
-        "-" if math.isnan(values[at]) else words.number(values[at]) for values in (one.rate_mbit, one.capacity_mbit)
+        "-" if math.isnan(values[at]) else phrases.number(values[at]) for values in (one.rate_mbit, one.capacity_mbit)
     )
     return (
         f"{one.name} {rate} of {capacity} Mbit/s, {sojourn} ms in queue, {_count(one.queued[at])} queued, "
@@ -74,13 +74,13 @@ def _count(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.0f}"
 
 
-def _format_flow(one: Flow, at: int) -> str:
-    rate = "-" if math.isnan(one.rate_mbit[at]) else words.number(one.rate_mbit[at])
+def _format_flow(one: FlowReplay, at: int) -> str:
+    rate = "-" if math.isnan(one.rate_mbit[at]) else phrases.number(one.rate_mbit[at])
     said = [f"{one.name} {rate} Mbit/s"]
     if not math.isnan(one.cwnd[at]):
         said.append(f"cwnd {one.cwnd[at]:.0f}")
     if not math.isnan(one.rtt_ms[at]):
-        said.append(f"RTT {words.number(one.rtt_ms[at])} ms")
+        said.append(f"RTT {phrases.number(one.rtt_ms[at])} ms")
     if one.state[at]:
         said.append(one.state[at])
     return ", ".join(said)

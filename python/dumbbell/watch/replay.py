@@ -22,7 +22,7 @@ _MACHINE = {"recovery": "recovery", "cwr": "CWR", "loss": "after timeout"}
 
 
 @dataclass(frozen=True)
-class Link:
+class LinkReplay:
     """A link and its queue; arrays have a value per interval."""
 
     name: str
@@ -37,7 +37,7 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Flow:
+class FlowReplay:
     """A flow; arrays have a value per interval. Those of a sender are NaN where it has none, or none yet."""
 
     name: str
@@ -57,8 +57,8 @@ class Replay:
     duration_s: float
     interval_s: float
     times: Array
-    links: list[Link]
-    flows: list[Flow]
+    links: list[LinkReplay]
+    flows: list[FlowReplay]
     events: list[tuple[float, str]]
     """What happened when, in order: the sentences of `dumbbell explain`."""
     notes: list[str]
@@ -146,9 +146,9 @@ def _get_numbers(rows: pl.DataFrame, name: str) -> Array:
     return rows[name].cast(pl.Float64).to_numpy()
 
 
-def _link(name: str, rows: pl.DataFrame, bins: _Bins) -> Link:
+def _link(name: str, rows: pl.DataFrame, bins: _Bins) -> LinkReplay:
     time, rate = _get_numbers(rows, "time_s"), _get_numbers(rows, "throughput_mbit")
-    return Link(
+    return LinkReplay(
         name,
         bins.compute_means(time, rate),
         bins.compute_means(time, _get_numbers(rows, "capacity_mbit")),
@@ -159,7 +159,7 @@ def _link(name: str, rows: pl.DataFrame, bins: _Bins) -> Link:
     )
 
 
-def _replay_flows(run: Observed, bins: _Bins) -> list[Flow]:
+def _replay_flows(run: Observed, bins: _Bins) -> list[FlowReplay]:
     series, trace = run.find_table("series"), run.find_table("trace")
     found = []
     for flow, (name, group) in enumerate(run.members):
@@ -170,7 +170,7 @@ def _replay_flows(run: Observed, bins: _Bins) -> list[Flow]:
         cwnd, rtt = _get_numbers(own, "cwnd"), _get_numbers(own, "srtt_ms")
         begun = rtt > 0
         found.append(
-            Flow(
+            FlowReplay(
                 name,
                 bins.compute_means(time, _get_numbers(own, "goodput_mbit")),
                 bins.find_last(time, np.where(begun, cwnd, np.nan)),

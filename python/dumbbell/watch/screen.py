@@ -11,11 +11,11 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from dumbbell.explain import words
+from dumbbell.explain import phrases
 from dumbbell.watch.keys import Keyboard
 from dumbbell.watch.player import Player
 from dumbbell.watch.replay import Array, Replay
-from dumbbell.watch.source import Source
+from dumbbell.watch.source import RunSource
 from dumbbell.watch.sparks import draw_bar, draw_sparks
 from dumbbell.words import count
 
@@ -27,7 +27,7 @@ _FIXED, _FIXED_LINKS = 58, 55  # columns of the terminal that numbers take in th
 KEYS = "space pause   . or → step   , or ← back   + - speed   [ ] seek   q quit"
 
 
-def show(source: Source, speed: float) -> None:
+def show(source: RunSource, speed: float) -> None:
     """Play a run until the user leaves. Raises InputError, and KeyboardInterrupt on Ctrl-C."""
     console = Console()
     player = Player(source.duration_s, source.duration_s, speed)
@@ -51,11 +51,11 @@ def show(source: Source, speed: float) -> None:
                 live.update(draw_screen(found, player, source, *console.size), refresh=True)
             key = keys.read(_REFRESH_S)
             going = player.press(key) if key else keys.is_there or not (player.is_over and source.is_done)
-    at = f"{words.format_time(player.time_s)} of {words.format_time(player.duration_s)}"
+    at = f"{phrases.format_time(player.time_s)} of {phrases.format_time(player.duration_s)}"
     print(f"{found.title if found else source.about}: left at {at}", file=sys.stderr)
 
 
-def draw_screen(found: Replay | None, player: Player, source: Source, width: int, height: int) -> RenderableType:
+def draw_screen(found: Replay | None, player: Player, source: RunSource, width: int, height: int) -> RenderableType:
     """Return what the terminal shows, in this many columns and lines."""
     parts: list[RenderableType] = [_draw_head(found, player, source, width)]
     if found is not None:
@@ -70,25 +70,27 @@ def draw_screen(found: Replay | None, player: Player, source: Source, width: int
     return Group(*parts)
 
 
-def _draw_head(found: Replay | None, player: Player, source: Source, width: int) -> Text:
+def _draw_head(found: Replay | None, player: Player, source: RunSource, width: int) -> Text:
     if found is None:
-        reached = f"{words.format_time(source.reached_s)} of {words.format_time(source.duration_s)}"
+        reached = f"{phrases.format_time(source.reached_s)} of {phrases.format_time(source.duration_s)}"
         return Text(f"{source.about}\n{reached} done; {source.when_shown}", no_wrap=True, overflow="ellipsis")
     state = "▶"
     if player.is_waiting:
-        state = f"waits for the run, which is at {words.format_time(source.reached_s)}"
+        state = f"waits for the run, which is at {phrases.format_time(source.reached_s)}"
     elif player.is_over:
         state = "end"
     elif player.is_paused:
         state = "paused"
     speed = f"{player.speed:g}" if player.speed >= 1 else f"1/{1 / player.speed:g}"
-    text = f"{words.format_clock(player.time_s)} of {words.format_time(player.duration_s)}   {state}   speed {speed}"
+    text = (
+        f"{phrases.format_clock(player.time_s)} of {phrases.format_time(player.duration_s)}   {state}   speed {speed}"
+    )
     line = draw_bar(player.time_s / player.duration_s, max(10, min(width, 120) - len(text) - 3))
     return Text.assemble((found.title, "bold"), f"  {source.about}\n{text}   ", (line, "cyan"), no_wrap=True)
 
 
 def _number(value: float, digits: int = 3) -> str:
-    return "-" if math.isnan(value) else words.number(value, digits)
+    return "-" if math.isnan(value) else phrases.number(value, digits)
 
 
 def _count(value: float) -> str:

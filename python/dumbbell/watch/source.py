@@ -26,7 +26,7 @@ _LEAST_PART_NS = 100_000_000
 _SETTLED = ("started", "stopped", "paused", "slow_start_left", "drained")
 
 
-class Source(Protocol):
+class RunSource(Protocol):
     """A run that is there, or comes."""
 
     duration_s: float
@@ -56,7 +56,7 @@ def _cut(run: Observed, facts: Sequence[Fact], duration_s: float, frames: int, i
     return replay.make_replay(run, list(facts), interval_s or replay.choose_interval(run, duration_s, frames))
 
 
-class Kept:
+class StoredReplay:
     """A run of a results file."""
 
     def __init__(self, run: Observed, frames: int, interval_s: float | None) -> None:

@@ -9,68 +9,33 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 
-/// State of a connection that a control reads, as `dumbbell_conn` of the C interface.
-#[pyclass(frozen, get_all, name = "Conn")]
-struct PyConn {
-    now: u64,
-    delivered: u64,
-    delivered_ce: u64,
-    sent: u64,
-    acked: u64,
-    min_rtt_us: u64,
-    srtt_us: u32,
-    mdev_us: u32,
-    in_flight: u32,
-    lost: u32,
-    sacked: u32,
-    retransmitted: u32,
-    prior_cwnd: u32,
-    cwnd_max: u32,
-    mss: u32,
-    state: u32,
-    cwnd_limited: bool,
+class! {
+    /// State of a connection that a control reads, as `dumbbell_conn` of the C interface.
+    #[pyclass(frozen, get_all, name = "Conn")]
+    PyConn from CConn
+}
+
+class! {
+    /// Values that a control sets, as `dumbbell_steer`.
+    #[pyclass(get_all, name = "Steer")]
+    PySteer from CSteer
+}
+
+class! {
+    /// Sample of an ACK, as `dumbbell_sample`; None for missing values.
+    #[pyclass(frozen, get_all, name = "Sample")]
+    PySample from CSample
 }
 
 impl PyConn {
     fn from_conn(conn: &Conn) -> PyConn {
-        let seen = abi::CConn::read_conn(conn);
-        let abi::CConn { now, delivered, delivered_ce, sent, acked, min_rtt_us, srtt_us, mdev_us, .. } = seen;
-        let abi::CConn { in_flight, lost, sacked, retransmitted, prior_cwnd, cwnd_max, mss, state, .. } = seen;
-        let cwnd_limited = conn.cwnd_limited();
-        PyConn {
-            now,
-            delivered,
-            delivered_ce,
-            sent,
-            acked,
-            min_rtt_us,
-            srtt_us,
-            mdev_us,
-            in_flight,
-            lost,
-            sacked,
-            retransmitted,
-            prior_cwnd,
-            cwnd_max,
-            mss,
-            state,
-            cwnd_limited,
-        }
+        abi::CConn::read_conn(conn).into()
     }
-}
-
-/// Values that a control sets, as `dumbbell_steer`.
-#[pyclass(get_all, name = "Steer")]
-struct PySteer {
-    cwnd: u32,
-    ssthresh: u32,
-    pacing_rate: u64,
 }
 
 impl PySteer {
     fn from_conn(conn: &Conn) -> PySteer {
-        let abi::CSteer { cwnd, ssthresh, pacing_rate } = abi::CSteer::read_steer(conn);
-        PySteer { cwnd, ssthresh, pacing_rate }
+        abi::CSteer::read_steer(conn).into()
     }
 }
 
@@ -101,24 +66,6 @@ impl PySteer {
         self.pacing_rate = extract_whole("pacing_rate", value, RATES)?;
         Ok(())
     }
-}
-
-/// Sample of an ACK, as `dumbbell_sample`; None for missing values.
-#[pyclass(frozen, get_all, name = "Sample")]
-struct PySample {
-    delivered: u32,
-    lost: u32,
-    marked: u32,
-    ece: bool,
-    rtt_us: Option<u32>,
-    interval_us: Option<u64>,
-    sample_delivered: u32,
-    sample_lost: u32,
-    sample_marked: u32,
-    app_limited: bool,
-    prior_in_flight: u32,
-    tx_in_flight: u32,
-    prior_delivered: u64,
 }
 
 /// Traits that the class declares once.
@@ -218,21 +165,7 @@ impl CongestionControl for PyControl {
     }
 
     fn cong_control(&mut self, conn: &mut Conn, sample: &RateSample) {
-        let sample = PySample {
-            delivered: sample.ack_delivered,
-            lost: sample.ack_lost,
-            marked: sample.ack_marked,
-            ece: sample.ece,
-            rtt_us: sample.rtt_us,
-            interval_us: sample.interval_us.filter(|_| sample.sample_delivered.is_some()),
-            sample_delivered: sample.sample_delivered.unwrap_or(0),
-            sample_lost: sample.sample_lost,
-            sample_marked: sample.sample_marked,
-            app_limited: sample.is_app_limited,
-            prior_in_flight: sample.prior_in_flight,
-            tx_in_flight: sample.tx_in_flight,
-            prior_delivered: sample.prior_delivered,
-        };
+        let sample = PySample::from(abi::CSample::read_sample(sample));
         self.steer(conn, "cong_control", move |py, seen, steer| (seen, steer, sample).into_pyobject(py));
     }
 
@@ -272,71 +205,47 @@ impl CongestionControl for PyControl {
     }
 }
 
-/// Reads the dict that model() returns; a key that is not there, or None, is not known.
-fn told_model(told: &Bound<'_, PyDict>) -> PyResult<Model> {
-    let mut state = "";
-    let mut found = abi::CModel::NOTHING;
-    for (key, value) in told.iter().filter(|(_, value)| !value.is_none()) {
-        let key: String = key.extract()?;
-        let wrong = || PyValueError::new_err(format!("model() tells {key} {value}; allowed: {}", kind_of(&key)));
-        let (count, real, flag) = (value.extract::<u64>(), value.extract::<f64>(), value.extract::<bool>());
-        match key.as_str() {
-            "state" => {
-                let name: String = value.extract().map_err(|_| wrong())?;
-                state = state_name(&name).map_err(PyValueError::new_err)?;
+/// Reads a value that model() tells, by the word for its type; a value of another type says what it may be.
+macro_rules! told {
+    (Flag, $value:expr) => {
+        $value.extract::<bool>().map(abi::Flag::from).map_err(|_| "True or False")
+    };
+    (f64, $value:expr) => {
+        $value.extract::<f64>().map_err(|_| "a number")
+    };
+    ($kind:ident, $value:expr) => {
+        $value.extract::<$kind>().map_err(|_| "a whole number, 0 or more")
+    };
+}
+
+/// Declares how what model() tells is read: the state, which is text and comes first, and the other fields of `dumbbell_model`.
+macro_rules! read_model {
+    ($state:ident: Text, $($field:ident: $kind:ident,)*) => {
+        /// Reads the dict that model() returns; a key that is not there, or None, is not known.
+        fn told_model(told: &Bound<'_, PyDict>) -> PyResult<Model> {
+            let mut state = "";
+            let mut found = abi::CModel::UNKNOWN;
+            for (key, value) in told.iter().filter(|(_, value)| !value.is_none()) {
+                let key: String = key.extract()?;
+                let wrong = |allowed| PyValueError::new_err(format!("model() tells {key} {value}; allowed: {allowed}"));
+                match key.as_str() {
+                    stringify!($state) => {
+                        let name: String = value.extract().map_err(|_| wrong("text"))?;
+                        state = state_name(&name).map_err(PyValueError::new_err)?;
+                    }
+                    $(stringify!($field) => found.$field = told!($kind, value).map_err(wrong)?,)*
+                    _ => {
+                        let allowed = [stringify!($state), $(stringify!($field)),*].join(", ");
+                        return Err(PyValueError::new_err(format!("model() has the key {key:?}; allowed: {allowed}")));
+                    }
+                }
             }
-            "round" => found.round = count.map_err(|_| wrong())?,
-            "max_bw" => found.max_bw = count.map_err(|_| wrong())?,
-            "bw" => found.bw = count.map_err(|_| wrong())?,
-            "bw_shortterm" => found.bw_shortterm = count.map_err(|_| wrong())?,
-            "inflight_shortterm" => found.inflight_shortterm = count.map_err(|_| wrong())?,
-            "inflight_longterm" => found.inflight_longterm = count.map_err(|_| wrong())?,
-            "min_rtt_us" => found.min_rtt_us = count.map_err(|_| wrong())?,
-            "extra_acked" => found.extra_acked = count.map_err(|_| wrong())?,
-            "inflight" => found.inflight = count.map_err(|_| wrong())?,
-            "probe_up_step" => found.probe_up_step = count.map_err(|_| wrong())?,
-            "pacing_gain" => found.pacing_gain = real.map_err(|_| wrong())?,
-            "cwnd_gain" => found.cwnd_gain = real.map_err(|_| wrong())?,
-            "ecn_alpha" => found.ecn_alpha = real.map_err(|_| wrong())?,
-            "full_bw_now" => found.full_bw_now = flag.map_err(|_| wrong())?.into(),
-            "full_bw_reached" => found.full_bw_reached = flag.map_err(|_| wrong())?.into(),
-            "idle_restart" => found.idle_restart = flag.map_err(|_| wrong())?.into(),
-            _ => return Err(PyValueError::new_err(format!("model() has the key {key:?}; allowed: {}", MODEL.join(", ")))),
+            if state.is_empty() {
+                return Err(PyValueError::new_err("model() tells no state; allowed: a dict with state, or None"));
+            }
+            Ok(steering::model(&found, state))
         }
-    }
-    if state.is_empty() {
-        return Err(PyValueError::new_err("model() tells no state; allowed: a dict with state, or None"));
-    }
-    Ok(steering::model(&found, state))
+    };
 }
 
-/// Keys that model() may return, as in `dumbbell_model`.
-const MODEL: [&str; 17] = [
-    "state",
-    "round",
-    "max_bw",
-    "bw",
-    "bw_shortterm",
-    "inflight_shortterm",
-    "inflight_longterm",
-    "min_rtt_us",
-    "extra_acked",
-    "inflight",
-    "probe_up_step",
-    "pacing_gain",
-    "cwnd_gain",
-    "ecn_alpha",
-    "full_bw_now",
-    "full_bw_reached",
-    "idle_restart",
-];
-
-/// Returns the allowed values of a key of model() in words.
-fn kind_of(key: &str) -> &'static str {
-    match key {
-        "state" => "text",
-        "pacing_gain" | "cwnd_gain" | "ecn_alpha" => "a number",
-        "full_bw_now" | "full_bw_reached" | "idle_restart" => "True or False",
-        _ => "a whole number, 0 or more",
-    }
-}
+dumbbell_plugin::with_fields! { CModel, read_model! }

@@ -12,13 +12,13 @@ from typing import Any
 import polars as pl
 
 from dumbbell.check import ci
-from dumbbell.check.stack.measured import Flow
-from dumbbell.check.stack.suite import STACK, Report, Result, Subject
+from dumbbell.check.stack.outcomes import StackFlow
+from dumbbell.check.stack.suite import STACK, StackReport, StackResult, Subject
 from dumbbell.results import diff
 from dumbbell.words import count
 
 # columns of table flows, and where a flow of ours has them
-_MEASURES: dict[str, Callable[[Flow], float]] = {
+_MEASURES: dict[str, Callable[[StackFlow], float]] = {
     "goodput_mbit": lambda one: one.goodput,
     "rtt_p50_ms": lambda one: 1e3 * one.rtt_p50,
     "rtt_p95_ms": lambda one: 1e3 * one.rtt_p95,
@@ -47,12 +47,12 @@ _SCHEMA = {
 }
 
 
-def split(report: Report, control: str) -> Report:
+def split(report: StackReport, control: str) -> StackReport:
     """Return the report of one control alone."""
-    return Report([one for one in report.results if one.control == control], report.seconds, report.runs)
+    return StackReport([one for one in report.results if one.control == control], report.seconds, report.runs)
 
 
-def gate_against(report: Report, name: str, other: str) -> ci.Gate:
+def gate_against(report: StackReport, name: str, other: str) -> ci.Gate:
     """Return in which verdicts `name` is worse than `other`, and in which it is better."""
     theirs = {(one.case, name, one.place): one.verdict for one in report.results if one.control == other}
     before: dict[tuple[str, str, object], str] = {key: verdict.result for key, verdict in theirs.items()}
@@ -76,7 +76,7 @@ def list_worse_figures(found: diff.Diff | None) -> list[str]:
     return lines
 
 
-def compare_with_report(path: Path, report: Report, name: str) -> diff.Diff | None:
+def compare_with_report(path: Path, report: StackReport, name: str) -> diff.Diff | None:
     """Return how the figures of a control differ from those of a report of before, as --json wrote it.
 
     Raises InputError. None if the two have no place in common.
@@ -108,7 +108,7 @@ def _add_hashes(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.drop("hash").join(texts, on=run).select(*_SCHEMA)
 
 
-def compare_controls(report: Report, name: Subject, other: Subject) -> diff.Diff | None:
+def compare_controls(report: StackReport, name: Subject, other: Subject) -> diff.Diff | None:
     """Return how the figures of `name` differ from those of `other`, with intervals over seeds; None without any."""
     theirs, ours = (_make_frame(split(report, one.name)) for one in (other, name))
     if ours.is_empty() or theirs.is_empty():
@@ -116,17 +116,17 @@ def compare_controls(report: Report, name: Subject, other: Subject) -> diff.Diff
     return diff.compare_rows(theirs, ours, (other.name, name.name))
 
 
-def _list_places(report: Report) -> list[tuple[str, str]]:
+def _list_places(report: StackReport) -> list[tuple[str, str]]:
     return sorted({(one.case, one.place) for one in report.results})
 
 
-def _make_frame(report: Report) -> pl.DataFrame:
+def _make_frame(report: StackReport) -> pl.DataFrame:
     places = _list_places(report)
     rows = [row for one in report.results for row in _list_changes(one, places.index((one.case, one.place)))]
     return pl.DataFrame(rows, schema=_SCHEMA, orient="row")
 
 
-def _list_changes(one: Result, pair: int) -> list[tuple[int, str, str, str, str, int, str, float]]:
+def _list_changes(one: StackResult, pair: int) -> list[tuple[int, str, str, str, str, int, str, float]]:
     number = one.seen.scene.subjects[0]
     return [
         (pair, f"{one.case}, {one.place}", "flows", measure, "", run.seed, run.hash, value)
@@ -140,8 +140,8 @@ def _list_changes(one: Result, pair: int) -> list[tuple[int, str, str, str, str,
 class Changed:
     """Results of one control that are worse or better than the other's, each with what the other's is."""
 
-    worse: list[tuple[Result, str]]
-    better: list[tuple[Result, str]]
+    worse: list[tuple[StackResult, str]]
+    better: list[tuple[StackResult, str]]
 
     def lead(self, name: str, other: str) -> str:
         """Return in how many verdicts it is worse and better, in words."""
@@ -154,7 +154,7 @@ class Changed:
         """Return them in words, those of a case with the same change together, the worse ones first."""
         lines = []
         for kind, found in (("worse", self.worse), ("better", self.better)):
-            groups: dict[tuple[str, str, str], list[Result]] = {}
+            groups: dict[tuple[str, str, str], list[StackResult]] = {}
             for one, before in found:
                 groups.setdefault((one.case, before, one.verdict.result), []).append(one)
             for (case, before, now), results in groups.items():
@@ -163,13 +163,13 @@ class Changed:
         return lines
 
 
-def _place(one: Result) -> str:
+def _place(one: StackResult) -> str:
     """Return where a result is, and why it is so unless the connection was closed, which is said ahead of it all."""
     closed = one.seen.subject.error or one.seen.subject.explain_close(one.seen.scene.subjects)
     return one.place if closed or not one.verdict.reason else f"{one.place} ({one.verdict.reason})"
 
 
-def find_changed_verdicts(report: Report, name: str, other: str) -> Changed:
+def find_changed_verdicts(report: StackReport, name: str, other: str) -> Changed:
     """Return in which verdicts `name` is worse than `other`, and in which it is better."""
     before = {(one.case, one.place): one.verdict.result for one in report.results if one.control == other}
     found = Changed([], [])

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from dumbbell.check.stack.measured import Run
-from dumbbell.check.stack.suite import STACK, Result
+from dumbbell.check.stack.outcomes import StackRun
+from dumbbell.check.stack.suite import STACK, StackResult
 from dumbbell.errors import InputError
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment, parse
@@ -18,25 +18,25 @@ from dumbbell.experiment.settings import format_toml
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9.,=-]+")
 
 
-def make_experiment(one: Result, seed: int) -> Experiment:
+def make_experiment(one: StackResult, seed: int) -> Experiment:
     """Return the run of a result as an experiment. Raises InputError."""
     return parse(_make_table(one, seed), f"{one.case} {one.place} {one.control}")
 
 
-def _make_table(one: Result, seed: int) -> dict[str, Any]:
+def _make_table(one: StackResult, seed: int) -> dict[str, Any]:
     assert one.subject is not None
     title = f"{one.case}, {one.place}, {one.control}: {one.verdict.result}"
     return {"title": title, **one.seen.scene.substitute_control(one.subject.flow, [seed])}
 
 
-def find_worst_seed(one: Result) -> int:
+def find_worst_seed(one: StackResult) -> int:
     """Return the seed whose run shows best what a result says: of the longest completion, or of the least goodput."""
     number = one.seen.scene.subjects[0]
     runs = one.seen.subject.runs
     if not runs:
         return 1
 
-    def measure_badness(run: Run) -> tuple[float, float, float]:
+    def measure_badness(run: StackRun) -> tuple[float, float, float]:
         flow = run.flows[number]
         # closed as early as the verdict says; never complete is worse than late
         closed = min((one.closed_after for one in run.flows if one.closed), default=math.inf)
@@ -46,7 +46,7 @@ def find_worst_seed(one: Result) -> int:
 
 
 def keep(
-    results: Iterable[Result],
+    results: Iterable[StackResult],
     folder: Path,
     writers: Mapping[str, Callable[[Cell, Path], object]],
     say: Callable[[str], None] = lambda _: None,

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED, CaseVerdict
 from dumbbell.check.ci import Suite
-from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED, Verdict
 from dumbbell.check.stack.cases import CASES
-from dumbbell.check.stack.measured import WITHIN, Outcome, Run, make_runs
-from dumbbell.check.stack.model import CLOSED, CRASHED, DIFFERS, HUNG, Case, Scene, Seen
+from dumbbell.check.stack.outcomes import WITHIN, Outcome, StackRun, make_runs
+from dumbbell.check.stack.stack_case import CLOSED, CRASHED, DIFFERS, HUNG, Scene, SceneOutcomes, StackCase
 from dumbbell.engines import sweep
 from dumbbell.experiment import plugins
 from dumbbell.experiment.file import Experiment, parse
@@ -56,14 +56,14 @@ class Subject:
 
 
 @dataclass(frozen=True)
-class Result:
+class StackResult:
     """A case, where it was judged, and how."""
 
     case: str
     control: str
     place: str
-    verdict: Verdict
-    seen: Seen = field(compare=False, repr=False)
+    verdict: CaseVerdict
+    seen: SceneOutcomes = field(compare=False, repr=False)
     subject: Subject | None = field(default=None, compare=False, repr=False)
 
     @property
@@ -78,10 +78,10 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Report:
+class StackReport:
     """All results, and how long they took."""
 
-    results: list[Result]
+    results: list[StackResult]
     seconds: float
     runs: int = 0
 
@@ -110,12 +110,12 @@ def list_names(stack: str) -> list[str]:
 
 def check(
     subjects: Sequence[Subject],
-    cases: Sequence[Case] = tuple(CASES.values()),
+    cases: Sequence[StackCase] = tuple(CASES.values()),
     *,
     seeds: Sequence[int] = SEEDS,
     jobs: int | None = None,
     progress: Callable[[int, int], None] = lambda _done, _of: None,
-) -> Report:
+) -> StackReport:
     """Judge `cases` of `subjects`; those that are not about a control are left out.
 
     `progress` is told how many of how many runs are done. Raises InputError, and KeyboardInterrupt on Ctrl-C.
@@ -133,21 +133,21 @@ def check(
         better = {(one.case, one.control, one.place): one for one in more}
         results = [better.get((one.case, one.control, one.place), one) for one in results]
         runs += others
-    return Report(results, time.monotonic() - began, runs)
+    return StackReport(results, time.monotonic() - began, runs)
 
 
-def _is_near(one: Result) -> bool:
+def _is_near(one: StackResult) -> bool:
     """Whether more seeds may tell what these do not."""
     return any(check.held is None and check.found.endswith(WITHIN) for check in one.verdict.checks)
 
 
 def _judge_cases(
     subjects: Sequence[Subject],
-    cases: Sequence[Case],
+    cases: Sequence[StackCase],
     seeds: Sequence[int],
     jobs: int | None,
     progress: Callable[[int, int], None],
-) -> tuple[list[Result], int]:
+) -> tuple[list[StackResult], int]:
     """Run and judge everything; return the results, and how many runs there were."""
     wanted: dict[tuple[str, str, str], Experiment] = {}
     tcp = Subject(TCP, "cubic", {"cc": "cubic"})
@@ -166,7 +166,7 @@ def _judge_cases(
                 continue
             for scene in case.scenes:
                 seen = _collect_outcomes(found, case, scene, one)
-                results.append(Result(case.key, one.name, scene.place, case.judge_scene(seen), seen, one))
+                results.append(StackResult(case.key, one.name, scene.place, case.judge_scene(seen), seen, one))
     return results, runs
 
 
@@ -176,14 +176,16 @@ def _find_relative(one: Subject) -> Subject | None:
     return Subject(f"tcp-{found[0]}", found[0], {"cc": found[0]}) if found else None
 
 
-def _collect_outcomes(found: Mapping[tuple[str, str, str], Outcome], case: Case, scene: Scene, one: Subject) -> Seen:
+def _collect_outcomes(
+    found: Mapping[tuple[str, str, str], Outcome], case: StackCase, scene: Scene, one: Subject
+) -> SceneOutcomes:
     tcp = found[case.key, scene.place, TCP] if case.tcp else Outcome()
     relative = _find_relative(one)
     ours = found[case.key, scene.place, one.name]
     if relative is None:
-        return Seen(scene, ours, tcp)
+        return SceneOutcomes(scene, ours, tcp)
     words = next(words for name, words in FAMILIES.values() if name == relative.control)
-    return Seen(scene, ours, tcp, found[case.key, scene.place, relative.name], words)
+    return SceneOutcomes(scene, ours, tcp, found[case.key, scene.place, relative.name], words)
 
 
 def _run(
@@ -204,6 +206,6 @@ def _run(
     return {name: _make_outcome(of, runs, failed) for name, of in keys.items()}, done.done + len(failed)
 
 
-def _make_outcome(keys: Sequence[str], runs: Mapping[str, Run], failed: Mapping[str, str]) -> Outcome:
+def _make_outcome(keys: Sequence[str], runs: Mapping[str, StackRun], failed: Mapping[str, str]) -> Outcome:
     errors = [failed[key] for key in keys if key in failed]
     return Outcome(tuple(runs[key] for key in keys if key in runs), errors[0] if errors else "")

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dumbbell.engines.linux import changes, configuration, kernels, needs, sources, trial
+from dumbbell.engines.linux import build_tools, changes, configuration, kernels, sources, trial
 from dumbbell.engines.linux.kernels import Kernel
-from dumbbell.engines.linux.work import Work
+from dumbbell.engines.linux.work import KernelWork
 from dumbbell.engines.progress import StepProgress
 from dumbbell.errors import Conflict, Failed, InputError, Needs, escape_line
 from dumbbell.processes import count_cores, lock_file
@@ -42,7 +42,7 @@ _MAKE = (
 
 
 @dataclass(frozen=True)
-class Wanted:
+class KernelRequest:
     """What the user asks for."""
 
     name: str = kernels.DEFAULT
@@ -56,7 +56,7 @@ class Wanted:
 class Inputs:
     """All that a kernel is made from, with hashes. Raises InputError for what is not there."""
 
-    def __init__(self, wanted: Wanted) -> None:
+    def __init__(self, wanted: KernelRequest) -> None:
         kernels.find_folder(wanted.name)
         if wanted.tree is not None and wanted.version is not None:
             raise Conflict("--tree and --version", "one of them", command="linux build")
@@ -166,7 +166,7 @@ def find_built(inputs: Inputs) -> Kernel | None:
     return kernel if inputs.match(kernel.described) else None
 
 
-def build(wanted: Wanted, told: StepProgress) -> Kernel:
+def build(wanted: KernelRequest, told: StepProgress) -> Kernel:
     """Build the kernel that is wanted, or what is left to do of it, and return it.
 
     Raises InputError for bad input, a missing tool, and if a step fails.
@@ -174,22 +174,22 @@ def build(wanted: Wanted, told: StepProgress) -> Kernel:
     inputs = Inputs(wanted)
     if kernel := find_built(inputs):
         return kernel
-    if packages := needs.list_missing_packages(needs.BUILD_TOOLS):
-        remedy = f"{needs.install_command(packages)} (or --install)"
+    if packages := build_tools.list_missing_packages(build_tools.BUILD_TOOLS):
+        remedy = f"{build_tools.install_command(packages)} (or --install)"
         raise Needs(", ".join(packages), remedy, command="linux build")
-    with Work(place_of(inputs.name), told) as work:
+    with KernelWork(place_of(inputs.name), told) as work:
         return find_built(inputs) or _Build(inputs, work).run()
 
 
-def describe_plan(wanted: Wanted) -> list[str]:
+def describe_plan(wanted: KernelRequest) -> list[str]:
     """Return what `build` would do, in lines."""
     inputs = Inputs(wanted)
     if kernel := find_built(inputs):
         return [f"{inputs.name}: nothing to do: Linux {kernel.release} is built from {inputs.origin}: {kernel.binary}"]
     jobs = wanted.jobs or count_cores()
     lines = [f"{inputs.name}: from {inputs.origin}"]
-    if packages := needs.list_missing_packages(needs.BUILD_TOOLS):
-        lines.append(f"  needs first: {needs.install_command(packages)} (or: --install)")
+    if packages := build_tools.list_missing_packages(build_tools.BUILD_TOOLS):
+        lines.append(f"  needs first: {build_tools.install_command(packages)} (or: --install)")
     if inputs.package and not inputs.package.folder.exists():
         lines.append(f"  download   {(inputs.package.size or 0) / 1e6:.0f} MB, and unpack them: {inputs.folder}")
     lines += [f"  patch      {patch}" for patch, _ in inputs.patches]
@@ -199,7 +199,7 @@ def describe_plan(wanted: Wanted) -> list[str]:
 
 
 class _Build:
-    def __init__(self, inputs: Inputs, work: Work) -> None:
+    def __init__(self, inputs: Inputs, work: KernelWork) -> None:
         self.inputs, self.work, self.told = inputs, work, work.told
         self.tree, self.objects = work.place / "tree", work.place / "objects"
         self.began = time.monotonic()

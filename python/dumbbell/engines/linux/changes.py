@@ -45,7 +45,7 @@ ssize_t os_getrandom(void *buf, size_t len, unsigned int flags)
 
 
 @dataclass(frozen=True)
-class Change:
+class KernelChange:
     """A change of one place in one file."""
 
     name: str
@@ -57,12 +57,14 @@ class Change:
 
 CHANGES = (
     # UML has no other source of random numbers than this function, but for CONFIG_UML_RANDOM, which is off
-    Change("seed", "arch/um/os-Linux/util.c", r"^ssize_t os_getrandom\(", "static ssize_t host_getrandom(", _GENERATOR),
+    KernelChange(
+        "seed", "arch/um/os-Linux/util.c", r"^ssize_t os_getrandom\(", "static ssize_t host_getrandom(", _GENERATOR
+    ),
     # fixed at 10 ms; where it is a choice, kernel.config chooses
-    Change("ticks", "arch/um/Kconfig", r"^(config HZ\n\s+int\n\s+default) 100$", r"\1 1000"),
+    KernelChange("ticks", "arch/um/Kconfig", r"^(config HZ\n\s+int\n\s+default) 100$", r"\1 1000"),
     # room for a program's extended registers: 2696 bytes are too few on processors with AMX, which have 8192 in tiles
     # alone, and ptrace(2) then refuses to set them.
-    Change(
+    KernelChange(
         "registers",
         "arch/x86/um/user-offsets.c",
         r"DEFINE_LONGS\(HOST_FP_SIZE, 2696\)",

@@ -6,7 +6,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 
-from dumbbell.engines.linux import kernels, needs, sources, trial
+from dumbbell.engines.linux import build_tools, kernels, sources, trial
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.needs import Check
 from dumbbell.errors import InputError, escape_line
@@ -101,17 +101,17 @@ def _check_namespaces() -> Check:
 
 
 def _check_compiler() -> Check:
-    if packages := needs.list_missing_packages({"gcc": "gcc"}):
-        return Check("compiler", "no " + ", ".join(packages), needs.install_command(packages))
+    if packages := build_tools.list_missing_packages({"gcc": "gcc"}):
+        return Check("compiler", "no " + ", ".join(packages), build_tools.install_command(packages))
     version = subprocess.run(["gcc", "-dumpfullversion"], capture_output=True, text=True, check=False).stdout.strip()
     return Check("compiler", f"gcc {version}")
 
 
 def _check_building(has_kernel: bool) -> Iterator[Check]:
     """Yield what `dumbbell linux build` needs; what has a kernel runs without."""
-    packages = needs.list_missing_packages({**needs.BUILD_TOOLS, "gcc": "gcc"})
-    found = f"no {', '.join(packages)}" if packages else ", ".join(needs.BUILD_TOOLS)
-    yield Check("build tools", found, needs.install_command(packages) if packages else "", needed=not has_kernel)
+    packages = build_tools.list_missing_packages({**build_tools.BUILD_TOOLS, "gcc": "gcc"})
+    found = f"no {', '.join(packages)}" if packages else ", ".join(build_tools.BUILD_TOOLS)
+    yield Check("build tools", found, build_tools.install_command(packages) if packages else "", needed=not has_kernel)
     try:
         package = sources.find_package(sources.DEFAULT_VERSION, kernels.find_home() / ".sources")
         yield Check("kernel source", str(package) + ("" if package.size else ", unpacked"))

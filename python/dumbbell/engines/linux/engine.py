@@ -24,13 +24,13 @@ from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.mapping import VERSION, Mapped, list_notes, map_cell, name_by_path
 from dumbbell.engines.linux.plan import FIRST_PORT
 from dumbbell.engines.linux.points import PROGRAM as _TRACER
-from dumbbell.engines.linux.points import Point, make_command
+from dumbbell.engines.linux.points import CapturePoint, make_command
 from dumbbell.engines.linux.qdiscs import Qdisc
 from dumbbell.errors import InputError, Needs, escape_line
 from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
-from dumbbell.results.measured import Measured
+from dumbbell.results.measured_run import MeasuredRun
 from dumbbell.scratch import SHARED_MEMORY, Scratch
 
 # of a guest, for each sender, and for the captures at each hop but one; what it does not use it does not take
@@ -48,7 +48,7 @@ _CHECKED = 4096  # runs of an experiment that are checked before the first one, 
 
 
 @dataclass(frozen=True)
-class Engine:
+class LinuxEngine:
     """Linux, as a kernel that was built here runs it."""
 
     kernel: Kernel
@@ -124,9 +124,9 @@ class Engine:
             yield _measure_run(cell, plan, folder), _list_files(cell, plan, folder)
 
 
-def make_engine(kernel: str | None = None) -> Engine:
+def make_engine(kernel: str | None = None) -> LinuxEngine:
     """Return the engine with the kernel of this name, or the newest; raises InputError if there is none."""
-    return Engine(kernels.load(kernel))
+    return LinuxEngine(kernels.load(kernel))
 
 
 def _read_iproute2_version() -> str:
@@ -140,14 +140,14 @@ def _read_iproute2_version() -> str:
 class Guests(Local):
     """The cores of this machine with a guest on each."""
 
-    def __init__(self, chosen: Engine, jobs: int) -> None:
+    def __init__(self, chosen: LinuxEngine, jobs: int) -> None:
         """Compile the guest's program; raises InputError."""
         super().__init__(jobs)
         self._engine = chosen
         self._program = guest.compile_program()
         self._described = chosen.described
 
-    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+    def run(self, cell: Cell, progress: _native.Progress) -> MeasuredRun:
         """Carry out a run in a guest."""
         began = time.perf_counter()
         try:
@@ -156,11 +156,11 @@ class Guests(Local):
             raise RuntimeError(str(error)) from None
         with self.run_guest(cell, plan, progress) as folder:
             result = _measure_run(cell, plan, folder)
-        return Measured(time.perf_counter() - began, result, self._described)
+        return MeasuredRun(time.perf_counter() - began, result, self._described)
 
     @contextlib.contextmanager
     def run_guest(
-        self, cell: Cell, plan: Mapped, progress: _native.Progress, wanted: Sequence[Point] = ()
+        self, cell: Cell, plan: Mapped, progress: _native.Progress, wanted: Sequence[CapturePoint] = ()
     ) -> Iterator[Path]:
         """Carry out a run and yield its folder, which has the packets at the points that are wanted."""
         try:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from dumbbell.engines.linux.kernels import Kernel
 from dumbbell.engines.linux.nets import Net
-from dumbbell.engines.linux.plan import Plan
-from dumbbell.engines.linux.points import Point, list_points
+from dumbbell.engines.linux.plan import GuestPlan
+from dumbbell.engines.linux.points import CapturePoint, list_points
 from dumbbell.engines.linux.qdiscs import Qdisc, list_approximated
 from dumbbell.engines.linux.readback import Setting
 from dumbbell.experiment.cell import Cell
@@ -28,7 +28,7 @@ class Mapped:
     hops: tuple[Qdisc, ...]
     """What is at each hop: the bottleneck, then the others."""
     senders: int
-    points: tuple[Point, ...]
+    points: tuple[CapturePoint, ...]
     """Where packets can be captured for a trace."""
     receivers: tuple[int, int] | None
     """First and last port of receivers, if packets go back over hops."""
@@ -67,7 +67,7 @@ def name_by_path(plan: str) -> str:
 
 def map_cell(cell: Cell, kernel: Kernel) -> Mapped:
     """Return a run as the guest carries it out; raises InputError, without a file, for what has no counterpart."""
-    plan = Net(cell, kernel) if Net.is_needed(cell) else Plan(cell, kernel)
+    plan = Net(cell, kernel) if Net.is_needed(cell) else GuestPlan(cell, kernel)
     plan.make()
     arguments = tuple(f"{name}={value}" for name, value in sorted(plan.arguments.items()))
     text = "".join(f"{line}\n" for line in plan.lines)

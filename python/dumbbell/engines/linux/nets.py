@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from dumbbell.engines.linux.hop import Hop
-from dumbbell.engines.linux.plan import FIRST_PORT, Plan, make_address
+from dumbbell.engines.linux.plan import FIRST_PORT, GuestPlan, make_address
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.net import ROUTES
 
@@ -24,7 +24,7 @@ _FIRST_TABLE, _ECN_TABLE = 1000, 100  # routing tables
 _TTL = 255  # each hop takes up to three of it
 
 
-class Net(Plan):
+class Net(GuestPlan):
     """The plan of a run over several hops."""
 
     most_senders = _RECEIVER_PORT - FIRST_PORT

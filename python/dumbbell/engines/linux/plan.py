@@ -87,7 +87,7 @@ _HOP_TAKEN = ("name", "rate", "shaper", "burst", "aqm", "rate_changes", "delay",
 _ECN_BITS = {"not-ect": 0, "ect1": 1, "ect0": 2}
 
 
-class Plan:
+class GuestPlan:
     """The plan of one run, put together."""
 
     most_senders = MOST_SENDERS

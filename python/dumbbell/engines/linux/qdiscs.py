@@ -54,7 +54,7 @@ def _to_microseconds(where: str, nanoseconds: int) -> str:
     return f"{nanoseconds // 1000}us"
 
 
-class _Options:
+class _QdiscOptions:
     """The options of one discipline, put together from the keys that are `given`: for the others the kernel's count.
 
     What has no option must be as Linux has it.
@@ -92,20 +92,20 @@ class _Options:
         """Return the time of a key for tc."""
         return _to_microseconds(f"{self.where}.{key}", nanoseconds)
 
-    def number(self, *keys: str) -> "_Options":
+    def number(self, *keys: str) -> "_QdiscOptions":
         """Numbers that Linux calls as we do."""
         for key in keys:
             if (value := self.take(key)) is not None:
                 self._words += [key, str(value)]
         return self
 
-    def add_time(self, *keys: str) -> "_Options":
+    def add_time(self, *keys: str) -> "_QdiscOptions":
         for key in keys:
             if (value := self.take(key)) is not None:
                 self._words += [key, self.take_microseconds(key, value)]
         return self
 
-    def add_ticks(self, key: str) -> "_Options":
+    def add_ticks(self, key: str) -> "_QdiscOptions":
         """Take a time that the kernel rounds up to whole ticks."""
         if (value := self.take(key)) is not None:
             if value % _TICK_NS:
@@ -113,17 +113,17 @@ class _Options:
             self._words += [key, self.take_microseconds(key, value)]
         return self
 
-    def add_flag(self, *keys: str, off: str = "no") -> "_Options":
+    def add_flag(self, *keys: str, off: str = "no") -> "_QdiscOptions":
         for key in keys:
             if (value := self.take(key)) is not None:
                 self.add_word(key if value else f"{off}{key}")
         return self
 
-    def add_choice(self, key: str, words: dict[Any, str]) -> "_Options":
+    def add_choice(self, key: str, words: dict[Any, str]) -> "_QdiscOptions":
         """Take a key of which each value is a word of tc, or nothing."""
         return self.add_word(words.get(self.take(key), ""))
 
-    def add_word(self, *words: str) -> "_Options":
+    def add_word(self, *words: str) -> "_QdiscOptions":
         self._words += [word for word in words if word]
         return self
 
@@ -139,23 +139,23 @@ class _Options:
         return " ".join(self._words)
 
 
-def _map_fifo(options: _Options) -> Qdisc:
+def _map_fifo(options: _QdiscOptions) -> Qdisc:
     return Qdisc(options.name, options.number("limit").finish(), True, full="at drops")
 
 
-def _map_codel(options: _Options) -> Qdisc:
+def _map_codel(options: _QdiscOptions) -> Qdisc:
     options.number("limit").add_time("target", "interval").add_flag("ecn").add_time("ce_threshold")
     return Qdisc("codel", options.finish(), False, full="at limit")
 
 
-def _step(options: _Options) -> Qdisc:
+def _step(options: _QdiscOptions) -> Qdisc:
     """CoDel with nothing but ce_threshold: its own target is never reached (times of CoDel wrap after 73 minutes)."""
     threshold = options.take_microseconds("threshold", options.require_key("threshold"))
     options.number("limit").add_word(f"target 100s interval 1000s ecn ce_threshold {threshold}")
     return Qdisc("codel", options.finish(), False, full="at limit")
 
 
-def _map_fq_codel(options: _Options) -> Qdisc:
+def _map_fq_codel(options: _QdiscOptions) -> Qdisc:
     options.number("limit", "flows", "quantum", "memory_limit", "drop_batch").add_time("target", "interval")
     options.add_flag("ecn").add_time("ce_threshold")
     # a mask of the two ECN bits: 0/0 are all packets
@@ -165,13 +165,13 @@ def _map_fq_codel(options: _Options) -> Qdisc:
     return Qdisc("fq_codel", options.finish(("stale_when_empty",)), False, flow_queues=True, full="at limit")
 
 
-def _map_pie(options: _Options) -> Qdisc:
+def _map_pie(options: _QdiscOptions) -> Qdisc:
     options.number("limit").add_time("target").add_ticks("tupdate").number("alpha", "beta").add_flag("ecn", "bytemode")
     options.add_flag("dq_rate_estimator", off="no_")
     return Qdisc("pie", options.finish(), True)
 
 
-def _map_fq_pie(options: _Options) -> Qdisc:
+def _map_fq_pie(options: _QdiscOptions) -> Qdisc:
     options.number("limit", "flows", "quantum").add_time("target").add_ticks("tupdate").number(
         "alpha", "beta", "ecn_prob"
     )
@@ -179,7 +179,7 @@ def _map_fq_pie(options: _Options) -> Qdisc:
     return Qdisc("fq_pie", options.finish(), True, flow_queues=True)
 
 
-def _map_red(options: _Options) -> Qdisc:
+def _map_red(options: _QdiscOptions) -> Qdisc:
     if options.take("adaptive"):
         # tc (q_red.c) asks for it in TCA_RED_FLAGS; __red_change starts the timer for the flags of tc_red_qopt alone
         found = "true, whose timer is never started,"
@@ -196,7 +196,7 @@ def _map_red(options: _Options) -> Qdisc:
     return Qdisc("red", options.finish(), True)
 
 
-def _map_dualpi2(options: _Options) -> Qdisc:
+def _map_dualpi2(options: _QdiscOptions) -> Qdisc:
     options.number("limit", "memlimit").add_time("target", "tupdate").number("alpha", "beta").add_time(
         "max_rtt", "typical_rtt"
     )
@@ -218,7 +218,7 @@ def _map_dualpi2(options: _Options) -> Qdisc:
 _FRAMING = {"none": "noatm", "atm": "atm", "ptm": "ptm"}
 
 
-def _map_cake(options: _Options, hop: dict[str, Any]) -> Qdisc:
+def _map_cake(options: _QdiscOptions, hop: dict[str, Any]) -> Qdisc:
     rate: int = hop["rate"]
     bandwidth = options.require_key("bandwidth")
     bandwidth = rate if bandwidth is None else bandwidth
@@ -247,7 +247,7 @@ def _map_cake(options: _Options, hop: dict[str, Any]) -> Qdisc:
     return Qdisc("cake", options.finish(("sce_thresh",)), False, flow_queues=True, shapes=shapes, limits=limits)
 
 
-_MAPPED: dict[str, Callable[[_Options], Qdisc]] = {
+_MAPPED: dict[str, Callable[[_QdiscOptions], Qdisc]] = {
     "pfifo": _map_fifo,
     "bfifo": _map_fifo,
     "red": _map_red,
@@ -269,7 +269,7 @@ def map_qdisc(hop: dict[str, Any], given: Collection[str], available: tuple[str,
     name, where = hop["aqm"]["name"], f"{place}.aqm"
     if name not in (*_MAPPED, "cake"):
         raise Unsupported(name, [*_MAPPED, "cake"], key=where, where="Linux")
-    options = _Options(hop["aqm"], given, where)
+    options = _QdiscOptions(hop["aqm"], given, where)
     found = _map_cake(options, hop) if name == "cake" else _MAPPED[name](options)
     if found.kind not in available:
         known = [one for one in (*_MAPPED, "cake") if one in available or one == "step"]

@@ -96,7 +96,7 @@ def make_kernel() -> Kernel:
 
 
 @dataclass(frozen=True)
-class Key:
+class KernelKey:
     """A key that a user can set."""
 
     owner: str
@@ -127,17 +127,17 @@ class Key:
         )
 
 
-def list_keys() -> Iterator[Key]:
+def list_keys() -> Iterator[KernelKey]:
     """Yield every key of a run that a user can set, but for `path`s, whose stages are refused, and rate changes."""
     known = read_registry()
     for algorithms, place in ((known.aqm, "bottleneck.aqm."), (known.cc, "flows[0].cc.")):
         for algorithm in algorithms.values():
-            yield from (Key(algorithm.name, param, place) for param in algorithm.params.values())
+            yield from (KernelKey(algorithm.name, param, place) for param in algorithm.params.values())
     for section in known.sections:
         place = "" if section == "run" else f"{section}{'[0]' * (section in schema.SENDERS)}."
         for param in schema.describe_section(section).values():
             if param.name not in ("seed", *_NET):  # a seed is one of `seeds`
-                yield Key(section, param, place)
+                yield KernelKey(section, param, place)
 
 
 def choose_values(param: Param) -> list[Any]:
@@ -181,13 +181,13 @@ def _make_canonical(param: Param, value: Any) -> Any:
 class Reach:
     """What becomes of a key that is set to `value`: what the kernel is told of it, or why it is refused."""
 
-    key: Key
+    key: KernelKey
     value: Any
     told: tuple[str, ...] = ()
     refused: str = ""
 
 
-def reach(key: Key, kernel: Kernel, tried: list[Any] | None = None) -> Reach:
+def reach(key: KernelKey, kernel: Kernel, tried: list[Any] | None = None) -> Reach:
     """Set a key, by default to values that are not its default, and return what the kernel is told then and not before.
 
     The first value of which the kernel is told counts, else the first that is refused, else any. Raises LookupError if

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dumbbell.engines.linux.work import Work
+from dumbbell.engines.linux.work import KernelWork
 from dumbbell.errors import Failed, Needs, UnknownName, Unreadable, WrongValue, escape_line, quote_value
 
 DEFAULT_VERSION = "6.12"
@@ -103,7 +103,7 @@ def _make_environment() -> dict[str, str]:
     return {**os.environ, "LC_ALL": "C"}
 
 
-def download(package: Package, work: Work) -> Path:
+def download(package: Package, work: KernelWork) -> Path:
     """Download `package` and return its file; what an interrupted download left is used."""
     place = package.folder.with_name(f"{package.folder.name}.deb")
     place.mkdir(parents=True, exist_ok=True)
@@ -135,7 +135,7 @@ def _list_files(place: Path) -> Iterator[Path]:
         yield from (path for path in place.rglob("*") if path.is_file())
 
 
-def unpack(package: Package, archive: Path, work: Work) -> None:
+def unpack(package: Package, archive: Path, work: KernelWork) -> None:
     """Unpack `archive` into the package's folder, which is there when it is whole."""
     part = package.folder.with_name(f"{package.folder.name}.part")
     shutil.rmtree(part, ignore_errors=True)

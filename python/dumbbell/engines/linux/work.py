@@ -14,7 +14,7 @@ TICK_S = 0.25  # between looks at the progress of a child
 LOCK_WAIT_S = 10.0  # for what a killed build left running, which ends by itself
 
 
-class Work:
+class KernelWork:
     """A build's folder while one process works in it. Raises InputError if another one does."""
 
     def __init__(self, place: Path, told: StepProgress) -> None:
@@ -23,7 +23,7 @@ class Work:
         # next to the folder, which may be removed; no kernel's name begins with a dot
         self._lock = place.with_name(f".{place.name}.lock").open("a+b")
 
-    def __enter__(self) -> "Work":
+    def __enter__(self) -> "KernelWork":
         try:
             lock_file(self._lock.fileno(), LOCK_WAIT_S)
         except TimeoutError:

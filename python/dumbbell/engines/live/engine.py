@@ -21,7 +21,7 @@ from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.registry import read_registry
-from dumbbell.results.measured import Measured
+from dumbbell.results.measured_run import MeasuredRun
 from dumbbell.scratch import Scratch
 
 SET_UP_S = 0.5  # what a run takes in addition to its duration, about: a process, namespaces
@@ -32,7 +32,7 @@ _HOSTS = ("profile", "ecn", "mss")  # that the live engine minds, or refuses by 
 
 
 @dataclass(frozen=True)
-class Engine:
+class LiveEngine:
     """The bottleneck on the real clock, between kernel TCP of this machine."""
 
     @property
@@ -73,7 +73,7 @@ class Engine:
     @contextlib.contextmanager
     def capture_run(self, cell: Cell) -> Iterator[tuple[_native.Result, "_native._Files"]]:
         """Carry out a run, and yield what it measured and the files of its packets."""
-        with Scratch() as folder, Lab(self) as lab:
+        with Scratch() as folder, LiveLab(self) as lab:
             yield lab.measure_run(cell, _native.Progress(), folder), _list_files(cell, folder)
 
     @staticmethod
@@ -81,18 +81,18 @@ class Engine:
         """Return 1: each run needs the whole machine."""
         return 1
 
-    def open_workers(self, _jobs: int) -> "Lab":
+    def open_workers(self, _jobs: int) -> "LiveLab":
         """Return where runs are carried out: one at a time, whatever is asked for."""
-        return Lab(self)
+        return LiveLab(self)
 
 
-def make_engine(which: str | None = None) -> Engine:
+def make_engine(which: str | None = None) -> LiveEngine:
     """Return the engine; raises InputError where it cannot work at all."""
     if which is not None:
         raise UnknownName(f"live:{which}", among=("live",), option="--engine", what="engine")
     if not hasattr(_native, "live_run"):
         raise Needs("Linux", "or --engine sim", key="--engine live")
-    return Engine()
+    return LiveEngine()
 
 
 def check(cell: Cell, file: str) -> None:
@@ -121,10 +121,10 @@ def _refuse_switches(groups: dict[str, Any]) -> None:
         refuse_rest(f"flows[{number}].cc", params, known.cc[name].params, profile.cc.get(name, {}))
 
 
-class Lab(Local):
+class LiveLab(Local):
     """One run at a time, since each needs the whole machine."""
 
-    def __init__(self, chosen: Engine, on_invalid: Callable[[Cell, str], None] | None = None) -> None:
+    def __init__(self, chosen: LiveEngine, on_invalid: Callable[[Cell, str], None] | None = None) -> None:
         """`on_invalid` is told of runs whose timing was too bad for them to count; by default standard error is."""
         super().__init__(1)
         self._described = chosen.described
@@ -137,15 +137,15 @@ class Lab(Local):
         if (child := self._child) is not None:
             child.kill()
 
-    def run(self, cell: Cell, progress: _native.Progress) -> Measured:
+    def run(self, cell: Cell, progress: _native.Progress) -> MeasuredRun:
         """Carry out a run in a process of its own."""
         began = time.perf_counter()
         result = self.measure_run(cell, progress)
-        return Measured(time.perf_counter() - began, result, self._described)
+        return MeasuredRun(time.perf_counter() - began, result, self._described)
 
     def measure_run(self, cell: Cell, progress: _native.Progress, trace: Path | None = None) -> _native.Result:
         """Carry out a run and return what it measured; headers of all frames go into the folder `trace`."""
-        command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("child.py")), str(_native.__file__)]
+        command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("live_child.py")), str(_native.__file__)]
         command += [] if trace is None else [str(trace)]
         # a session of its own: a Ctrl-C in the terminal is for us, and it gets its own share of the cores (priority.rs)
         with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True) as child:

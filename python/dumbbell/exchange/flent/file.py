@@ -14,7 +14,7 @@ import numpy as np
 
 from dumbbell import file_kinds
 from dumbbell.errors import Unreadable, quote_value
-from dumbbell.exchange.measured import SAME_S, Floats, read_number
+from dumbbell.exchange.measurement import SAME_S, Floats, read_number
 
 ALLOWED = "a data file of Flent: .flent, .flent.gz or .flent.bz2"
 NEWEST = 4

@@ -12,7 +12,7 @@ from dumbbell.errors import InputError
 from dumbbell.exchange import setup
 from dumbbell.exchange.flent import titles
 from dumbbell.exchange.flent.file import Data
-from dumbbell.exchange.measured import Fact, Flow, Measured, assume_fact
+from dumbbell.exchange.measurement import ImportedFlow, Measurement, SetupFact, assume_fact
 from dumbbell.experiment import spelling, units
 from dumbbell.experiment.registry import read_registry
 from dumbbell.experiment.settings import format_toml
@@ -47,7 +47,7 @@ def describe_source(data: Data) -> dict[str, Any]:
     return kept
 
 
-def read_control(data: Data, name: str, *, up: bool) -> Fact:
+def read_control(data: Data, name: str, *, up: bool) -> SetupFact:
     """Return the congestion control of a series."""
     known = [word for word in read_registry().cc if not word.startswith("constant")] + [
         "bbr",
@@ -107,7 +107,7 @@ def _list_hosts(data: Data) -> Iterator[tuple[str, dict[str, Any]]]:
             yield str(host), table
 
 
-def describe(data: Data, found: Measured) -> None:
+def describe(data: Data, found: Measurement) -> None:
     """Add what the metadata say of the set-up."""
     for host, table in _list_hosts(data):
         for key, section in WAYS.items():
@@ -123,7 +123,7 @@ def describe(data: Data, found: Measured) -> None:
     sysctls = data.metadata.get("SYSCTLS")
     ecn = sysctls.get("net.ipv4.tcp_ecn") if isinstance(sysctls, dict) else None
     if str(ecn) in ("0", "1", "2"):
-        found.setup["hosts.ecn"] = Fact(
+        found.setup["hosts.ecn"] = SetupFact(
             "true" if str(ecn) == "1" else "false", f"sysctl tcp_ecn = {ecn} where it was measured"
         )
 
@@ -146,21 +146,21 @@ def match_queues(data: Data) -> dict[str, str]:
     return found if len(set(found.values())) == len(found) else {}
 
 
-def _read_shaper(info: dict[str, Any], section: str, where: str) -> dict[str, Fact]:
+def _read_shaper(info: dict[str, Any], section: str, where: str) -> dict[str, SetupFact]:
     """Return rate and queue discipline of an interface that shapes; nothing of any other."""
     qdiscs = [one for one in _list(info.get("qdiscs")) if isinstance(one.get("params", {}), dict)]
     classes = [one for one in _list(info.get("classes")) if one.get("name") in ("htb", "hfsc")]
-    found: dict[str, Fact] = {}
+    found: dict[str, SetupFact] = {}
     rates = [
         rate for one in classes if (rate := _parse_rate(_read_params(one).get("ceil") or _read_params(one).get("rate")))
     ]
     if rates:
-        found[f"{section}.rate"] = Fact(setup.spell_rate(max(rates)), f"tc class of {where}")
-        found[f"{section}.shaper"] = Fact('"htb"', f"tc class of {where}")
+        found[f"{section}.rate"] = SetupFact(setup.spell_rate(max(rates)), f"tc class of {where}")
+        found[f"{section}.shaper"] = SetupFact('"htb"', f"tc class of {where}")
     for one in qdiscs:
         key = _SHAPERS.get(str(one.get("name")))
         if not rates and key and (rate := _parse_rate(_read_params(one).get(key))):
-            found[f"{section}.rate"] = Fact(setup.spell_rate(rate), f"tc qdisc {one['name']} of {where}")
+            found[f"{section}.rate"] = SetupFact(setup.spell_rate(rate), f"tc qdisc {one['name']} of {where}")
             rates.append(rate)
     if not found:
         return {}
@@ -189,10 +189,12 @@ def _parse_rate(text: Any) -> float:
     return float(match[1]) * _SIZES.get(match[2].lower(), 1.0) if match else 0.0
 
 
-def read_aqm(name: str, params: dict[str, Any], source: str) -> Fact:
+def read_aqm(name: str, params: dict[str, Any], source: str) -> SetupFact:
     """Return a queue discipline with tc's parameters as an experiment file has it."""
     if name == "pfifo_fast":
-        return Fact('{ name = "pfifo", limit = 1000 }', f"{source}: pfifo_fast, whose length is that of the device")
+        return SetupFact(
+            '{ name = "pfifo", limit = 1000 }', f"{source}: pfifo_fast, whose length is that of the device"
+        )
     if name not in read_registry().aqm:
         return assume_fact('"pfifo"', f"{source}: {name} is not in dumbbell")
     table = [f"name = {format_toml(name)}"]
@@ -210,7 +212,7 @@ def read_aqm(name: str, params: dict[str, Any], source: str) -> Fact:
             continue
         if key in params and (text := _format_value(kind, str(params[key]))):
             table.append(f"{key} = {text}")
-    return Fact(f"{{ {', '.join(table)} }}" if len(table) > 1 else format_toml(name), source)
+    return SetupFact(f"{{ {', '.join(table)} }}" if len(table) > 1 else format_toml(name), source)
 
 
 def _format_value(kind: str, text: str) -> str:
@@ -231,7 +233,7 @@ def _format_value(kind: str, text: str) -> str:
     return ""
 
 
-def _read_rates_of_title(data: Data, found: Measured) -> None:
+def _read_rates_of_title(data: Data, found: Measurement) -> None:
     """Take rates from title or file name, where tc says none: `bandwidth:1Mbit/10Mbit`, `bw=20Mbit`.
 
     Of two the larger one is that of downloads, as links to homes have it. A rate that is less than what was measured
@@ -253,11 +255,11 @@ def _read_rates_of_title(data: Data, found: Measured) -> None:
             carried = sum(flow.goodput_mbit for flow in found.flows if flow.direction == way) * 1e6
             if key not in found.setup and rate > 0 and carried * _LEAST_SHARE <= rate:
                 where = "the title" if place == "TITLE" else "the name of the file"
-                found.setup[key] = Fact(setup.spell_rate(rate), f"{where} says so")
+                found.setup[key] = SetupFact(setup.spell_rate(rate), f"{where} says so")
         return
 
 
-def _read_times(one: dict[str, Any]) -> dict[str, Fact]:
+def _read_times(one: dict[str, Any]) -> dict[str, SetupFact]:
     """Return `start` and `stop` of an entry of a configuration, where they are set."""
     ends = (units.show("time", one["start"][key]) if one["start"][key] else "0s" for key in ("min", "max"))
     first, last = map(format_toml, ends)
@@ -266,10 +268,10 @@ def _read_times(one: dict[str, Any]) -> dict[str, Fact]:
         found["stop"] = format_toml(units.show("time", one["stop"]))
     if one["start"]["max"] == 0:
         del found["start"]
-    return {key: Fact(text, _OF_EXPERIMENT) for key, text in found.items()}
+    return {key: SetupFact(text, _OF_EXPERIMENT) for key, text in found.items()}
 
 
-def restore(data: Data, found: Measured) -> None:
+def restore(data: Data, found: Measurement) -> None:
     """Take configuration and figures of a run that dumbbell exported as they were."""
     own = data.metadata.get(OWN)
     if not isinstance(own, dict) or "tables" not in own:
@@ -294,15 +296,15 @@ def restore(data: Data, found: Measured) -> None:
     for name, row, one in zip(names, tables["flows"], flows, strict=True):
         flow = by_name.get(name)
         if flow is None:  # without a point of the time series
-            flow = Flow(name, "flows" if "cc" in one else "ping" if one.get("echo") else "udp")
+            flow = ImportedFlow(name, "flows" if "cc" in one else "ping" if one.get("echo") else "udp")
         flow.direction = str(row.get("direction") or "down")
         if "cc" in one:
             flow.cc = setup.match_control(str(one["cc"]["name"]), _OF_EXPERIMENT)
         else:
-            flow.rate = Fact(units.show("rate", one["rate"]), _OF_EXPERIMENT)
-            flow.size = Fact(units.show("size", one["size"]), _OF_EXPERIMENT)
+            flow.rate = SetupFact(units.show("rate", one["rate"]), _OF_EXPERIMENT)
+            flow.size = SetupFact(units.show("size", one["size"]), _OF_EXPERIMENT)
         if one.get("base_rtt"):
-            flow.base_rtt = Fact(units.show("time", one["base_rtt"]), _OF_EXPERIMENT)
+            flow.base_rtt = SetupFact(units.show("time", one["base_rtt"]), _OF_EXPERIMENT)
         flow.lasts = _read_times(one)
         kept.append(flow)
     found.flows = kept

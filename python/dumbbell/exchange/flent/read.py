@@ -10,10 +10,10 @@ import numpy as np
 import polars as pl
 
 from dumbbell.errors import Nothing, join_names
-from dumbbell.exchange import infer, measured, setup
+from dumbbell.exchange import infer, measurement, setup
 from dumbbell.exchange.flent import file, metadata, voip
 from dumbbell.exchange.flent.file import Data, Raw
-from dumbbell.exchange.measured import Fact, Floats, Flow, Measured, assume_fact
+from dumbbell.exchange.measurement import Floats, ImportedFlow, Measurement, SetupFact, assume_fact
 
 FORMAT = "Flent"
 _COMPUTED = re.compile(r"\b(avg|sum|totals|fairness|all)$", re.IGNORECASE)
@@ -28,12 +28,12 @@ _WITHOUT_HOST = 3  # words of a ping that does not name its host: Ping (ms) ICMP
 _NAMED = 8  # series that a note names
 
 
-def read(path: Path) -> Measured:
+def read(path: Path) -> Measurement:
     """Return what a data file of Flent measured. Raises InputError."""
     return read_measurement(file.load(path))
 
 
-def read_measurement(data: Data) -> Measured:
+def read_measurement(data: Data) -> Measurement:
     """Return what a data file measured. Raises InputError."""
     step, points = _find_points(data)
     flows, left = [], []
@@ -59,7 +59,7 @@ def read_measurement(data: Data) -> Measured:
         raise Nothing(format_line(says), "uploads or downloads in Mbit/s, or pings", file=data.path)
     notes = [f"left out, for want of a column: {format_line(join_names(left, _NAMED))}"] if left else []
     end = max([float(data.x[-1]) if len(data.x) else step, *(flow.end_s for flow in flows)])
-    found = Measured(
+    found = Measurement(
         flows,
         duration_s=max(end, step),
         interval_s=step,
@@ -91,8 +91,8 @@ def _find_points(data: Data) -> tuple[float, Floats]:
     end = max([float(data.x[-1]) if len(data.x) else 0.0, *map(float, ends)], default=0.0)
     if len(data.x) and np.allclose(gaps, step, rtol=1e-6, atol=1e-9) and end <= data.x[-1] + step:
         return step, data.x[data.x > min(step / 2, data.x[-1] / 2)]
-    step = measured.choose_interval(end, step)
-    return step, measured.make_grid(max(end, step), step)
+    step = measurement.choose_interval(end, step)
+    return step, measurement.make_grid(max(end, step), step)
 
 
 def _get_samples(data: Data, name: str) -> Raw | None:
@@ -108,7 +108,7 @@ def _get_samples(data: Data, name: str) -> Raw | None:
     return Raw(data.x[keep], {"val": series[keep]})
 
 
-def _read_flow(data: Data, name: str, points: Floats) -> Flow | None:
+def _read_flow(data: Data, name: str, points: Floats) -> ImportedFlow | None:
     samples = _get_samples(data, name)
     if samples is None:
         return None
@@ -116,7 +116,7 @@ def _read_flow(data: Data, name: str, points: Floats) -> Flow | None:
     gaps = np.diff(times, prepend=times[0] - (points[1] - points[0] if len(points) > 1 else points[0]))
     spans = samples.values.get("dur", np.full(len(times), np.nan))
     spans = np.where(np.isfinite(spans) & (spans > 0), spans, np.maximum(gaps, 0.0))
-    goodput = measured.compute_rates(times, spans, rates, points)
+    goodput = measurement.compute_rates(times, spans, rates, points)
     order = np.argsort(times, kind="stable")
     begins = np.maximum(times[order] - spans[order], np.concatenate(([-np.inf], times[order][:-1])))
     start, end = max(0.0, float(begins[0])), float(times[order][-1])
@@ -124,26 +124,26 @@ def _read_flow(data: Data, name: str, points: Floats) -> Flow | None:
     figures: dict[str, float | int] = {}
     if length > 0:
         figures["goodput_mbit"] = float(np.sum(rates[order] * (times[order] - begins)) / length)
-    columns: dict[str, pl.Series] = {"goodput_mbit": measured.make_column(goodput)}
+    columns: dict[str, pl.Series] = {"goodput_mbit": measurement.make_column(goodput)}
     lasts = (points > start - 1e-9) & (points <= end + (points[0] if len(points) else 0.0) + 1e-9)
     for ours, theirs in _TCP.items():
         at, values = _get_values(data, name, theirs)
         if not np.isfinite(values).any():
             continue
-        columns[ours] = measured.make_column(
-            np.where(lasts, measured.hold_values(at, values, points), np.nan), whole=ours in _WHOLE
+        columns[ours] = measurement.make_column(
+            np.where(lasts, measurement.hold_values(at, values, points), np.nan), whole=ours in _WHOLE
         )
         if ours == "srtt_ms":
-            figures |= measured.summarise_smoothed(at, values, end)
+            figures |= measurement.summarise_smoothed(at, values, end)
         if ours == "cwnd":
-            figures |= measured.summarise_window(at, values, end)
+            figures |= measurement.summarise_window(at, values, end)
     at, values = _get_values(data, name, "retransmissions")
     if np.isfinite(values).any():
-        columns["retransmissions"] = measured.make_column(measured.hold_values(at, values, points), whole=True)
+        columns["retransmissions"] = measurement.make_column(measurement.hold_values(at, values, points), whole=True)
     series = pl.DataFrame({"time_s": points, **columns}).filter(pl.any_horizontal(pl.exclude("time_s").is_not_null()))
-    kind: measured.Kind = "udp" if name.startswith("UDP") else "flows"
+    kind: measurement.Kind = "udp" if name.startswith("UDP") else "flows"
     is_up = bool(re.search(r"\bup", name)) or not re.search(r"\bdown", name)
-    return Flow(
+    return ImportedFlow(
         format_line(name),
         kind,
         "up" if is_up else "down",
@@ -168,7 +168,7 @@ def _get_values(data: Data, name: str, key: str) -> tuple[Floats, Floats]:
     return data.x, data.results.get(f"{name}::{key}", np.full(len(data.x), np.nan))
 
 
-def _ping(data: Data, name: str, points: Floats) -> Flow | None:
+def _ping(data: Data, name: str, points: Floats) -> ImportedFlow | None:
     samples = _get_samples(data, name)
     if samples is None:
         return None
@@ -184,11 +184,13 @@ def _ping(data: Data, name: str, points: Floats) -> Flow | None:
     sent = np.sort(times - rtts / 1e3)  # a sample has the time of the answer
     # netperf has one ping on its way at a time
     gap = float(np.median(rtts)) / 1e3 if counted else _find_gap(times, sent)
-    figures: dict[str, float | int] = measured.summarise_samples(rtts)
+    figures: dict[str, float | int] = measurement.summarise_samples(rtts)
     figures |= {"rtt_mean_ms": float(rtts.mean()), "rtt_max_ms": float(rtts.max()), "answers": len(rtts)}
-    series = pl.DataFrame({"time_s": points, "rtt_ms": measured.make_column(measured.hold_values(times, rtts, points))})
+    series = pl.DataFrame(
+        {"time_s": points, "rtt_ms": measurement.make_column(measurement.hold_values(times, rtts, points))}
+    )
     series = series.drop_nulls("rtt_ms").filter(pl.col("time_s") <= end + 1.0)
-    return Flow(
+    return ImportedFlow(
         format_line(name),
         "ping",
         "up",
@@ -229,7 +231,7 @@ def _is_frequency(data: Data, name: str, raw: Floats) -> bool:
     return abs(math.log(1000.0 / found / shown)) < abs(math.log(found / shown))
 
 
-def _add_queues(data: Data, points: Floats, found: Measured) -> None:
+def _add_queues(data: Data, points: Floats, found: Measurement) -> None:
     """Add what queue disciplines counted over time: of the only queue, or of those whose way the metadata say."""
     names = sorted({name.partition("::")[0] for name in [*data.raw, *data.results] if _QUEUE.match(name)})
     frames = {
@@ -264,18 +266,18 @@ def _read_queue(data: Data, name: str, points: Floats) -> pl.DataFrame | None:
         if not len(values):
             continue
         if ours == "throughput_mbit":  # bytes in all
-            steps = np.diff(measured.hold_values(times, values, points), prepend=np.nan)
-            steps[0] = values[0] if len(points) and abs(times[0] - points[0]) < measured.SAME_S else np.nan
-            columns[ours] = measured.make_column(
+            steps = np.diff(measurement.hold_values(times, values, points), prepend=np.nan)
+            steps[0] = values[0] if len(points) and abs(times[0] - points[0]) < measurement.SAME_S else np.nan
+            columns[ours] = measurement.make_column(
                 np.where(steps >= 0, steps * 8e-6, np.nan) / np.diff(points, prepend=0.0)
             )
         elif ours in ("drops", "ce_marks"):
-            columns[ours] = measured.make_column(
+            columns[ours] = measurement.make_column(
                 _count_in_intervals(data, name, theirs, times, values, points), whole=True
             )
         else:
-            columns[ours] = measured.make_column(
-                measured.hold_values(times, values, points), whole=ours.startswith("backlog")
+            columns[ours] = measurement.make_column(
+                measurement.hold_values(times, values, points), whole=ours.startswith("backlog")
             )
     return pl.DataFrame({"time_s": points, **columns}) if columns else None
 
@@ -288,12 +290,12 @@ def _count_in_intervals(data: Data, name: str, key: str, times: Floats, values: 
         total = np.cumsum(values)
         if len(times) and times[0] > 0:
             times, total = np.concatenate(([0.0], times)), np.concatenate(([0.0], total))
-    at = measured.hold_values(times, total, points)
+    at = measurement.hold_values(times, total, points)
     steps: Floats = np.maximum(np.diff(at, prepend=total[0] if len(total) else 0.0), 0.0)
     return steps
 
 
-def _set_base_rtts(found: Measured) -> None:
+def _set_base_rtts(found: Measurement) -> None:
     """Give flows the smallest RTT of the pings as base RTT: of the ping to the same host, if there are several."""
     pings = [flow for flow in found.flows if flow.kind == "ping"]
     said = found.source.pop("rtt", None)
@@ -305,7 +307,7 @@ def _set_base_rtts(found: Measured) -> None:
             continue
         same = [ping for ping in pings if ping.path == flow.path or (not ping.path and host not in hosts)]
         if said is not None:
-            flow.base_rtt = Fact(setup.spell_milliseconds(said), "the title says so")
+            flow.base_rtt = SetupFact(setup.spell_milliseconds(said), "the title says so")
         elif flow.kind == "ping":
             flow.base_rtt = infer.infer_base_rtt(flow.rtt_min_ms, "its smallest RTT")
         elif host in hosts:

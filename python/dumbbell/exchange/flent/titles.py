@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dumbbell.exchange.flent.file import Data
-from dumbbell.exchange.measured import Fact, Measured, Origin, assume_fact, derive_fact
+from dumbbell.exchange.measurement import Measurement, Origin, SetupFact, assume_fact, derive_fact
 from dumbbell.experiment.registry import read_registry
 
 _KEY = re.compile(r"\b(?:qdisc|aqm|queue)[:=]\s*([A-Za-z][\w.+-]*)")
@@ -22,14 +22,14 @@ _TOO_SHORT = ("step", "red", "pie", "fq")  # words that a name may have for othe
 _SECTIONS = {"bottleneck": "dsthost", "reverse": "srchost"}  # of dual isolation: whose fairness shapes which way
 
 
-def read_queues(data: Data, found: Measured) -> None:
+def read_queues(data: Data, found: Measurement) -> None:
     """Take queues from title or file name where tc says none."""
     for section, hosts in _SECTIONS.items():
         if f"{section}.aqm" not in found.setup and (fact := _find_queue(data, hosts)) is not None:
             found.setup[f"{section}.aqm"] = fact
 
 
-def _find_queue(data: Data, hosts: str) -> Fact | None:
+def _find_queue(data: Data, hosts: str) -> SetupFact | None:
     """Return the queue that a file names; None if it names none."""
     title, name = data.get_text("TITLE"), data.get_text("DATA_FILENAME")
     for text, where in ((title, "the title"), (name, "the name of the file")):
@@ -40,18 +40,18 @@ def _find_queue(data: Data, hosts: str) -> Fact | None:
     words = [word for word in _WORD.findall(title) if word.lower() not in _TOO_SHORT]
     for word in words:
         if (fact := _parse_word(word, hosts, f"the title has {word}")) is not None:
-            return Fact(fact.text, fact.source, Origin.ASSUMED) if fact.origin is Origin.FILE else fact
+            return SetupFact(fact.text, fact.source, Origin.ASSUMED) if fact.origin is Origin.FILE else fact
     for word in _WORD.findall(name):
         if word.lower() not in _TOO_SHORT and (fact := _parse_word(word, hosts, "")) is not None:
             return assume_fact(fact.text, f"the name of the file has {word[:40]}")
     return None
 
 
-def _parse_word(word: str, hosts: str, where: str) -> Fact | None:
+def _parse_word(word: str, hosts: str, where: str) -> SetupFact | None:
     """Return the queue that a word names, alone or with more; None if it names none."""
     plain = word.lower().replace("-", "_").strip("_")
     if plain in read_registry().aqm:
-        return Fact(f'"{plain}"', f"{where}; with the parameters of Linux, which it does not say")
+        return SetupFact(f'"{plain}"', f"{where}; with the parameters of Linux, which it does not say")
     known = sorted([*read_registry().aqm, *_NEAREST], key=len, reverse=True)
     inside = next((name for name in known if re.search(rf"(?:^|_){name}(?:_|\d*$)", plain)), None)
     if inside is None or (inside in _TOO_SHORT and plain != inside):

@@ -13,7 +13,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from dumbbell.exchange.measured import Floats
+from dumbbell.exchange.measurement import Floats
 from dumbbell.exchange.pcap.packets import ACK, AE, CE, CWR, ECE, ECT0, ECT1, FIN, RST, SYN, Packets
 from dumbbell.exchange.pcap.records import Int64s
 
@@ -40,7 +40,7 @@ class Waits:
 
 
 @dataclass
-class Connection:
+class TcpConnection:
     """What a connection did in the direction of its data. Times are s from the start of the capture.
 
     `got_at` and `got_bytes`: payload that was acknowledged so far. `rtts_at` and `rtts_ms`: samples of the RTT;
@@ -92,7 +92,7 @@ class Connection:
     notes: list[str] = field(default_factory=list)
 
 
-def read_connection(packets: Packets, order: Int64s, start_ns: int) -> Connection | None:
+def read_connection(packets: Packets, order: Int64s, start_ns: int) -> TcpConnection | None:
     """Return what the packets of a connection, in order of time, say; None if it carried no data."""
     source = packets.source[order]
     payload = packets.payload[order]
@@ -103,7 +103,7 @@ def read_connection(packets: Packets, order: Int64s, start_ns: int) -> Connectio
     data = forward & (payload > 0)
     if not data.any():
         return None
-    return _Whole(packets, order, forward, data, start_ns).make_connection()
+    return _ConnectionReader(packets, order, forward, data, start_ns).make_connection()
 
 
 def unwrap_numbers(values: Int64s, base: int) -> Int64s:
@@ -115,7 +115,7 @@ def unwrap_numbers(values: Int64s, base: int) -> Int64s:
     return first + np.concatenate(([0], np.cumsum(steps)))
 
 
-class _Whole:
+class _ConnectionReader:
     def __init__(self, packets: Packets, order: Int64s, forward: Bools, data: Bools, start_ns: int) -> None:
         self.time = (packets.time_ns[order] - start_ns) / 1e9
         self.flags = packets.flags[order]
@@ -140,7 +140,7 @@ class _Whole:
         self.ack = unwrap_numbers(packets.acknowledged[order][acks], self.base)
         self.ack_time = self.time[acks]
 
-    def make_connection(self) -> Connection:
+    def make_connection(self) -> TcpConnection:
         got_at, got = self._find_acknowledged()
         far_at, far, newest = self._measure_far_rtts()
         near_at, near = self._measure_near_rtts()
@@ -168,7 +168,7 @@ class _Whole:
                 "queue of this host may count each as one packet, so that a limit in packets is of more bytes than here"
             )
         pure = ~self.forward & (self.packets.payload[self.order] == 0) & (self.flags & (SYN | FIN | RST) == 0)
-        return Connection(
+        return TcpConnection(
             source=int(self.packets.source[self.order][self.data][0]),
             target=int(self.packets.target[self.order][self.data][0]),
             start_s=float(self.time[0]),

@@ -196,7 +196,7 @@ def _read_transport(
 
 
 @dataclass
-class _Options:
+class _TcpOptions:
     """What TCP's options say: MSS (0 without), scale of windows and timestamps (-1 without), blocks of SACK."""
 
     segment: Int64s
@@ -206,7 +206,7 @@ class _Options:
     sacks: Int64s
 
 
-def _read_options(bytes_: Bytes, upper: Int64s, header: Int64s, tcp: Bools) -> _Options:
+def _read_options(bytes_: Bytes, upper: Int64s, header: Int64s, tcp: Bools) -> _TcpOptions:
     """Return what the options of all packets say, read side by side: one option of each packet at a time.
 
     Nearly all stacks write timestamps first, after two fillers.
@@ -241,7 +241,7 @@ def _read_options(bytes_: Bytes, upper: Int64s, header: Int64s, tcp: Bools) -> _
         at[left] += length
         left = left[good & (at[left] < header[left])]
     blocks = np.concatenate(sacks)
-    return _Options(segment, scale, stamp, echo, blocks[np.argsort(blocks[:, 0], kind="stable")])
+    return _TcpOptions(segment, scale, stamp, echo, blocks[np.argsort(blocks[:, 0], kind="stable")])
 
 
 def _number_ends(addresses: list[Int64s], ports: list[Int64s], is_4: Bools) -> tuple[list[str], list[Int64s]]:

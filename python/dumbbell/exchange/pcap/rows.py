@@ -1,4 +1,4 @@
-"""Packets of a capture as rows, with those columns of `packets.write.record_packets` that headers determine."""
+"""Packets of a capture as rows, with those columns of `packets.recording.record_packets` that headers determine."""
 
 from __future__ import annotations
 

@@ -30,14 +30,14 @@ def hang_s(otherwise: float = HANG_S) -> float:
         return otherwise
 
 
-class Child:
+class PluginChild:
     """A process that does one thing with plugins."""
 
     def __init__(
         self, what: str, path: Path | str = "", *, site: bool = False, environment: Mapping[str, str] = os.environ
     ) -> None:
         """Start it, with the packages that are installed if it needs `site`; RuntimeError if that is impossible."""
-        script = Path(__file__).with_name("child.py")
+        script = Path(__file__).with_name("plugin_child.py")
         flags = ["-I"] if site or str(path).endswith(".py") else ["-I", "-S"]
         command = [sys.executable, *flags, str(script), str(_native.__file__), what, str(path)]
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115  closed with the process
@@ -166,20 +166,20 @@ def carry_out(
     """
     site = site or any(path.endswith(".py") for path in asked["plugins"].values())
     answer: dict[str, Any] = json.loads(
-        Child(what, site=site, environment=environment).answer(asked, within_s=math.inf)
+        PluginChild(what, site=site, environment=environment).answer(asked, within_s=math.inf)
     )
     return answer
 
 
 def ask_child(what: str, path: Path, *words: Any, within_s: float = DESCRIBE_S) -> bytes:
     """Return what a process of its own answers about the plugin at `path`; RuntimeError, one line, if it does not."""
-    return Child(what, path).answer(list(words) if words else None, within_s=within_s)
+    return PluginChild(what, path).answer(list(words) if words else None, within_s=within_s)
 
 
 def try_out(
     path: Path, seed: int, sequences: int, runs: int, *, gets_on_s: float, doing: Callable[[int], None]
 ) -> tuple[int, int]:
     """Try the plugin at `path` out; return how many sequences of operations and runs it stood. Raises RuntimeError."""
-    answer = Child("try", path).answer([seed, sequences, runs], gets_on_s=gets_on_s, doing=doing)
+    answer = PluginChild("try", path).answer([seed, sequences, runs], gets_on_s=gets_on_s, doing=doing)
     done, made = json.loads(answer)
     return done, made

@@ -93,6 +93,7 @@ def make_contents(kind: str, name: str, language: str) -> tuple[dict[str, str], 
         made = {
             "src/lib.rs": _read_template(f"{kind}.rs"),
             "src/dumbbell.rs": _read_interface() if kind == STACK else _read_template("dumbbell.rs"),
+            "src/abi.rs": _native.plugin_types(),
             "Cargo.toml": _CARGO,
         }
     else:

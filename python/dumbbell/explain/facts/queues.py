@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from dumbbell.explain.facts.base import Grouped, OfQueue, Rank, link_of
-from dumbbell.explain.words import (
+from dumbbell.explain.phrases import (
     count,
     format_duration,
     format_milliseconds,

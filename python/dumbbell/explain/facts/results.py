@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dumbbell.explain.facts.base import Fact, OfQueue, Rank, link_of
-from dumbbell.explain.words import (
+from dumbbell.explain.phrases import (
     count,
     format_duration,
     format_milliseconds,

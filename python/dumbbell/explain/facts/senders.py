@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from dumbbell.explain import words
+from dumbbell.explain import phrases
 from dumbbell.explain.facts.base import Fact, Grouped, Rank
-from dumbbell.explain.words import (
+from dumbbell.explain.phrases import (
     count,
     format_duration,
     format_milliseconds,
@@ -319,11 +319,11 @@ class Lost(Grouped):
             return f"{text}, just those that the queue had dropped, {self.in_bursts}."
         text += f", {self.in_bursts}. "
         if self.dropped >= self.count:
-            more = f", {words.format_whole(self.dropped - self.count)} of them too late for it to notice" * sure
-            return f"{text}The queue dropped {words.format_whole(self.dropped)} of its packets{more}."
+            more = f", {phrases.format_whole(self.dropped - self.count)} of them too late for it to notice" * sure
+            return f"{text}The queue dropped {phrases.format_whole(self.dropped)} of its packets{more}."
         rest = self.count - self.dropped
         one = rest == 1
-        others = "the other one" if one else f"the other {words.format_whole(rest)}"
+        others = "the other one" if one else f"the other {phrases.format_whole(rest)}"
         alone = "it" if one else "all"
         who = others if self.dropped else alone
         why = ["lost on the path"] * ("loses" in self.path) + ["late"] * ("delays" in self.path)
@@ -332,7 +332,7 @@ class Lost(Grouped):
             why.append("not lost at all")
         were = "was" if one else "were"
         dropped = (
-            f"had dropped {words.format_whole(self.dropped)} of them" if self.dropped else "had dropped none of them"
+            f"had dropped {phrases.format_whole(self.dropped)} of them" if self.dropped else "had dropped none of them"
         )
         return f"{text}The queue {dropped}; {who} {were} {' or '.join(why)}."
 
@@ -470,7 +470,7 @@ class ProbeRtts(Fact):
             f"{self.name}'s min_rtt expired {format_times(self.count)}, "
             f"{format_span(self.from_s, self.until_s)}, typically "
             f"{format_duration(self.apart_s)} apart; PROBE_RTT took {format_duration(self.took_s)} in the median. "
-            f"{words.capitalise(after)}."
+            f"{phrases.capitalise(after)}."
         )
 
 

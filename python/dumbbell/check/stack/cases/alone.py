@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from dumbbell.check.stack.model import Case, Limits, Seen
 from dumbbell.check.stack.scenes import describe_path, format_rate, make_scene, make_subject
+from dumbbell.check.stack.stack_case import Limits, SceneOutcomes, StackCase
 
 LEAST_USE = 0.8  # of the goodput of TCP's CUBIC in the same place
 MOST_QUEUE = 1.2  # of the RTT of TCP's CUBIC over a deep queue, which RFC 9743 has as the bad example
@@ -27,7 +27,7 @@ _CELLS = (
 )
 
 
-def use(seen: Seen, limits: Limits) -> None:
+def use(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge the goodput of one connection."""
     ours, theirs = seen.subject.mean(0, lambda one: one.goodput), seen.tcp.mean(0, lambda one: one.goodput)
     limits.must(
@@ -40,7 +40,7 @@ def use(seen: Seen, limits: Limits) -> None:
         limits.note(f"median RTT {delay * 1e3:.3g} ms, TCP's CUBIC {of_tcp * 1e3:.3g} ms")
 
 
-def judge_queue(seen: Seen, limits: Limits) -> None:
+def judge_queue(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge the delay that one connection makes in a deep queue."""
     ours, theirs = (one.mean(0, lambda flow: flow.rtt_p95) for one in (seen.subject, seen.tcp))
     limits.must(
@@ -52,7 +52,7 @@ def judge_queue(seen: Seen, limits: Limits) -> None:
         limits.note(f"P95 of the RTT {ours * 1e3:.3g} ms, TCP's CUBIC {theirs * 1e3:.3g} ms")
 
 
-def judge_loss(seen: Seen, limits: Limits) -> None:
+def judge_loss(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge what several connections lose in a short queue."""
     flows = seen.scene.subjects
     ours, theirs = (
@@ -69,7 +69,7 @@ def judge_loss(seen: Seen, limits: Limits) -> None:
         limits.note(f"it took {believed:.0f} packets for lost, and {real:.0f} were lost")
 
 
-def _describe_losses(seen: Seen) -> str:
+def _describe_losses(seen: SceneOutcomes) -> str:
     """Return the share of packets that all flows of the stack lost, and what the stack believes if it tells that."""
     flows = seen.scene.subjects
     share = sum(seen.subject.mean(number, lambda flow: flow.lost_share) for number in flows) / len(flows)
@@ -78,7 +78,7 @@ def _describe_losses(seen: Seen) -> str:
     return f"{share:.1%}{known}"
 
 
-def judge_limited(seen: Seen, limits: Limits) -> None:
+def judge_limited(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge a connection whose application sends at half of the link's rate."""
     scene, one = seen.scene, seen.subject
     share = one.mean(0, lambda flow: flow.goodput) / (scene.rate / 2)
@@ -94,7 +94,7 @@ def judge_limited(seen: Seen, limits: Limits) -> None:
 
 
 CASES = (
-    Case(
+    StackCase(
         "use",
         "alone",
         "Does one connection use the link, and does it stay open?",
@@ -105,7 +105,7 @@ CASES = (
         measure="goodput, Mbit/s",
         figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.goodput):.3g}",
     ),
-    Case(
+    StackCase(
         "queue",
         "alone",
         "How much delay does one connection make in a deep queue?",
@@ -119,7 +119,7 @@ CASES = (
         measure="P95 of the RTT, ms",
         figure=lambda seen: f"{seen.subject.mean(0, lambda one: one.rtt_p95) * 1e3:.3g}",
     ),
-    Case(
+    StackCase(
         "loss",
         "alone",
         "How much do three connections lose in a short queue?",
@@ -140,7 +140,7 @@ CASES = (
         measure="packets lost",
         figure=_describe_losses,
     ),
-    Case(
+    StackCase(
         "limited",
         "alone",
         "Does an application below the link's rate get through without loss and queue?",

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from dumbbell.check.lab import FRAME, Point
-from dumbbell.check.stack.measured import Run
-from dumbbell.check.stack.model import Case, Limits, Scene, Seen
+from dumbbell.check.lab import FRAME, PathPoint
+from dumbbell.check.stack.outcomes import StackRun
 from dumbbell.check.stack.scenes import make_scene
+from dumbbell.check.stack.stack_case import Limits, Scene, SceneOutcomes, StackCase
 
 FULL = 0.9  # of the link's rate: the pipe is full
 DRAINED = 0.5  # BDP that may be left in the queue: BBR.drain_pacing_gain empties it, the cruise refills it a little
@@ -27,10 +27,10 @@ _RATE, _RTT = 20.0, 0.04
 
 
 def _find_startup_time(scene: Scene) -> float:
-    return Point(round(scene.rate * 1e6), scene.rtt).startup
+    return PathPoint(round(scene.rate * 1e6), scene.rtt).startup
 
 
-def _find_first(run: Run, after: float, held: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float:
+def _find_first(run: StackRun, after: float, held: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> float:
     """Return when something held for the first time after a time, as seconds after it; infinity if it never did."""
     found = np.flatnonzero(held & (run.link.times > after + 1e-9))
     return float(run.link.times[found[0]]) - after if len(found) else float("inf")
@@ -40,7 +40,7 @@ def _format_span(seconds: float) -> str:
     return f"{seconds:.3g} s" if np.isfinite(seconds) else "never"
 
 
-def judge_startup(seen: Seen, limits: Limits) -> None:
+def judge_startup(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge how soon the link is full, and how soon the queue is empty again."""
     scene = seen.scene
     most = _find_startup_time(scene)
@@ -57,7 +57,7 @@ def judge_startup(seen: Seen, limits: Limits) -> None:
     )
 
 
-def judge_dip(seen: Seen, limits: Limits) -> None:
+def judge_dip(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge whether the flow gives way for long enough that the path's RTT is seen."""
     assert seen.scene.changed is not None
     after = seen.scene.changed + 1.0
@@ -77,7 +77,7 @@ def judge_dip(seen: Seen, limits: Limits) -> None:
     limits.must("an empty queue at some time then", max(queues) <= EMPTY, f"at least {max(queues):.3g} ms in the queue")
 
 
-def judge_faster_link(seen: Seen, limits: Limits) -> None:
+def judge_faster_link(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge how soon a higher rate is used."""
     scene = seen.scene
     assert scene.changed is not None and scene.rate_after is not None
@@ -88,7 +88,7 @@ def judge_faster_link(seen: Seen, limits: Limits) -> None:
     limits.must(f"{FULL:.0%} of the new rate within {most:.3g} s", found <= most, f"{_format_span(found)} until then")
 
 
-def judge_slower_link(seen: Seen, limits: Limits) -> None:
+def judge_slower_link(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge how soon the queue is short again after the rate fell."""
     scene = seen.scene
     assert scene.changed is not None and scene.rate_after is not None
@@ -101,22 +101,22 @@ def judge_slower_link(seen: Seen, limits: Limits) -> None:
     )
 
 
-def judge_lossy_link(seen: Seen, limits: Limits) -> None:
+def judge_lossy_link(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge whether random loss below the control's threshold is tolerated."""
     share = seen.subject.mean(0, lambda one: one.goodput) / seen.scene.rate
     limits.must(f"goodput at least {LEAST_LOSSY:.0%} of the rate", share >= LEAST_LOSSY, f"{share:.0%} of the rate")
 
 
-def judge_policer(seen: Seen, limits: Limits) -> None:
+def judge_policer(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge the loss at a policer."""
     share = seen.subject.mean(0, lambda one: one.lost_share)
     limits.must(f"at most {MOST_POLICED:.0%} of the packets lost", share <= MOST_POLICED, f"{share:.1%} lost")
 
 
-def _make_case(key: str, question: str, number: str, limit: str, judge: object, *scenes: Scene) -> Case:
+def _make_case(key: str, question: str, number: str, limit: str, judge: object, *scenes: Scene) -> StackCase:
     assert callable(judge)
     source = f"draft-ietf-ccwg-bbr, BBR Example Test Cases, {number}"
-    return Case(key, "bbr", question, source, limit, judge, scenes, only="bbr", tcp=False)
+    return StackCase(key, "bbr", question, source, limit, judge, scenes, only="bbr", tcp=False)
 
 
 _LONGER = [{"name": "reorder", "probability": 1.0, "delay": "1ms", "from": "2s"}]

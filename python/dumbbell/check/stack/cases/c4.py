@@ -13,9 +13,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dumbbell.check.stack.measured import WITHIN
-from dumbbell.check.stack.model import Case, Limits, Scene, Seen
+from dumbbell.check.stack.outcomes import WITHIN
 from dumbbell.check.stack.scenes import SPREAD, make_other_flow, make_scene, make_subject
+from dumbbell.check.stack.stack_case import Limits, Scene, SceneOutcomes, StackCase
 
 _BINARY = 1.048576
 SLOWER_THAN_TCP = 1.1  # a limit that is missed is a failure if TCP's CUBIC is faster by this
@@ -26,7 +26,7 @@ def _format_size(megabytes: float) -> str:
     return f"{megabytes:g}MB"
 
 
-def judge_completion(seen: Seen, limits: Limits) -> None:
+def judge_completion(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge how long the stack takes; the first of its flows is the one that is measured."""
     number, within = seen.scene.subjects[0], seen.scene.within
     assert within is not None
@@ -125,13 +125,13 @@ _LIMITS = (
 )
 
 
-def _describe_figure(seen: Seen) -> str:
+def _describe_figure(seen: SceneOutcomes) -> str:
     mean, wide = seen.subject.estimate_mean(seen.scene.subjects[0], lambda one: _start(seen.scene) + one.completion)
     return f"{mean:.3g}{f' ± {wide:.2g}' if wide else ''}" if math.isfinite(mean) else "never"
 
 
-def _make_case(key: str, question: str, scenes: tuple[Scene, ...]) -> Case:
-    return Case(
+def _make_case(key: str, question: str, scenes: tuple[Scene, ...]) -> StackCase:
+    return StackCase(
         key,
         "c4",
         question,

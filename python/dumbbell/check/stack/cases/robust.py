@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from dumbbell.check.lab import FRAME
-from dumbbell.check.stack.model import Case, Limits, Scene, Seen
 from dumbbell.check.stack.scenes import compute_bdp, make_scene
+from dumbbell.check.stack.stack_case import Limits, Scene, SceneOutcomes, StackCase
 
 LEAST_OF_TCP = 0.5  # of the goodput of TCP's CUBIC on the same path
 LONGEST_GAP, GAP_OF_TCP = 1.0, 1.5  # s without delivery apart from outages, and times what TCP's CUBIC has
@@ -21,7 +21,7 @@ _MEASURE = "goodput over that of TCP's CUBIC"
 _RATE, _RTT, _SECONDS = 20.0, 0.04, 12.0
 
 
-def judge_progress(seen: Seen, limits: Limits) -> None:
+def judge_progress(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge stalls and goodput."""
     _judge_stalls(seen, limits)
     ours, theirs, found = _compare_goodputs(seen)
@@ -30,7 +30,7 @@ def judge_progress(seen: Seen, limits: Limits) -> None:
         limits.note(found)
 
 
-def judge_reordering(seen: Seen, limits: Limits) -> None:
+def judge_reordering(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge stalls; a goodput below that of TCP is told.
 
     RFC 9002 recommends thresholds that take much reordering for loss (section 6.1.1: 3 packets, section 6.1.2: 9/8 of
@@ -42,13 +42,13 @@ def judge_reordering(seen: Seen, limits: Limits) -> None:
         limits.note(found)
 
 
-def _compare_goodputs(seen: Seen) -> tuple[float, float, str]:
+def _compare_goodputs(seen: SceneOutcomes) -> tuple[float, float, str]:
     number = seen.scene.subjects[0]
     ours, theirs = (one.mean(number, lambda flow: flow.goodput) for one in (seen.subject, seen.tcp))
     return ours, theirs, f"{ours:.3g} Mbit/s, TCP's CUBIC {theirs:.3g}"
 
 
-def _judge_stalls(seen: Seen, limits: Limits) -> None:
+def _judge_stalls(seen: SceneOutcomes, limits: Limits) -> None:
     scene, number = seen.scene, seen.scene.subjects[0]
     ours, theirs = (
         one.find_worst(number, lambda flow: flow.find_longest_gap(flow.start, scene.outages))
@@ -63,7 +63,7 @@ def _judge_stalls(seen: Seen, limits: Limits) -> None:
     )
 
 
-def judge_blackout(seen: Seen, limits: Limits) -> None:
+def judge_blackout(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge what is sent while no acknowledgement comes, and whether the connection goes on afterwards."""
     ((start, end),) = seen.scene.outages
     shares = []
@@ -108,13 +108,13 @@ _STALLS = (
 _LIMITS = f"{_STALLS}, goodput at least {LEAST_OF_TCP:.0%} of that of TCP's CUBIC"
 
 
-def _describe_figure(seen: Seen) -> str:
+def _describe_figure(seen: SceneOutcomes) -> str:
     ours, theirs = (one.mean(0, lambda flow: flow.goodput) for one in (seen.subject, seen.tcp))
     return f"{ours / theirs:.2g}" if theirs else ""
 
 
-def _make_case(key: str, question: str, source: str, *scenes: Scene) -> Case:
-    return Case(
+def _make_case(key: str, question: str, source: str, *scenes: Scene) -> StackCase:
+    return StackCase(
         key, "robust", question, source, _LIMITS, judge_progress, scenes, measure=_MEASURE, figure=_describe_figure
     )
 
@@ -129,7 +129,7 @@ CASES = (
         _make_lossy_scene("5%", {"name": "loss", "probability": 0.05}),
         _make_lossy_scene("bursts", {"name": "burst_loss"}),
     ),
-    Case(
+    StackCase(
         "reordering",
         "robust",
         "Does it go on where packets overtake each other?",
@@ -181,7 +181,7 @@ CASES = (
             outages=((5.0, 7.0), (12.0, 14.0)),
         ),
     ),
-    Case(
+    StackCase(
         "no-feedback",
         "robust",
         "Does it stop when no acknowledgement comes back, and go on afterwards?",

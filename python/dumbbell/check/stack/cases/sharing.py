@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dumbbell.check.stack.measured import Outcome
-from dumbbell.check.stack.model import Case, Limits, Scene, Seen
+from dumbbell.check.stack.outcomes import Outcome
 from dumbbell.check.stack.scenes import compute_bdp, make_other_flow, make_scene, make_subject
+from dumbbell.check.stack.stack_case import Limits, Scene, SceneOutcomes, StackCase
 
 MOST_RATIO = 3.0  # RFC 8868: goodputs of the same priority and RTT within [0.333, 3]
 HARM = 0.1  # share of the link by which the stack may take more from another than TCP's CUBIC does in its place
@@ -24,7 +24,7 @@ QUEUES: dict[str, dict[str, Any]] = {
 OTHERS = {"cubic": "TCP's CUBIC", "bbr3": "TCP's BBRv3", "prague": "TCP Prague"}
 
 
-def judge_share(seen: Seen, limits: Limits) -> None:
+def judge_share(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge the share that the stack has next to another flow, which is flow 1."""
     ours, of_tcp = (_measure_share(one) for one in (seen.subject, seen.tcp))
     ratio, found = ours / max(1 - ours, 1e-9), f"{ours:.0%} of the goodput, TCP's CUBIC in its place {of_tcp:.0%}"
@@ -44,7 +44,7 @@ def judge_share(seen: Seen, limits: Limits) -> None:
     _judge_utilisation(seen, limits, "TCP's CUBIC next to the same")
 
 
-def judge_two_connections(seen: Seen, limits: Limits) -> None:
+def judge_two_connections(seen: SceneOutcomes, limits: Limits) -> None:
     """Judge how two connections of the stack share."""
     ours = _measure_share(seen.subject)
     ratio = ours / max(1 - ours, 1e-9)
@@ -56,7 +56,7 @@ def judge_two_connections(seen: Seen, limits: Limits) -> None:
     _judge_utilisation(seen, limits, "two of TCP's CUBIC")
 
 
-def _judge_utilisation(seen: Seen, limits: Limits, who: str) -> None:
+def _judge_utilisation(seen: SceneOutcomes, limits: Limits, who: str) -> None:
     """Judge the goodput of both flows together: equal shares of little use no link."""
     together, theirs = (
         one.mean(0, lambda flow: flow.goodput) + one.mean(1, lambda flow: flow.goodput)
@@ -89,13 +89,13 @@ _PATH = f"{_RATE:g} Mbit/s and {_RTT * 1e3:g} ms, after {_SINCE:g} s"
 _BOUNDS = f"ratio of goodputs from 1/{MOST_RATIO:g} to {MOST_RATIO:g} at {_PATH}"
 
 
-def _describe_figure(seen: Seen) -> str:
+def _describe_figure(seen: SceneOutcomes) -> str:
     return f"{_measure_share(seen.subject):.0%}"
 
 
 CASES = (
     *(
-        Case(
+        StackCase(
             f"with-{cc}",
             "sharing",
             f"What share does it take next to {name}?",
@@ -109,7 +109,7 @@ CASES = (
         )
         for cc, name in OTHERS.items()
     ),
-    Case(
+    StackCase(
         "with-itself",
         "sharing",
         "How do two of its connections share?",

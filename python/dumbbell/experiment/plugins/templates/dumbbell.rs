@@ -4,49 +4,17 @@
 //! Licence: MIT OR Apache-2.0.
 #![allow(dead_code)]
 
-use std::ffi::{c_char, c_int, c_void, CStr, CString};
+#[path = "abi.rs"]
+pub mod abi;
 
-/// The version of the interface.
-pub const ABI: u32 = 3;
-/// What is not known, or not set.
-pub const UNKNOWN: u64 = u64::MAX;
+use std::ffi::{c_char, c_void, CStr, CString};
 
-/// A packet in the queue.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Packet {
-    /// Of this packet while it is in the queue; never 0.
-    pub id: u64,
-    /// When the queue took it in.
-    pub arrived: u64,
-    pub flow: u32,
-    /// Bytes of the frame.
-    pub length: u16,
-    /// 0 Not-ECT, 1 ECT(1), 2 ECT(0), 3 CE.
-    pub ecn: u8,
-    /// 1: an acknowledgement on its way back.
-    pub is_ack: u8,
-}
-
-#[repr(C)]
-pub struct Link {
-    /// bit/s.
-    pub rate: u64,
-    pub seed: u64,
-}
-
-/// The simulator. It keeps the packets: a plugin handles their ids, in lists of the simulator or its own.
-#[repr(C)]
-pub struct Host {
-    mark: extern "C" fn(*mut Host, u64) -> c_int,
-    drop: extern "C" fn(*mut Host, u64),
-    push: extern "C" fn(*mut Host, u32, u64),
-    first: extern "C" fn(*mut Host, u32) -> *const Packet,
-    last: extern "C" fn(*mut Host, u32) -> *const Packet,
-    packets: extern "C" fn(*mut Host, u32) -> u64,
-    bytes: extern "C" fn(*mut Host, u32) -> u64,
-    wait: extern "C" fn(*mut Host, u64),
-}
+#[allow(unused_imports)] // a plugin uses what it needs
+pub use abi::{
+    CConn as Conn, CHost as Host, CLink as Link, CModel as Model, CPacket as Packet, CPlugin as Plugin, CSample as Sample,
+    CSteer as Steer, UNKNOWN,
+};
+use abi::{CControl, CParam, CQueue};
 
 impl Host {
     /// Sets CE; false if the packet cannot have it.
@@ -128,79 +96,6 @@ pub trait Queue: Sized {
     fn state(&self, _tell: &mut dyn FnMut(&str, f64)) {}
 }
 
-/// What a control reads of its connection.
-#[repr(C)]
-pub struct Conn {
-    pub now: u64,
-    pub delivered: u64,
-    pub delivered_ce: u64,
-    pub sent: u64,
-    pub acked: u64,
-    pub min_rtt_us: u64,
-    pub srtt_us: u32,
-    pub mdev_us: u32,
-    pub in_flight: u32,
-    pub lost: u32,
-    pub sacked: u32,
-    pub retransmitted: u32,
-    pub prior_cwnd: u32,
-    pub cwnd_max: u32,
-    pub mss: u32,
-    pub state: u32,
-    pub cwnd_limited: u32,
-}
-
-/// What it steers. A window that is 0, or above 2^31 - 1 as after an underflow, ends the run.
-#[repr(C)]
-pub struct Steer {
-    pub cwnd: u32,
-    pub ssthresh: u32,
-    /// Only with `BY` 1 and 2, 1 or more: the connection is paced from when it is set for the first time.
-    pub pacing_rate: u64,
-}
-
-/// What a control believes of its path, under the names of draft-ietf-ccwg-bbr. Volumes are segments, rates bytes of payload per second;
-/// `UNKNOWN`, NaN and `u32::MAX`: not known, or not set.
-#[repr(C)]
-pub struct Model {
-    /// Set by what `Control::model` returns.
-    state: *const c_char,
-    pub round: u64,
-    pub max_bw: u64,
-    pub bw: u64,
-    pub bw_shortterm: u64,
-    pub inflight_shortterm: u64,
-    pub inflight_longterm: u64,
-    pub min_rtt_us: u64,
-    pub extra_acked: u64,
-    pub inflight: u64,
-    pub probe_up_step: u64,
-    pub pacing_gain: f64,
-    pub cwnd_gain: f64,
-    pub ecn_alpha: f64,
-    pub full_bw_now: u32,
-    pub full_bw_reached: u32,
-    pub idle_restart: u32,
-}
-
-/// What an ACK brought; -1: there is none.
-#[repr(C)]
-pub struct Sample {
-    pub delivered: u32,
-    pub lost: u32,
-    pub marked: u32,
-    pub ece: u32,
-    pub rtt_us: i64,
-    pub interval_us: i64,
-    pub sample_delivered: u32,
-    pub sample_lost: u32,
-    pub sample_marked: u32,
-    pub app_limited: u32,
-    pub prior_in_flight: u32,
-    pub tx_in_flight: u32,
-    pub prior_delivered: u64,
-}
-
 /// A congestion control.
 pub trait Control: Sized {
     const NAME: &'static str;
@@ -236,63 +131,6 @@ pub trait Control: Sized {
 type This = *mut c_void;
 type Tell = extern "C" fn(*mut c_void, *const c_char, f64);
 
-#[repr(C)]
-pub struct CParam {
-    name: *const c_char,
-    kind: u32,
-    value: f64,
-    min: f64,
-    max: f64,
-    unit: *const c_char,
-    doc: *const c_char,
-}
-
-#[repr(C)]
-struct CQueue {
-    create: unsafe extern "C" fn(*const Link, *const f64) -> This,
-    destroy: unsafe extern "C" fn(This),
-    enqueue: unsafe extern "C" fn(This, *mut Host, *const Packet, u64),
-    dequeue: unsafe extern "C" fn(This, *mut Host, u64) -> u64,
-    flow_starts: unsafe extern "C" fn(This, u32, u32, u32, u32, u8),
-    rate: unsafe extern "C" fn(This, u64, u64),
-    timer_at: unsafe extern "C" fn(*const c_void) -> u64,
-    timer: unsafe extern "C" fn(This, *mut Host, u64),
-    state: unsafe extern "C" fn(*const c_void, Tell, *mut c_void),
-}
-
-#[repr(C)]
-struct CControl {
-    by: u32,
-    rate_samples: u32,
-    codepoint: u32,
-    ecn_required: u32,
-    echo: u32,
-    create: unsafe extern "C" fn(u64, u64, *const f64) -> This,
-    destroy: unsafe extern "C" fn(This),
-    init: unsafe extern "C" fn(This, *const Conn, *mut Steer),
-    cong_avoid: unsafe extern "C" fn(This, *const Conn, *mut Steer, u32),
-    ssthresh: unsafe extern "C" fn(This, *const Conn, *const Steer, u32) -> u32,
-    cong_control: Option<unsafe extern "C" fn(This, *const Conn, *mut Steer, *const Sample)>,
-    pkts_acked: unsafe extern "C" fn(This, *const Conn, *mut Steer, u32, i64),
-    in_ack_event: unsafe extern "C" fn(This, *const Conn, *mut Steer, u32, i64),
-    set_state: unsafe extern "C" fn(This, *const Conn, *mut Steer, u32),
-    undo_cwnd: unsafe extern "C" fn(This, *const Conn, *const Steer) -> u32,
-    model: unsafe extern "C" fn(*const c_void, *const Conn, *mut Model),
-}
-
-#[repr(C)]
-pub struct Plugin {
-    abi: u32,
-    params: u32,
-    name: *const c_char,
-    title: *const c_char,
-    source: *const c_char,
-    param: *const CParam,
-    queue: *const CQueue,
-    control: *const CControl,
-    stack: *const c_void,
-}
-
 fn text(text: &str) -> *const c_char {
     // it is described once, and stays
     CString::new(text).unwrap_or_default().into_raw()
@@ -311,7 +149,7 @@ fn described(texts: [&str; 3], params: &[Param]) -> Plugin {
     let list: &'static [CParam] = params.iter().map(read).collect::<Vec<_>>().leak();
     let [name, title, source] = texts.map(text);
     let (queue, control, stack) = (std::ptr::null(), std::ptr::null(), std::ptr::null());
-    Plugin { abi: ABI, params: list.len() as u32, name, title, source, param: list.as_ptr(), queue, control, stack }
+    Plugin { abi: abi::ABI, params: list.len() as u32, name, title, source, param: list.as_ptr(), queue, control, stack }
 }
 
 // SAFETY, here and below: `this` is the box of `create` until `destroy` takes it back, used by one thread at a time; all other
@@ -354,15 +192,15 @@ pub fn queue<Q: Queue>() -> *const Plugin {
         });
     }
     let queue = Box::leak(Box::new(CQueue {
-        create: create::<Q>,
-        destroy: destroy::<Q>,
-        enqueue: enqueue::<Q>,
-        dequeue: dequeue::<Q>,
-        flow_starts: flow_starts::<Q>,
-        rate: rate::<Q>,
-        timer_at: timer_at::<Q>,
-        timer: timer::<Q>,
-        state: state::<Q>,
+        create: Some(create::<Q>),
+        destroy: Some(destroy::<Q>),
+        enqueue: Some(enqueue::<Q>),
+        dequeue: Some(dequeue::<Q>),
+        flow_starts: Some(flow_starts::<Q>),
+        rate: Some(rate::<Q>),
+        timer_at: Some(timer_at::<Q>),
+        timer: Some(timer::<Q>),
+        state: Some(state::<Q>),
     }));
     Box::leak(Box::new(Plugin { queue, ..described([Q::NAME, Q::TITLE, Q::SOURCE], Q::PARAMS) }))
 }
@@ -410,17 +248,17 @@ pub fn control<C: Control>() -> *const Plugin {
         codepoint: C::CODEPOINT,
         ecn_required: C::ECN_REQUIRED.into(),
         echo: C::ECHO,
-        create: create::<C>,
-        destroy: destroy::<C>,
-        init: init::<C>,
-        cong_avoid: cong_avoid::<C>,
-        ssthresh: ssthresh::<C>,
+        create: Some(create::<C>),
+        destroy: Some(destroy::<C>),
+        init: Some(init::<C>),
+        cong_avoid: Some(cong_avoid::<C>),
+        ssthresh: Some(ssthresh::<C>),
         cong_control: if C::BY == 2 { Some(cong_control::<C>) } else { None },
-        pkts_acked: pkts_acked::<C>,
-        in_ack_event: in_ack_event::<C>,
-        set_state: set_state::<C>,
-        undo_cwnd: undo_cwnd::<C>,
-        model: model::<C>,
+        pkts_acked: Some(pkts_acked::<C>),
+        in_ack_event: Some(in_ack_event::<C>),
+        set_state: Some(set_state::<C>),
+        undo_cwnd: Some(undo_cwnd::<C>),
+        model: Some(model::<C>),
     }));
     Box::leak(Box::new(Plugin { control, ..described([C::NAME, C::TITLE, C::SOURCE], C::PARAMS) }))
 }

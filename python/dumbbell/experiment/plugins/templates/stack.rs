@@ -146,7 +146,7 @@ impl Stack for Window {
             lost: self.lost,
             congestion_events: self.reductions,
             // what is not told is missing in results
-            ..Stats::UNTOLD
+            ..Stats::UNKNOWN
         }
     }
 

@@ -284,7 +284,7 @@ impl Stack for Flow {
     }
 
     fn stats(&mut self) -> Stats {
-        let mut stats = Stats { received: self.received, connected: self.connected.into(), ..Stats::UNTOLD };
+        let mut stats = Stats { received: self.received, connected: self.connected.into(), ..Stats::UNKNOWN };
         let connection = self.ends[Side::Client as usize].connection.as_ref();
         let Some(path) = connection.and_then(|connection| connection.path_stats().next()) else {
             return stats;

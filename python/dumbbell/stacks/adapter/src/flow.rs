@@ -315,7 +315,7 @@ impl Stack for Flow {
     }
 
     fn stats(&mut self) -> Stats {
-        let mut stats = Stats { received: self.received, connected: self.connected.into(), ..Stats::UNTOLD };
+        let mut stats = Stats { received: self.received, connected: self.connected.into(), ..Stats::UNKNOWN };
         let Some((_, connection)) = &mut self.client.connection else {
             return stats;
         };

@@ -2,10 +2,14 @@
 //!
 //! All times are nanoseconds. Licence: MIT OR Apache-2.0.
 
+#[path = "abi.rs"]
+pub mod abi;
+
 use std::ffi::{c_char, c_void, CStr, CString};
 
-/// The version of the interface.
-pub const ABI: u32 = 3;
+use abi::{CFlow, CParam, CStack};
+pub use abi::{CPlugin as Plugin, CStackStats as Stats, CWire as Wire};
+
 /// What a stack does not tell, and a time that never comes.
 pub const NONE: u64 = u64::MAX;
 
@@ -66,74 +70,11 @@ pub struct FlowSetup<'a> {
     pub ecn: bool,
 }
 
-/// Where datagrams go.
-#[repr(C)]
-pub struct Wire {
-    send: extern "C" fn(*mut Wire, *const u8, u32, u32),
-}
-
 impl Wire {
     /// Sends a datagram now, with the ECN codepoint in its two bits.
     pub fn send(&mut self, payload: &[u8], ecn: u32) {
         (self.send)(self, payload.as_ptr(), payload.len() as u32, ecn);
     }
-}
-
-/// What the client counts and believes, and what the server has received; `NONE` where a stack does not tell.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct Stats {
-    /// Bytes that the server's application has read, in order.
-    pub received: u64,
-    /// Bytes.
-    pub cwnd: u64,
-    /// Bytes.
-    pub ssthresh: u64,
-    /// Bytes.
-    pub in_flight: u64,
-    /// Bytes per second.
-    pub pacing_rate: u64,
-    /// Smoothed.
-    pub rtt: u64,
-    /// The smallest.
-    pub min_rtt: u64,
-    /// Packets that it took for lost.
-    pub lost: u64,
-    /// Those of them that had arrived.
-    pub spurious: u64,
-    /// Reductions of the window.
-    pub congestion_events: u64,
-    /// Packets that carried acknowledgements to it.
-    pub acks: u64,
-    /// CE marks that the server reported.
-    pub ce: u64,
-    /// Probe timeouts.
-    pub timeouts: u64,
-    /// Of the control.
-    pub state: u64,
-    /// 1 once the handshake is over.
-    pub connected: u64,
-}
-
-impl Stats {
-    /// Nothing is told.
-    pub const UNTOLD: Self = Self {
-        received: NONE,
-        cwnd: NONE,
-        ssthresh: NONE,
-        in_flight: NONE,
-        pacing_rate: NONE,
-        rtt: NONE,
-        min_rtt: NONE,
-        lost: NONE,
-        spurious: NONE,
-        congestion_events: NONE,
-        acks: NONE,
-        ce: NONE,
-        timeouts: NONE,
-        state: NONE,
-        connected: NONE,
-    };
 }
 
 /// One connection, both ends of it.
@@ -159,55 +100,6 @@ pub trait Stack: Sized {
 }
 
 type This = *mut c_void;
-
-#[repr(C)]
-struct CFlow {
-    seed: u64,
-    flow: u64,
-    control: *const c_char,
-    payload: u32,
-    ecn: u32,
-}
-
-#[repr(C)]
-struct CStack {
-    controls: *const *const c_char,
-    create: unsafe extern "C" fn(*const CFlow, *const f64) -> This,
-    destroy: unsafe extern "C" fn(This),
-    start: unsafe extern "C" fn(This, *mut Wire, u64),
-    write: unsafe extern "C" fn(This, *mut Wire, u64, u64),
-    finish: unsafe extern "C" fn(This, *mut Wire, u32, u64),
-    datagram: unsafe extern "C" fn(This, *mut Wire, u32, *const u8, u32, u32, u64),
-    wake: unsafe extern "C" fn(*const c_void, u32) -> u64,
-    timer: unsafe extern "C" fn(This, *mut Wire, u32, u64),
-    stats: unsafe extern "C" fn(*const c_void, *mut Stats),
-    closed: unsafe extern "C" fn(*const c_void) -> *const c_char,
-}
-
-#[repr(C)]
-struct CParam {
-    name: *const c_char,
-    kind: u32,
-    value: f64,
-    min: f64,
-    max: f64,
-    unit: *const c_char,
-    doc: *const c_char,
-}
-
-/// The description of a plugin.
-#[repr(C)]
-pub struct Plugin {
-    abi: u32,
-    params: u32,
-    name: *const c_char,
-    title: *const c_char,
-    source: *const c_char,
-    param: *const CParam,
-    queue: *const c_void,
-    control: *const c_void,
-    stack: *const CStack,
-}
 
 /// What a stack says of itself.
 pub struct Description<'a> {
@@ -327,19 +219,19 @@ pub fn describe<S: Stack, const PARAMS: usize>(said: Description) -> *const Plug
     let controls: &'static [*const c_char] = ended.collect::<Vec<_>>().leak();
     let stack = Box::leak(Box::new(CStack {
         controls: controls.as_ptr(),
-        create: create::<S, PARAMS>,
-        destroy: destroy::<S>,
-        start: start::<S>,
-        write: write::<S>,
-        finish: finish::<S>,
-        datagram: datagram::<S>,
-        wake: wake::<S>,
-        timer: timer::<S>,
-        stats: stats::<S>,
-        closed: closed::<S>,
+        create: Some(create::<S, PARAMS>),
+        destroy: Some(destroy::<S>),
+        start: Some(start::<S>),
+        write: Some(write::<S>),
+        finish: Some(finish::<S>),
+        datagram: Some(datagram::<S>),
+        wake: Some(wake::<S>),
+        timer: Some(timer::<S>),
+        stats: Some(stats::<S>),
+        closed: Some(closed::<S>),
     }));
     Box::leak(Box::new(Plugin {
-        abi: ABI,
+        abi: abi::ABI,
         params: params.len() as u32,
         name: text(said.name),
         title: text(said.title),

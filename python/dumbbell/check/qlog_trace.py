@@ -17,7 +17,7 @@ from typing import Any
 
 from dumbbell.check import states
 from dumbbell.check.fields import BY_COLUMN, COUNT, FIELDS, FLAG
-from dumbbell.check.lab import Run
+from dumbbell.check.lab import CaseRun
 from dumbbell.check.qlog_file import Event, read_events
 from dumbbell.check.trace import Trace
 from dumbbell.errors import Nothing, UnknownName, WrongValue, quote_value
@@ -52,7 +52,7 @@ class Log:
         return any("cut off" in note for note in self.notes)
 
 
-def write(path: Path, run: Run, title: str, control: str, case: str) -> None:
+def write(path: Path, run: CaseRun, title: str, control: str, case: str) -> None:
     """Write a trace; the path, its changes and the case are in the header."""
     trace, setup = run.trace, run.setup
     header = {
@@ -107,7 +107,7 @@ def read(path: Path, own_states: Mapping[str, str] | None = None) -> Log:
     that has it. Other events are passed over. Raises InputError.
     """
     file = read_events(path, _EVENTS)
-    rows = _Rows(path, {states.normalise_name(theirs): ours for theirs, ours in (own_states or {}).items()})
+    rows = _TraceRows(path, {states.normalise_name(theirs): ours for theirs, ours in (own_states or {}).items()})
     for event in file.events:
         rows.take(event)
     if not rows.times:
@@ -124,7 +124,7 @@ def read(path: Path, own_states: Mapping[str, str] | None = None) -> Log:
     return Log(Trace(rows.make_columns()), file.header, file.notes, file.falls)
 
 
-class _Rows:
+class _TraceRows:
     """Rows of a trace as they come from events."""
 
     def __init__(self, path: Path, own: dict[str, str]) -> None:

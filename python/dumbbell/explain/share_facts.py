@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell.explain import facts, words
+from dumbbell.explain import facts, phrases
 from dumbbell.explain.facts import Fact
 from dumbbell.explain.observed import Observed
-from dumbbell.explain.senders import round_trips, trace_flows
+from dumbbell.explain.sender_facts import round_trips, trace_flows
 
 _BINS = 20  # into which a short run is cut; longer ones have bins of 1 s
 _LEAST_BINS = 4
@@ -158,7 +158,7 @@ def _find_short_flows(run: Observed) -> Iterator[Fact]:
     for row in webs.iter_rows(named=True):
         own = flows.filter(flows["class"] == row["class"])["completion_s"].drop_nulls().drop_nans()
         p50, p95 = (float(own.quantile(q, "nearest") or 0) if len(own) else 0.0 for q in (0.5, 0.95))
-        yield facts.ShortFlows(words.format_label(row["cc"]), int(row["flows"]), p50, p95, len(own))
+        yield facts.ShortFlows(phrases.format_label(row["cc"]), int(row["flows"]), p50, p95, len(own))
 
 
 def _find_udp(run: Observed) -> Iterator[Fact]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dumbbell.check import fields
-from dumbbell.check.lab import PAYLOAD, Lab, NotApplicable, Run, Setup
+from dumbbell.check.lab import PAYLOAD, CaseLab, CaseRun, NotApplicable, Setup
 from dumbbell.check.trace import Phase, Trace
 
 SPECIFICATION = "draft-ietf-ccwg-bbr at 4ce5e87 (2026-08-03), appendix BBR Example Test Cases"
@@ -28,7 +28,7 @@ _NOT_KNOWN = re.compile(r"(?<![a-z])nan(?![a-z])")  # a number that is not known
 
 
 @dataclass(frozen=True)
-class Check:
+class Expectation:
     """One expectation: what it is, whether it held (None: cannot tell), what was found.
 
     `constant`: only a constant or a flag of the draft is compared. `needs`: the columns that the trace lacks for it.
@@ -42,7 +42,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class CaseVerdict:
     """What a judge says of a case: its result, why, and every expectation that was looked at.
 
     `log`: columns that the case needs and the trace lacks, if the judge cannot tell.
@@ -50,7 +50,7 @@ class Verdict:
 
     result: str
     reason: str
-    checks: tuple[Check, ...] = ()
+    checks: tuple[Expectation, ...] = ()
     log: tuple[str, ...] = ()
 
 
@@ -58,7 +58,7 @@ class Checks:
     """Expectations of a case as they are looked at, in the order of the draft's steps."""
 
     def __init__(self, trace: Trace) -> None:
-        self.all: list[Check] = []
+        self.all: list[Expectation] = []
         self._trace = trace
 
     def expect(
@@ -78,13 +78,13 @@ class Checks:
         """
         lacking = self._find_lacking(needs if held else (*needs, *unless))
         if lacking:
-            self.all.append(Check(what, None, f"needs {fields.list_columns_to_log(lacking)}", constant, lacking))
+            self.all.append(Expectation(what, None, f"needs {fields.list_columns_to_log(lacking)}", constant, lacking))
             return False
         if _NOT_KNOWN.search(found):
             known = _NOT_KNOWN.sub("not known", found)
-            self.all.append(Check(what, None, known, constant, self._find_lacking(unless)))
+            self.all.append(Expectation(what, None, known, constant, self._find_lacking(unless)))
             return False
-        self.all.append(Check(what, bool(held), found, constant))
+        self.all.append(Expectation(what, bool(held), found, constant))
         return bool(held)
 
     def expect_constant(self, what: str, column: str, row: int, expected: float, tolerance: float) -> bool:
@@ -97,12 +97,12 @@ class Checks:
         """End the case if the trace lacks any of these columns, without which `what` cannot be looked at."""
         if self._find_lacking(needs):
             self.expect(what, False, "", needs=needs)
-            raise Ended
+            raise CaseEnded
 
     def _find_lacking(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys(name for name in columns if self._trace.is_without(name)))
 
-    def make_verdict(self) -> Verdict:
+    def make_verdict(self) -> CaseVerdict:
         """Return the result of all of them.
 
         A constant or a flag that cannot be compared does not keep a case from passing; the reason names it.
@@ -110,25 +110,25 @@ class Checks:
         broken = [check for check in self.all if check.held is False]
         reason = "; ".join(f"{check.what}: {check.found}" for check in broken)
         if any(not check.constant for check in broken):
-            return Verdict(FAILED, reason, tuple(self.all))
+            return CaseVerdict(FAILED, reason, tuple(self.all))
         unknown = [check for check in self.all if check.held is None]
         open_ = "; ".join(f"{check.what}: {check.found}" for check in unknown)
         if any(not check.constant for check in unknown):
-            return Verdict(CANNOT_TELL, open_, tuple(self.all))
+            return CaseVerdict(CANNOT_TELL, open_, tuple(self.all))
         reason = "; ".join(part for part in (reason, f"not compared: {open_}" if open_ else "") if part)
-        return Verdict(CONSTANT if broken else PASSED, reason, tuple(self.all))
+        return CaseVerdict(CONSTANT if broken else PASSED, reason, tuple(self.all))
 
 
-class Ended(Exception):  # noqa: N818  what was seen so far is the verdict
+class CaseEnded(Exception):  # noqa: N818  what was seen so far is the verdict
     """Nothing more can be looked at, because something that the rest builds on was not seen."""
 
 
-Prepare = Callable[[Lab], Run]
+Prepare = Callable[[CaseLab], CaseRun]
 Judge = Callable[[Trace, Setup, Checks], None]
 
 
 @dataclass(frozen=True)
-class Case:
+class BbrCase:
     """One case of the draft: how to set it up, and how a trace is judged.
 
     `number` counts the headings of the appendix, `heading` is the heading itself. `note` says what there is to know
@@ -158,7 +158,7 @@ class Case:
     note: str = ""
     without: Mapping[str, str] = field(default_factory=dict)
 
-    def judge_run(self, run: Run) -> Verdict:
+    def judge_run(self, run: CaseRun) -> CaseVerdict:
         """Judge a run."""
         trace = run.trace
         checks = Checks(trace)
@@ -171,8 +171,8 @@ class Case:
                 with np.errstate(all="ignore"):
                     self.judge(trace, run.setup, checks)
             except NotApplicable as reason:
-                return Verdict(NOT_APPLICABLE, _NOT_KNOWN.sub("not known", str(reason)), tuple(checks.all))
-            except Ended:
+                return CaseVerdict(NOT_APPLICABLE, _NOT_KNOWN.sub("not known", str(reason)), tuple(checks.all))
+            except CaseEnded:
                 pass
         found = checks.make_verdict()
         if found.result != CANNOT_TELL:
@@ -194,12 +194,12 @@ def find_phase(
     since = f" after {after:.4g} s" if after > 0 else ""
     seen = f"at {found.start:.4g} s" if found is not None else f"not in {trace.time[-1] if len(trace) else 0:.4g} s"
     if not checks.expect(f"{name}{since}", found is not None, seen):
-        raise Ended
+        raise CaseEnded
     assert found is not None
     over = trace.is_over(found)
     seen = f"at {found.end:.4g} s" if over else f"still there at {trace.time[-1]:.4g} s, since {found.start:.4g} s"
     if ends and not checks.expect(f"{name} ends", over, seen):
-        raise Ended
+        raise CaseEnded
     return found
 
 
@@ -218,7 +218,7 @@ def find_next_phase(
     name = " or ".join(states)
     if after is None:
         checks.expect(f"{before.state} → {name}", False, "→ nothing")
-        raise Ended
+        raise CaseEnded
     needs: tuple[str, ...] = ()
     held, found = after.state in states, f"→ {after.state}"
     if not held and any(after.state in _PASSED_THROUGH.get(state, ()) for state in states):

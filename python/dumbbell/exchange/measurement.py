@@ -55,7 +55,7 @@ class Origin(Enum):
 
 
 @dataclass(frozen=True)
-class Fact:
+class SetupFact:
     """A proposed value of the set-up, as an experiment file has it, and where it is from.
 
     `source` says where in the file it stands, how it was derived, or why it was assumed. `error` says how far a derived
@@ -78,18 +78,18 @@ class Fact:
         return f"{self.origin.value}: {self.source}{f'; {self.error}' if self.error else ''}"
 
 
-def derive_fact(text: str, how: str, error: str) -> Fact:
+def derive_fact(text: str, how: str, error: str) -> SetupFact:
     """Return a value that follows from what the file says, with its error."""
-    return Fact(text, how, Origin.DERIVED, error)
+    return SetupFact(text, how, Origin.DERIVED, error)
 
 
-def assume_fact(text: str, why: str) -> Fact:
+def assume_fact(text: str, why: str) -> SetupFact:
     """Return a value that the file does not say."""
-    return Fact(text, why, Origin.ASSUMED)
+    return SetupFact(text, why, Origin.ASSUMED)
 
 
 @dataclass
-class Flow:
+class ImportedFlow:
     """One flow of a file.
 
     `figures` are columns of table `flows`, `series` has `time_s` (ends of intervals) and columns of table `series`;
@@ -99,16 +99,16 @@ class Flow:
     name: str
     kind: Kind = "flows"
     direction: str = "down"
-    cc: Fact | None = None
-    base_rtt: Fact | None = None
+    cc: SetupFact | None = None
+    base_rtt: SetupFact | None = None
     start_s: float = 0.0
     end_s: float = 0.0
     figures: dict[str, float | int] = field(default_factory=dict)
     series: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema={"time_s": pl.Float64}))
     rtts_ms: Floats | None = None
-    rate: Fact | None = None
+    rate: SetupFact | None = None
     """Of UDP: the rate at which it was sent."""
-    size: Fact | None = None
+    size: SetupFact | None = None
     """Of UDP: bytes of a frame."""
     carried: pl.DataFrame | None = None
     """What of it passed the link, as frames: `time_s` and `mbit`, Mbit/s in the interval before."""
@@ -130,15 +130,15 @@ class Flow:
     """The median of what their one-way delay rose by; None if only round trips are known."""
     queue_packets: int | None = None
     """How many packets of all flows were ahead of data that waited longest; None if that is not known."""
-    echo: Fact | None = None
+    echo: SetupFact | None = None
     """Of TCP: how the receiver tells of marks, if not as the control expects it."""
     gap_s: float | None = None
     """Of pings: the time from one to the next."""
-    lasts: dict[str, Fact] | None = None
+    lasts: dict[str, SetupFact] | None = None
     """Keys `start` and `stop` as an experiment has them; where no experiment is known, None."""
-    sends: Fact | None = None
+    sends: SetupFact | None = None
     """Of TCP: what it sent, if it came to its end by itself."""
-    ecn: Fact | None = None
+    ecn: SetupFact | None = None
     """Of TCP: whether it has ECN, if most flows of the file are otherwise."""
     ends: tuple[str, str] | None = None
     """Address and port of sender and receiver."""
@@ -162,7 +162,7 @@ class Flow:
 
 
 @dataclass
-class Measured:
+class Measurement:
     """What a file measured.
 
     `setup` has facts of the set-up by key (`bottleneck.rate`, `reverse.aqm`, `hosts.ecn` …), `queue` columns of table
@@ -170,11 +170,11 @@ class Measured:
     whole: format, tool, time.
     """
 
-    flows: list[Flow]
+    flows: list[ImportedFlow]
     duration_s: float
     interval_s: float
     title: str = ""
-    setup: dict[str, Fact] = field(default_factory=dict)
+    setup: dict[str, SetupFact] = field(default_factory=dict)
     queue: pl.DataFrame | None = None
     hops: dict[str, pl.DataFrame] = field(default_factory=dict)
     runs: dict[str, float | int] = field(default_factory=dict)

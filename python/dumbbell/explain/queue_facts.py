@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from dumbbell.explain import bursts, facts, words
+from dumbbell.explain import bursts, facts, phrases
 from dumbbell.explain.bursts import Array
 from dumbbell.explain.facts import Fact
 from dumbbell.explain.observed import Observed
-from dumbbell.explain.senders import MOST_SINGLE, trace_flows
+from dumbbell.explain.sender_facts import MOST_SINGLE, trace_flows
 
 _IDLE_MS = 0.01  # mean wait up to which a hop without signals has nothing to tell
 _AFTER_CHANGE_S = 5.0
@@ -79,7 +79,7 @@ def _find_totals(run: Observed, row: dict[str, Any], hop: str) -> Iterator[Fact]
     signals = [_number(row, name) for name in ("ce_marks", "sce_marks", "drops_overflow", "drops_aqm", "packets")]
     if None not in signals:
         counts = (int(one) for one in signals if one is not None)
-        by = "the step" if aqm == "step" else words.format_label(aqm)
+        by = "the step" if aqm == "step" else phrases.format_label(aqm)
         yield facts.Signals(hop, *counts, by=by, own_queues=own)
 
 
@@ -88,13 +88,13 @@ def _find_facts_by_flow(run: Observed, hop: str, aqm: str) -> Iterator[Fact]:
     rows = [(name, row.get("sojourn_mean_ms")) for (name, _), row in zip(run.members, run.flows, strict=False)]
     classes = run.tables["classes"]
     rows += [
-        (f"the short flows of {words.format_label(row['cc'])}", row["sojourn_mean_ms"])
+        (f"the short flows of {phrases.format_label(row['cc'])}", row["sojourn_mean_ms"])
         for row in classes.filter(classes["kind"] == "web").iter_rows(named=True)
     ]
     known = [(name, float(mean)) for name, mean in rows if mean is not None and math.isfinite(mean)]
     if 1 < len(known) <= MOST_SINGLE:
         names, means = zip(*known, strict=True)
-        yield facts.WaitingByFlow(hop, words.format_label(aqm), aqm == "dualpi2", names, means)
+        yield facts.WaitingByFlow(hop, phrases.format_label(aqm), aqm == "dualpi2", names, means)
 
 
 def _find_changes_over_time(run: Observed, row: dict[str, Any], series: pl.DataFrame, hop: str) -> Iterator[Fact]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell.exchange.measured import SAME_S, Floats, Flow, Measured, summarise_samples
+from dumbbell.exchange.measurement import SAME_S, Floats, ImportedFlow, Measurement, summarise_samples
 from dumbbell.results.columns import BINS, COLUMNS, LEAST_BIN, OF_STORE, TABLES
 
 VERSION = "import-4"
@@ -40,7 +40,7 @@ def make_frame(table: str, rows: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def make_tables(found: Measured, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
+def make_tables(found: Measurement, config: dict[str, Any]) -> dict[str, pl.DataFrame]:
     """Return the tables of a run, without keys, in the order of the flows of `config`."""
     flows = found.flows
     classes = _list_classes(flows, config)
@@ -100,7 +100,7 @@ def _list_groups(config: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [(kind, one) for kind in ("flows", "udp") for one in config[kind] for _ in range(one["count"])]
 
 
-def _name_control(flow: Flow, number: int, config: dict[str, Any]) -> str:
+def _name_control(flow: ImportedFlow, number: int, config: dict[str, Any]) -> str:
     if flow.kind != "flows":
         return flow.kind
     return str(_list_groups(config)[number][1]["cc"]["name"])
@@ -110,7 +110,7 @@ def _get_base_rtt(number: int, config: dict[str, Any]) -> float:
     return float(_list_groups(config)[number][1].get("base_rtt") or 0) / 1e6
 
 
-def _list_classes(flows: list[Flow], config: dict[str, Any]) -> list[list[int]]:
+def _list_classes(flows: list[ImportedFlow], config: dict[str, Any]) -> list[list[int]]:
     """Return the flows that are one class each: alike in kind, congestion control, base RTT and direction."""
     found: dict[tuple[Any, ...], list[int]] = {}
     groups = _list_groups(config)
@@ -122,7 +122,7 @@ def _list_classes(flows: list[Flow], config: dict[str, Any]) -> list[list[int]]:
     return list(found.values())
 
 
-def _run(found: Measured, config: dict[str, Any]) -> dict[str, Any]:
+def _run(found: Measurement, config: dict[str, Any]) -> dict[str, Any]:
     flows = [flow for flow in found.flows if "goodput_mbit" in flow.figures]
     row: dict[str, Any] = {"goodput_total_mbit": sum(flow.goodput_mbit for flow in flows) if flows else None}
     tcp = [flow for flow in flows if flow.kind == "flows"]
@@ -156,7 +156,7 @@ def _compute_jain(goodputs: list[float]) -> float | None:
     return sum(goodputs) ** 2 / squares if squares > 0 else None
 
 
-def _find_common_time(found: Measured, config: dict[str, Any]) -> tuple[float, float] | None:
+def _find_common_time(found: Measurement, config: dict[str, Any]) -> tuple[float, float] | None:
     """Return begin and end of the time that the TCP flows have in common; without any, the whole measurement."""
     tcp = [(number, flow) for number, flow in enumerate(found.flows) if flow.kind == "flows"]
     if not tcp:
@@ -168,7 +168,7 @@ def _find_common_time(found: Measured, config: dict[str, Any]) -> tuple[float, f
     return (begin, end) if end > begin else None
 
 
-def _measure_common_goodput(found: Measured, config: dict[str, Any]) -> list[float | None]:
+def _measure_common_goodput(found: Measurement, config: dict[str, Any]) -> list[float | None]:
     """Return the mean goodput of each flow in the time that the TCP flows have in common; None where no file says it.
 
     Flows that were measured over equal times have their goodputs; of others the series have what each got together.
@@ -190,13 +190,13 @@ def _measure_common_goodput(found: Measured, config: dict[str, Any]) -> list[flo
     return got
 
 
-def _compute_shares(found: Measured, config: dict[str, Any]) -> list[float | None]:
+def _compute_shares(found: Measurement, config: dict[str, Any]) -> list[float | None]:
     got = _measure_common_goodput(found, config)
     total = sum(value or 0.0 for value in got)
     return [value / total if total > 0 and value is not None else None for value in got]
 
 
-def _compare_shares(flows: list[Flow], found: Measured, config: dict[str, Any]) -> dict[str, float | None]:
+def _compare_shares(flows: list[ImportedFlow], found: Measurement, config: dict[str, Any]) -> dict[str, float | None]:
     """Return Jain's index, the time that TCP flows have in common, and when their shares became fair and stayed so.
 
     Windows are whole intervals of the file, about a second of them, and begin with the first interval after the last
@@ -252,7 +252,9 @@ def _find_convergence(shares: Floats, begins: Floats, interval_s: float) -> dict
     }
 
 
-def _make_class_row(place: int, members: list[Flow], numbers: list[int], config: dict[str, Any]) -> dict[str, Any]:
+def _make_class_row(
+    place: int, members: list[ImportedFlow], numbers: list[int], config: dict[str, Any]
+) -> dict[str, Any]:
     first = members[0]
 
     def mean(name: str) -> float | None:
@@ -277,7 +279,7 @@ def _make_class_row(place: int, members: list[Flow], numbers: list[int], config:
     return row
 
 
-def _make_series(flows: list[Flow]) -> pl.DataFrame:
+def _make_series(flows: list[ImportedFlow]) -> pl.DataFrame:
     rows = [flow.series.with_columns(pl.lit(number).alias("flow")) for number, flow in enumerate(flows)]
     rows = [one for one in rows if one.height]
     if not rows:
@@ -285,7 +287,7 @@ def _make_series(flows: list[Flow]) -> pl.DataFrame:
     return pl.concat(rows, how="diagonal_relaxed").sort("time_s", "flow", maintain_order=True)
 
 
-def _make_queue_series(found: Measured) -> pl.DataFrame:
+def _make_queue_series(found: Measurement) -> pl.DataFrame:
     """Return what is known of the queue over time; without that, the points alone: figures over time need them."""
     if found.queue is not None and found.queue.height:
         return found.queue
@@ -295,7 +297,7 @@ def _make_queue_series(found: Measured) -> pl.DataFrame:
     return pl.DataFrame({"time_s": pl.concat(times).unique().sort()})
 
 
-def _make_histograms(flows: list[Flow], classes: list[list[int]]) -> pl.DataFrame:
+def _make_histograms(flows: list[ImportedFlow], classes: list[list[int]]) -> pl.DataFrame:
     """Return the histogram of RTT samples by class, with the bins of the engines."""
     rows = []
     for place, members in enumerate(classes):

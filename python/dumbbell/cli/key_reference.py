@@ -15,7 +15,7 @@ from dumbbell.results import columns
 
 
 @dataclass(frozen=True)
-class Key:
+class KeyDescription:
     """A key of an experiment file; `default` is empty if it must be given, `values` says what it takes."""
 
     name: str
@@ -33,13 +33,13 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Group:
+class KeyGroup:
     """A table of an experiment file, or an algorithm with its parameters."""
 
     name: str
     title: str
     source: str
-    keys: tuple[Key, ...]
+    keys: tuple[KeyDescription, ...]
     places: tuple[str, ...] = ()  # other words that may stand ahead of its keys
     versions: tuple[str, ...] = ()  # of an algorithm: what each sets unlike the defaults, a line
 
@@ -74,94 +74,107 @@ _VERSIONS = "What each version sets; keys that the file has override it:"
 _KINDS = {"aqm": "Queue disciplines", "cc": "Congestion controls", "stage": "Stages of a path", "link": "Links"}
 
 
-def _make_key(param: Param) -> Key:
+def _make_key(param: Param) -> KeyDescription:
     kind = "size" if spelling.find_unit_kind(param) == "size" else param.kind
     limits = spelling.format_limits(param) if param.kind in ("time", "rate", "int", "float") else ""
     none = ", or none" if param.optional and not param.choices else ""
     values = f", one of {', '.join(param.choices)}" if param.choices else f", {limits}{none}" if limits else ""
-    return Key(param.name, spelling.spell_value(param, param.default), f"{kind}{values}", param.doc, param.source)
+    return KeyDescription(
+        param.name, spelling.spell_value(param, param.default), f"{kind}{values}", param.doc, param.source
+    )
 
 
 def _describe_algorithms(algorithms: Iterable[str]) -> str:
     return f"one of {', '.join(algorithms)}, or a table with its name, or the file of a `plugin`, and parameters"
 
 
-def _make_section(name: str) -> Group:
+def _make_section(name: str) -> KeyGroup:
     known = read_registry()
     keys = [_make_key(param) for param in schema.describe_section(name).values()]
     for key, place in schema.PATHS.get(name, {}).items():
         stages = f"a list of {', '.join(known.list_stages(key))}, or of tables with name and parameters"
         doc = f"Stages {place}, in this order; dumbbell describe NAME says what each takes."
-        keys.append(Key(key, "[]", stages, doc))
+        keys.append(KeyDescription(key, "[]", stages, doc))
     if "cc" in schema.SENDERS.get(name, ()):
         doc = "Congestion control; dumbbell describe NAME says what it takes."
-        keys.insert(0, Key("cc", "", _describe_algorithms(known.cc), doc))
+        keys.insert(0, KeyDescription("cc", "", _describe_algorithms(known.cc), doc))
         if name == "flows":
-            keys.insert(1, Key("stack", "unset", "text, or a table with name or plugin", stack.DOC))
+            keys.insert(1, KeyDescription("stack", "unset", "text, or a table with name or plugin", stack.DOC))
     if name in net.HOPS:
         doc = "Queue discipline; dumbbell describe NAME says what it takes."
-        keys.insert(0, Key("aqm", "", _describe_algorithms(known.aqm), doc))
+        keys.insert(0, KeyDescription("aqm", "", _describe_algorithms(known.aqm), doc))
         doc = "How packets leave the queue, instead of shaper and trace; dumbbell describe NAME says what it takes."
-        keys.insert(1, Key("link", "none", f"{_describe_algorithms(known.link)}, or none", doc))
+        keys.insert(1, KeyDescription("link", "none", f"{_describe_algorithms(known.link)}, or none", doc))
         changes = 'a list of tables such as { at = "30s", rate = "5Mbit" }'
-        keys.append(Key("rate_changes", "[]", changes, "When the rate changes, and to what; in any order."))
-    return Group(name, TITLES[name], "", tuple(keys))
+        keys.append(KeyDescription("rate_changes", "[]", changes, "When the rate changes, and to what; in any order."))
+    return KeyGroup(name, TITLES[name], "", tuple(keys))
 
 
-def list_sections() -> dict[str, Group]:
+def list_sections() -> dict[str, KeyGroup]:
     """Return the tables of an experiment file, in order; `run` holds the keys outside of every table."""
     known = read_registry()
     tables = {name: _make_section(name) for name in (*net.HOPS, "hosts", *schema.SENDERS, "record")}
-    of_tables = [Key(name, "", "a table", f"{TITLES[name].capitalize()}.") for name in ("bottleneck",)]
+    of_tables = [KeyDescription(name, "", "a table", f"{TITLES[name].capitalize()}.") for name in ("bottleneck",)]
     of_tables += [
-        Key("hop", "[]", "a list of tables", f"{TITLES['hop']}."),
-        Key("reverse", "unset", "a table", f"{TITLES['reverse']}."),
+        KeyDescription("hop", "[]", "a list of tables", f"{TITLES['hop']}."),
+        KeyDescription("reverse", "unset", "a table", f"{TITLES['reverse']}."),
     ]
-    of_tables += [Key(name, "{}", "a table", f"{TITLES[name].capitalize()}.") for name in ("hosts", "record")]
     of_tables += [
-        Key(name, "[]", "a list of tables", f"{TITLES[name]}; one or more of these three.") for name in schema.SENDERS
+        KeyDescription(name, "{}", "a table", f"{TITLES[name].capitalize()}.") for name in ("hosts", "record")
+    ]
+    of_tables += [
+        KeyDescription(name, "[]", "a list of tables", f"{TITLES[name]}; one or more of these three.")
+        for name in schema.SENDERS
     ]
     top = [
-        Key("title", '""', "text", "Title of the experiment, in tables and figures."),
+        KeyDescription("title", '""', "text", "Title of the experiment, in tables and figures."),
         _make_key(known.sections["run"]["duration"]),
-        Key("seeds", "[1]", "a list of different integers of 0 or more", "Seeds: every combination is run with each."),
+        KeyDescription(
+            "seeds", "[1]", "a list of different integers of 0 or more", "Seeds: every combination is run with each."
+        ),
         *of_tables,
-        Key("matrix", "{}", "a table", "Keys and lists of their values: every combination is a run."),
-        Key("override", "[]", "a list of tables with when and set", "Other values for some of the combinations."),
+        KeyDescription("matrix", "{}", "a table", "Keys and lists of their values: every combination is a run."),
+        KeyDescription(
+            "override", "[]", "a list of tables with when and set", "Other values for some of the combinations."
+        ),
     ]
     changed = (
-        Key("at", "", "time", "When the rate changes."),
-        Key("rate", "", "rate", "The rate from then on, counted as bottleneck.rate."),
+        KeyDescription("at", "", "time", "When the rate changes."),
+        KeyDescription("rate", "", "rate", "The rate from then on, counted as bottleneck.rate."),
     )
-    joined = Key('"KEY, KEY"', "", "a list of lists", "Keys joined by commas are set in step: a value for each key.")
-    axis = Key(
+    joined = KeyDescription(
+        '"KEY, KEY"', "", "a list of lists", "Keys joined by commas are set in step: a value for each key."
+    )
+    axis = KeyDescription(
         '"KEY"', "", "a list of values", f"{_ANYTHING.capitalize()}, such as bottleneck.rate, flows[*].base_rtt."
     )
     override = (
-        Key("when", "", "a table", "Keys and the value, or list of values, that each must have; all must hold."),
-        Key("set", "", "a table", f"Keys and the value that each gets: {_ANYTHING}."),
+        KeyDescription(
+            "when", "", "a table", "Keys and the value, or list of values, that each must have; all must hold."
+        ),
+        KeyDescription("set", "", "a table", f"Keys and the value that each gets: {_ANYTHING}."),
     )
     groups = [
-        Group(RUN, TITLES[RUN], "", tuple(top)),
+        KeyGroup(RUN, TITLES[RUN], "", tuple(top)),
         tables.pop("bottleneck"),
-        Group("bottleneck.rate_changes", TITLES["bottleneck.rate_changes"], "", changed),
+        KeyGroup("bottleneck.rate_changes", TITLES["bottleneck.rate_changes"], "", changed),
         *tables.values(),
-        Group("matrix", TITLES["matrix"], "", (axis, joined)),
-        Group("override", TITLES["override"], "", override),
+        KeyGroup("matrix", TITLES["matrix"], "", (axis, joined)),
+        KeyGroup("override", TITLES["override"], "", override),
     ]
     return {group.name: group for group in groups}
 
 
-def _describe_algorithm(one: Algorithm, places: tuple[str, ...]) -> Group:
+def _describe_algorithm(one: Algorithm, places: tuple[str, ...]) -> KeyGroup:
     def format_version(version: str, values: dict[str, Any]) -> str:
         shown_values = (f"{key} = {spelling.spell_value(one.params[key], value)}" for key, value in values.items())
         return f"{version}: {', '.join(shown_values) or 'the defaults'}"
 
     versions = tuple(format_version(*item) for item in one.versions.items())
-    return Group(one.name, one.title, one.source, tuple(map(_make_key, one.params.values())), places, versions)
+    return KeyGroup(one.name, one.title, one.source, tuple(map(_make_key, one.params.values())), places, versions)
 
 
-def list_algorithms() -> dict[str, list[Group]]:
+def list_algorithms() -> dict[str, list[KeyGroup]]:
     """Return queue disciplines, congestion controls, stages and links, with the keys that they may stand behind."""
     known = read_registry()
     places = {
@@ -174,7 +187,7 @@ def list_algorithms() -> dict[str, list[Group]]:
 
 
 @cache
-def list_groups() -> list[Group]:
+def list_groups() -> list[KeyGroup]:
     """Return everything that has keys."""
     return [*list_sections().values(), *(group for of_kind in list_algorithms().values() for group in of_kind)]
 
@@ -282,8 +295,8 @@ def _format_rows(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "\n".join(lines)
 
 
-def _format_keys(keys: Iterable[Key]) -> str:
-    def make_row(key: Key) -> tuple[str, ...]:
+def _format_keys(keys: Iterable[KeyDescription]) -> str:
+    def make_row(key: KeyDescription) -> tuple[str, ...]:
         source = f" [{key.source}]" if key.source else ""
         return f"`{key.name}`", f"`{key.default}`" if key.default else "needed", key.values, key.doc + source
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from dumbbell.check import fields
+from dumbbell.check.case import MEANING, BbrCase
 from dumbbell.check.cases import CASES, TIMES, VALUES
-from dumbbell.check.model import MEANING, Case
 
 
 def _format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -18,7 +18,7 @@ def _format_code(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _list_options(case: Case) -> str:
+def _list_options(case: BbrCase) -> str:
     told = [*(f"--at {name!r}" for name in case.times), *(f"--value {name!r}" for name in case.values)]
     return _format_code(one.replace("'", '"') for one in told)
 

@@ -17,7 +17,7 @@ WITHIN = "the limit lies within the interval"  # of a mean: more seeds may tell
 
 
 @dataclass(frozen=True)
-class Flow:
+class StackFlow:
     """A flow of a run. Rates are Mbit/s, times seconds. `times` are ends of intervals, `rates` the goodput in them.
 
     `lost` are its packets that the queue dropped or the path lost, `believed` those that the stack says it took for
@@ -72,7 +72,7 @@ def _measure_outside(start: float, end: float, excused: Sequence[tuple[float, fl
 
 
 @dataclass(frozen=True)
-class Link:
+class LinkSeries:
     """The bottleneck over time: ends of intervals, what left the link in them (Mbit/s) and the time in queue (ms)."""
 
     times: _Array = field(default_factory=lambda: _NONE)
@@ -86,12 +86,12 @@ class Link:
 
 
 @dataclass(frozen=True)
-class Run:
+class StackRun:
     """A run of one seed."""
 
     seed: int
-    flows: tuple[Flow, ...]
-    link: Link = field(default_factory=Link, compare=False, repr=False)
+    flows: tuple[StackFlow, ...]
+    link: LinkSeries = field(default_factory=LinkSeries, compare=False, repr=False)
     hash: str = ""
     seconds: float = field(default=0.0, compare=False)  # of real time that it took
 
@@ -100,7 +100,7 @@ class Run:
 class Outcome:
     """The runs of a scene, or why one of them failed."""
 
-    runs: tuple[Run, ...] = ()
+    runs: tuple[StackRun, ...] = ()
     error: str = ""
 
     def explain_close(self, flows: Sequence[int]) -> str:
@@ -115,20 +115,20 @@ class Outcome:
         """Return the words with which connections of these flows were closed."""
         return sorted({one.flows[number].closed for one in self.runs for number in flows} - {""})
 
-    def sum_up(self, flows: Sequence[int], of: Callable[[Flow], float]) -> float:
+    def sum_up(self, flows: Sequence[int], of: Callable[[StackFlow], float]) -> float:
         """Return the sum of a figure over flows and seeds."""
         return sum(of(one.flows[number]) for one in self.runs for number in flows)
 
-    def list_values(self, number: int, of: Callable[[Flow], float]) -> list[float]:
+    def list_values(self, number: int, of: Callable[[StackFlow], float]) -> list[float]:
         """Return a figure of a flow, for each seed."""
         return [of(one.flows[number]) for one in self.runs]
 
-    def mean(self, number: int, of: Callable[[Flow], float]) -> float:
+    def mean(self, number: int, of: Callable[[StackFlow], float]) -> float:
         """Return the mean of a figure of a flow."""
         found = self.list_values(number, of)
         return sum(found) / len(found) if found else math.nan
 
-    def estimate_mean(self, number: int, of: Callable[[Flow], float]) -> tuple[float, float]:
+    def estimate_mean(self, number: int, of: Callable[[StackFlow], float]) -> tuple[float, float]:
         """Return the mean of a figure of a flow and half of its interval (95 %, Student's t) over seeds.
 
         Infinity if a seed has no figure; without spread, or from one seed, the interval has no width.
@@ -140,12 +140,12 @@ class Outcome:
         spread = math.sqrt(sum((one - mean) ** 2 for one in found) / (len(found) - 1))
         return mean, compute_quantile(len(found) - 1, 0.95) * spread / math.sqrt(len(found))
 
-    def find_worst(self, number: int, of: Callable[[Flow], float]) -> float:
+    def find_worst(self, number: int, of: Callable[[StackFlow], float]) -> float:
         """Return the largest figure of a flow; infinity if a seed has none."""
         return max((math.inf if math.isnan(one) else one for one in self.list_values(number, of)), default=math.inf)
 
 
-def make_runs(tables: Mapping[str, Any], rough: Mapping[str, Sequence[bool]]) -> dict[str, Run]:
+def make_runs(tables: Mapping[str, Any], rough: Mapping[str, Sequence[bool]]) -> dict[str, StackRun]:
     """Return the runs of frames `runs`, `flows`, `series` and `queue_series`, by key.
 
     `rough` says of each flow of a run whether its data pass stages that may lose them.
@@ -153,20 +153,20 @@ def make_runs(tables: Mapping[str, Any], rough: Mapping[str, Sequence[bool]]) ->
     series: dict[tuple[str, int], tuple[_Array, _Array]] = {}
     for (key, flow), part in tables["series"].group_by("key", "flow", maintain_order=True):
         series[key, flow] = (part["time_s"].to_numpy(), part["goodput_mbit"].to_numpy())
-    links: dict[str, Link] = {}
+    links: dict[str, LinkSeries] = {}
     for (key,), part in tables["queue_series"].group_by("key", maintain_order=True):
         names = ("time_s", "throughput_mbit", "sojourn_mean_ms")
-        links[key] = Link(*(part[name].cast(float).to_numpy() for name in names))
-    flows: dict[str, list[Flow]] = {}
+        links[key] = LinkSeries(*(part[name].cast(float).to_numpy() for name in names))
+    flows: dict[str, list[StackFlow]] = {}
     for row in tables["flows"].sort("key", "flow").iter_rows(named=True):
         times, rates = series.get((row["key"], row["flow"]), (_NONE, _NONE))
         may_lose = rough[row["key"]][row["flow"]]
         flows.setdefault(row["key"], []).append(_make_flow(row, times, rates, may_lose=may_lose))
     return {
-        row["key"]: Run(
+        row["key"]: StackRun(
             row["seed"],
             tuple(flows[row["key"]]),
-            links.get(row["key"], Link()),
+            links.get(row["key"], LinkSeries()),
             str(row["hash"]),
             float(row["wall_s"] or 0.0),
         )
@@ -174,11 +174,11 @@ def make_runs(tables: Mapping[str, Any], rough: Mapping[str, Sequence[bool]]) ->
     }
 
 
-def _make_flow(row: Mapping[str, Any], times: _Array, rates: _Array, *, may_lose: bool) -> Flow:
+def _make_flow(row: Mapping[str, Any], times: _Array, rates: _Array, *, may_lose: bool) -> StackFlow:
     def number(name: str) -> float:
         return math.nan if row[name] is None else float(row[name])
 
-    return Flow(
+    return StackFlow(
         goodput=number("goodput_mbit"),
         rtt_p50=number("rtt_p50_ms") / 1e3,
         rtt_p95=number("rtt_p95_ms") / 1e3,

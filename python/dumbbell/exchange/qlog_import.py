@@ -16,8 +16,8 @@ import polars as pl
 
 from dumbbell.check import qlog_file
 from dumbbell.errors import Nothing
-from dumbbell.exchange import infer, measured, setup
-from dumbbell.exchange.measured import Fact, Flow, Measured
+from dumbbell.exchange import infer, measurement, setup
+from dumbbell.exchange.measurement import ImportedFlow, Measurement, SetupFact
 from dumbbell.experiment.registry import read_registry
 from dumbbell.words import count
 
@@ -34,19 +34,19 @@ _MOST_CONNECTIONS = 100  # that are listed
 _BUCKET = 64  # numbers of packets: small enough to look through, large enough for few buckets
 
 
-def read(path: Path, interval_s: float | None = None) -> Measured:
+def read(path: Path, interval_s: float | None = None) -> Measurement:
     """Return what a qlog file says of each connection. Raises InputError."""
     files = qlog_file.read_connections(path, (*_METRICS, _SENT, _RECEIVED, _LOST))
-    found = [_Connection(path, one, number) for number, one in enumerate(files) if one.events]
+    found = [_QlogConnection(path, one, number) for number, one in enumerate(files) if one.events]
     most = max((one.weight for one in found), default=0.0)
     kept = [one for one in found if one.weight > _LEAST_SHARE * most] if most > 0 else found
     if len(kept) > _MOST_CONNECTIONS:
         heaviest = {id(one) for one in sorted(kept, key=lambda one: -one.weight)[:_MOST_CONNECTIONS]}
         kept = [one for one in kept if id(one) in heaviest]
     length = max((one.end for one in kept), default=0.0)
-    measured.check_length(path, length)
-    step = measured.choose_interval(length, interval_s or _STEPS_S[length > _LONG_S])
-    points = measured.make_grid(max(length, step), step)
+    measurement.check_length(path, length)
+    step = measurement.choose_interval(length, interval_s or _STEPS_S[length > _LONG_S])
+    points = measurement.make_grid(max(length, step), step)
     flows = [flow for one in kept if (flow := one.make_flow(points, step)) is not None]
     if not flows:
         events = f"{', '.join(_METRICS[:2])}, {_SENT} and {_RECEIVED}"
@@ -55,7 +55,7 @@ def read(path: Path, interval_s: float | None = None) -> Measured:
     if len(found) > len(kept):
         notes.append(f"{len(found) - len(kept)} connections that carried least are left out")
     title = next((str(one.header["title"]) for one in files if isinstance(one.header.get("title"), str)), "")
-    return Measured(
+    return Measurement(
         flows,
         max(length, step),
         step,
@@ -102,10 +102,10 @@ class _Outstanding:
         return taken
 
 
-class _Connection:
+class _QlogConnection:
     """A connection of a file: what was sent and acknowledged, and what metrics said."""
 
-    def __init__(self, path: Path, file: qlog_file.File, number: int) -> None:
+    def __init__(self, path: Path, file: qlog_file.QlogFile, number: int) -> None:
         self.path, self.number, self.header = path, number, file.header
         self.notes = list(file.notes)
         self.start, self.end = file.events[0].time, file.events[-1].time
@@ -182,7 +182,7 @@ class _Connection:
         if number is not None:
             self._out[space].take(number, number)
 
-    def make_flow(self, points: measured.Floats, step: float) -> Flow | None:
+    def make_flow(self, points: measurement.Floats, step: float) -> ImportedFlow | None:
         """Return the connection as a flow; None if it says nothing that has a column."""
         is_sender = sum(size for _, size in self.got) >= sum(size for _, size in self.came)
         carried = self.got if is_sender else self.came
@@ -190,28 +190,28 @@ class _Connection:
         figures: dict[str, float | int] = {}
         lives = (points > self.start) & (points - step < self.end)
 
-        def hold_values(name: str, by: float = 1.0) -> measured.Floats:
+        def hold_values(name: str, by: float = 1.0) -> measurement.Floats:
             times, values = _make_columns(self.metrics.get(name, []))
-            return np.where(lives, measured.hold_values(times, values * by, points), np.nan)
+            return np.where(lives, measurement.hold_values(times, values * by, points), np.nan)
 
         if carried and self.end > self.start:
             times, sizes = _make_columns(carried)
             total = np.concatenate(([0.0], np.cumsum(sizes)))
-            at = np.nan_to_num(measured.hold_values(np.concatenate(([self.start], times)), total, points))
-            columns["goodput_mbit"] = measured.make_column(
+            at = np.nan_to_num(measurement.hold_values(np.concatenate(([self.start], times)), total, points))
+            columns["goodput_mbit"] = measurement.make_column(
                 np.where(lives, np.diff(at, prepend=0.0) * 8e-6 / step, np.nan)
             )
             figures["goodput_mbit"] = float(total[-1]) * 8e-6 / (self.end - self.start)
         latest = self.metrics.get("latest_rtt") or self.samples
         rtts = _make_columns(latest)[1]
         if len(rtts):
-            figures |= measured.summarise_samples(rtts)
+            figures |= measurement.summarise_samples(rtts)
         if low := [value for _, value in self.metrics.get("min_rtt", []) if value > 0]:
             figures["rtt_min_ms"] = min(low)
         if "smoothed_rtt" in self.metrics:
             times, srtts = _make_columns(self.metrics["smoothed_rtt"])
-            columns["srtt_ms"] = measured.make_column(hold_values("smoothed_rtt"))
-            figures |= measured.summarise_smoothed(times, srtts, self.end)
+            columns["srtt_ms"] = measurement.make_column(hold_values("smoothed_rtt"))
+            figures |= measurement.summarise_smoothed(times, srtts, self.end)
         if is_sender and self.sizes:
             segment = max(self.sizes, key=lambda size: (self.sizes[size], size))
             for ours, theirs in (
@@ -220,20 +220,20 @@ class _Connection:
                 ("ssthresh", "ssthresh"),
             ):
                 if theirs in self.metrics:
-                    columns[ours] = measured.make_column(hold_values(theirs, 1 / segment), whole=True)
+                    columns[ours] = measurement.make_column(hold_values(theirs, 1 / segment), whole=True)
             if "congestion_window" in self.metrics:
                 times, windows = _make_columns(self.metrics["congestion_window"])
-                figures |= measured.summarise_window(times, windows / segment, self.end)
+                figures |= measurement.summarise_window(times, windows / segment, self.end)
             figures["sent"] = sum(self.sent.values())
             figures["retransmissions"] = len(self.lost)
             place = np.minimum(np.searchsorted(points, np.array(self.lost) - 1e-9), len(points) - 1)
             counts = np.bincount(place.astype(np.int64), minlength=len(points)).astype(np.float64)
-            columns["retransmissions"] = measured.make_column(np.where(lives, counts, np.nan), whole=True)
+            columns["retransmissions"] = measurement.make_column(np.where(lives, counts, np.nan), whole=True)
         if not columns and not figures:
             return None
         series = pl.DataFrame({"time_s": points, **columns}).filter(pl.Series(lives))
         name = self.header.get("title")
-        flow = Flow(
+        flow = ImportedFlow(
             " ".join(str(name).split())[:80] if isinstance(name, str) else f"connection {self.number}",
             direction="down",
             cc=self._find_control(),
@@ -249,7 +249,7 @@ class _Connection:
             flow.base_rtt = infer.infer_base_rtt(flow.rtt_min_ms, "its smallest RTT")
         return flow
 
-    def _find_control(self) -> Fact | None:
+    def _find_control(self) -> SetupFact | None:
         for key in ("description", "title"):
             text = self.header.get(key)
             for word in re.split(r"[^\w-]+", text) if isinstance(text, str) else []:
@@ -258,7 +258,7 @@ class _Connection:
         return None
 
 
-def _make_columns(rows: list[tuple[float, float]]) -> tuple[measured.Floats, measured.Floats]:
+def _make_columns(rows: list[tuple[float, float]]) -> tuple[measurement.Floats, measurement.Floats]:
     table = np.array(rows, dtype=np.float64).reshape(-1, 2)
     return table[:, 0], table[:, 1]
 

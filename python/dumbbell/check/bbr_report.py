@@ -8,10 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from dumbbell.check import fields
+from dumbbell.check.case import (
+    CANNOT_TELL,
+    CONSTANT,
+    FAILED,
+    MEANING,
+    NOT_APPLICABLE,
+    PASSED,
+    SPECIFICATION,
+    CaseVerdict,
+)
 from dumbbell.check.cases import CASES
-from dumbbell.check.lab import Point
-from dumbbell.check.model import CANNOT_TELL, CONSTANT, FAILED, MEANING, NOT_APPLICABLE, PASSED, SPECIFICATION, Verdict
-from dumbbell.check.suite import Report, Result
+from dumbbell.check.lab import PathPoint
+from dumbbell.check.suite import BbrReport, BbrResult
 from dumbbell.experiment import units
 from dumbbell.words import count
 
@@ -31,7 +40,7 @@ class Count:
     unknown: int = 0
 
     @classmethod
-    def from_results(cls, results: Sequence[Result]) -> Count:
+    def from_results(cls, results: Sequence[BbrResult]) -> Count:
         """Count results."""
         found = [one.verdict.result for one in results]
         return cls(
@@ -52,25 +61,25 @@ class Count:
         return f"failed {self.failed} of {self.of}"
 
 
-def _select(report: Report, case: str, control: str) -> list[Result]:
+def _select(report: BbrReport, case: str, control: str) -> list[BbrResult]:
     return [one for one in report.results if (one.case, one.control) == (case, control)]
 
 
-def list_controls(report: Report) -> list[str]:
+def list_controls(report: BbrReport) -> list[str]:
     """Return what the controls are called, in order."""
     return list(dict.fromkeys(one.control for one in report.results))
 
 
-def list_cases(report: Report) -> list[str]:
+def list_cases(report: BbrReport) -> list[str]:
     """Return the keys of the cases, in order."""
     return list(dict.fromkeys(one.case for one in report.results))
 
 
-def _list_points(report: Report) -> list[Point]:
+def _list_points(report: BbrReport) -> list[PathPoint]:
     return list(dict.fromkeys(one.point for one in report.results))
 
 
-def count_results(report: Report) -> dict[tuple[str, str], Count]:
+def count_results(report: BbrReport) -> dict[tuple[str, str], Count]:
     """Return how often each case had each result for each control."""
     return {
         (case, name): Count.from_results(_select(report, case, name))
@@ -79,7 +88,7 @@ def count_results(report: Report) -> dict[tuple[str, str], Count]:
     }
 
 
-def _format_signs(results: Sequence[Result]) -> str:
+def _format_signs(results: Sequence[BbrResult]) -> str:
     """Return a sign for each point, rates apart."""
     rates: dict[int, str] = {}
     for one in results:
@@ -87,7 +96,7 @@ def _format_signs(results: Sequence[Result]) -> str:
     return " ".join(rates.values())
 
 
-def _describe_axes(report: Report) -> str:
+def _describe_axes(report: BbrReport) -> str:
     points = _list_points(report)
     rates = ", ".join(units.show("rate", rate) for rate in dict.fromkeys(point.rate for point in points))
     rtts = ", ".join(units.show("time", round(rtt * 1e9)) for rtt in dict.fromkeys(point.rtt for point in points))
@@ -98,7 +107,7 @@ def _describe_legend() -> str:
     return "\n".join(f"{sign} {result}: {MEANING[result]}" for result, sign in _SIGNS.items())
 
 
-def format_totals(report: Report) -> str:
+def format_totals(report: BbrReport) -> str:
     """Return how many verdicts there are of each result, in words."""
     found = [one.verdict.result for one in report.results]
     return ", ".join(f"{found.count(result)} {result}" for result in MEANING if result in found)
@@ -109,7 +118,7 @@ def format_seconds(value: float) -> str:
     return f"{value:.0f} s" if value >= 10 else f"{value:.1f} s"
 
 
-def _format_summary(report: Report) -> str:
+def _format_summary(report: BbrReport) -> str:
     verdicts = len(report.results)
     lines = [f"{count(verdicts, 'verdict')} in {format_seconds(report.seconds)}: {format_totals(report)}"]
     for name in list_controls(report):
@@ -120,18 +129,18 @@ def _format_summary(report: Report) -> str:
     return "\n".join(lines)
 
 
-def list_judged(report: Report) -> list[str]:
+def list_judged(report: BbrReport) -> list[str]:
     """Return the keys of the cases that applied somewhere, in order."""
     found = {one.case for one in report.results if one.verdict.result != NOT_APPLICABLE}
     return [key for key in list_cases(report) if key in found]
 
 
-def list_notes(report: Report) -> list[str]:
+def list_notes(report: BbrReport) -> list[str]:
     """Return what is known of the cases that were judged."""
     return [f"{CASES[key].number}. {CASES[key].note}" for key in list_judged(report) if CASES[key].note]
 
 
-def list_reasons(results: Sequence[Result], result: str) -> list[str]:
+def list_reasons(results: Sequence[BbrResult], result: str) -> list[str]:
     """Return why verdicts are what they are: points that share a reason in one line, the most frequent first."""
     found: dict[str, list[str]] = {}
     for one in results:
@@ -147,7 +156,7 @@ def list_reasons(results: Sequence[Result], result: str) -> list[str]:
     return lines
 
 
-def format_report(report: Report) -> str:
+def format_report(report: BbrReport) -> str:
     """Return the tables as plain text."""
     names = list_controls(report)
     parts = [f"{SPECIFICATION}.", _describe_legend(), _describe_axes(report)]
@@ -162,13 +171,13 @@ def format_report(report: Report) -> str:
     return "\n\n".join([*parts, _format_summary(report)])
 
 
-def _explain_verdict(report: Report, key: str, name: str) -> str:
+def _explain_verdict(report: BbrReport, key: str, name: str) -> str:
     results = _select(report, key, name)
     lines = [f"  {line}" for result in (FAILED, CANNOT_TELL, CONSTANT) for line in list_reasons(results, result)]
     return "\n".join([f"{CASES[key].number}. {CASES[key].heading}, {name}:", *lines]) if lines else ""
 
 
-def format_verdicts(report: Report, not_judged: Mapping[str, str]) -> str:
+def format_verdicts(report: BbrReport, not_judged: Mapping[str, str]) -> str:
     """Return the verdicts of a trace with all that was looked at, and why other cases were not judged."""
     lines = []
     for one in report.results:
@@ -192,7 +201,7 @@ def _format_row(key: str, cells: Sequence[str]) -> str:
     return f"| {CASES[key].number} | {' | '.join(cells)} |"
 
 
-def make_summary(report: Report) -> str:
+def make_summary(report: BbrReport) -> str:
     """Return the table of who passes what where."""
     names = list_controls(report)
     head = f"| | case | {' | '.join(names)} |\n|---|---|{'---|' * len(names)}"
@@ -204,7 +213,7 @@ def make_summary(report: Report) -> str:
     return "\n".join([head, *rows])
 
 
-def format_markdown(report: Report) -> str:
+def format_markdown(report: BbrReport) -> str:
     """Return the tables for a page."""
     names = list_controls(report)
     parts = [
@@ -247,7 +256,7 @@ def format_markdown(report: Report) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
+def verdict_to_dict(verdict: CaseVerdict) -> dict[str, Any]:
     """Return a verdict as JSON has it; `held` is null where nobody can tell."""
     checks = [
         {"what": one.what, "held": one.held, "found": one.found, "constant": one.constant}
@@ -258,7 +267,7 @@ def verdict_to_dict(verdict: Verdict) -> dict[str, Any]:
     return {"result": verdict.result, "reason": verdict.reason} | log | {"checks": checks}
 
 
-def to_json(report: Report, **others: Any) -> str:
+def to_json(report: BbrReport, **others: Any) -> str:
     """Return all verdicts as JSON, and `others` next to them."""
     results = [
         {

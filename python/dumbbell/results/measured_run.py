@@ -7,7 +7,7 @@ from dumbbell.experiment.cell import Cell
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredRun:
     """What one run measured, and the seconds that it took."""
 
     wall_s: float
@@ -21,4 +21,4 @@ class Finished:
     """One finished run: what describes it and what it measured."""
 
     cell: Cell
-    run: Measured
+    run: MeasuredRun

@@ -14,7 +14,7 @@ from dumbbell.experiment import plugins
 from dumbbell.experiment.cell import Cell
 from dumbbell.experiment.file import Experiment
 from dumbbell.experiment.plugins import process
-from dumbbell.packets.wanted import Wanted, list_points
+from dumbbell.packets.wanted import PacketSelection, list_points
 from dumbbell.results.versions import find_kind
 from dumbbell.scratch import Scratch, keep_whole
 from dumbbell.waiting import restore_ctrl_c
@@ -27,7 +27,7 @@ PCAPNG, PARQUET = ".pcapng", ".parquet"
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenPackets:
     """What was written: the file, how many packets it has, and the hash of what the run measured."""
 
     file: Path
@@ -45,7 +45,7 @@ def find_engine(experiment: Experiment, name: str) -> tuple[Captures | None, Exp
     return engine, prepare_experiments([experiment], engine)[0]
 
 
-def write(cell: Cell, output: Path, wanted: Wanted, engine: Captures | None = None) -> Written:
+def write(cell: Cell, output: Path, wanted: PacketSelection, engine: Captures | None = None) -> WrittenPackets:
     """Run a cell and write its packets to a file that ends in .pcapng or .parquet; raises InputError.
 
     It is simulated unless there is an `engine`. Parquet has one row per packet and point, at all points unless some are
@@ -57,17 +57,17 @@ def write(cell: Cell, output: Path, wanted: Wanted, engine: Captures | None = No
                 raise Conflict(f"--snap and {output.name}", "--snap with a .pcapng file", command="trace")
             rows, digest = record_packets(cell, wanted, engine)
             rows.write_parquet(output)
-            return Written(output, rows.height, digest)
+            return WrittenPackets(output, rows.height, digest)
         # what cannot be written is known before the run; who reads a pipe takes it for ended once nobody has it open
         with keep_whole([output]), output.open("ab"):
             if engine is not None:
                 result, count, _ = _capture_packets(cell, wanted, output, engine)
-                return Written(output, count, result.hash)
+                return WrittenPackets(output, count, result.hash)
             count, digest = _run(cell, wanted, output, describe_cell(cell))
-    return Written(output, count, digest)
+    return WrittenPackets(output, count, digest)
 
 
-def record_packets(cell: Cell, wanted: Wanted, engine: Captures | None = None) -> tuple[pl.DataFrame, str]:
+def record_packets(cell: Cell, wanted: PacketSelection, engine: Captures | None = None) -> tuple[pl.DataFrame, str]:
     """Run a cell and return its packets and the hash of what it measured; raises InputError.
 
     One row per packet and point, at all points unless some are wanted, in the order of time: `time_s`; `point`, `flow`,
@@ -99,7 +99,7 @@ def describe_cell(cell: Cell) -> str:
 
 
 def _capture_packets(
-    cell: Cell, wanted: Wanted, output: Path | None, engine: Captures
+    cell: Cell, wanted: PacketSelection, output: Path | None, engine: Captures
 ) -> tuple[_native.Result, int, _native.Rows | None]:
     """Run on an engine whose kernels send."""
     try:
@@ -112,7 +112,7 @@ def _capture_packets(
         raise Failed(escape_line(str(error)), "a run that can be carried out", command="trace") from None
 
 
-def _run(cell: Cell, wanted: Wanted, output: Path, comment: str) -> tuple[int, str]:
+def _run(cell: Cell, wanted: PacketSelection, output: Path, comment: str) -> tuple[int, str]:
     """Run and write; return how many packets there are, and the hash of what was measured."""
     if loaded := plugins.list_copies(cell.groups):
         return _run_apart(cell, wanted, output, comment, loaded)
@@ -121,7 +121,7 @@ def _run(cell: Cell, wanted: Wanted, output: Path, comment: str) -> tuple[int, s
 
 
 def _simulate_packets(
-    cell: Cell, wanted: Wanted, output: Path | None, comment: str
+    cell: Cell, wanted: PacketSelection, output: Path | None, comment: str
 ) -> tuple[_native.Result, int, _native.Rows | None]:
     cancel = _native.Cancel()
     # a thread of its own: Ctrl-C is heard here meanwhile
@@ -137,7 +137,9 @@ def _simulate_packets(
             raise Failed(escape_line(str(error)), "a run that can be carried out", command="trace") from None
 
 
-def _run_apart(cell: Cell, wanted: Wanted, output: Path, comment: str, loaded: dict[str, str]) -> tuple[int, str]:
+def _run_apart(
+    cell: Cell, wanted: PacketSelection, output: Path, comment: str, loaded: dict[str, str]
+) -> tuple[int, str]:
     """Do so in a process of its own, where plugins crash alone."""
     asked: dict[str, Any] = {
         "config": cell.config,

@@ -8,12 +8,12 @@ import textwrap
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any
 
-from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED
-from dumbbell.check.report import format_seconds
+from dumbbell.check.bbr_report import format_seconds
+from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED
 from dumbbell.check.stack.cases import CASES, GROUPS
-from dumbbell.check.stack.measured import Flow
-from dumbbell.check.stack.model import CLOSED, CRASHED, DIFFERS, HUNG, MEANING
-from dumbbell.check.stack.suite import STACK, Report, Result
+from dumbbell.check.stack.outcomes import StackFlow
+from dumbbell.check.stack.stack_case import CLOSED, CRASHED, DIFFERS, HUNG, MEANING
+from dumbbell.check.stack.suite import STACK, StackReport, StackResult
 from dumbbell.words import count
 
 _WIDTH = 120
@@ -22,41 +22,41 @@ _WORSE = (CLOSED, CRASHED, HUNG)  # told in the headline, with the stack's own w
 SIGNS = {PASSED: "+", DIFFERS: "d", CANNOT_TELL: "?", FAILED: "F", CLOSED: "C", CRASHED: "X", HUNG: "H"}
 
 
-def list_controls(report: Report) -> list[str]:
+def list_controls(report: StackReport) -> list[str]:
     """Return what the controls are called, in order."""
     return list(dict.fromkeys(one.control for one in report.results))
 
 
-def select_results(report: Report, control: str) -> list[Result]:
+def select_results(report: StackReport, control: str) -> list[StackResult]:
     """Return the results of a control."""
     return [one for one in report.results if one.control == control]
 
 
-def _group_closed(results: Sequence[Result]) -> dict[str, list[Result]]:
+def _group_closed(results: Sequence[StackResult]) -> dict[str, list[StackResult]]:
     """Return the results in which a connection was closed, by the stack's words."""
-    found: dict[str, list[Result]] = {}
+    found: dict[str, list[StackResult]] = {}
     for one in results:
         for words in one.seen.subject.list_reasons(one.seen.scene.subjects):
             found.setdefault(words, []).append(one)
     return dict(sorted(found.items(), key=lambda item: -len(item[1])))
 
 
-def _group_crashed(results: Sequence[Result]) -> dict[str, list[Result]]:
-    found: dict[str, list[Result]] = {}
+def _group_crashed(results: Sequence[StackResult]) -> dict[str, list[StackResult]]:
+    found: dict[str, list[StackResult]] = {}
     for one in results:
         if one.seen.subject.error:
             found.setdefault(one.seen.subject.error, []).append(one)
     return found
 
 
-def _describe_place(one: Result, words: str) -> str:
+def _describe_place(one: StackResult, words: str) -> str:
     flows = [run.flows[number] for run in one.seen.subject.runs for number in one.seen.scene.subjects]
     after = [flow.closed_after for flow in flows if flow.closed == words]
     many = "" if len(after) == len(flows) else f", {len(after)} of {len(flows)} connections"
     return f"{one.place} (after {min(after):.2g} s{many})"
 
 
-def list_headlines(report: Report, control: str, other: str = "") -> list[str]:
+def list_headlines(report: StackReport, control: str, other: str = "") -> list[str]:
     """Return the plainest failures first: connections that the stack closed, in its words, crashes and hangs.
 
     With `other` it is said what that one does in the same places.
@@ -86,7 +86,7 @@ def list_headlines(report: Report, control: str, other: str = "") -> list[str]:
     return lines
 
 
-def _find_counterpart(report: Report, one: Result, control: str) -> Result:
+def _find_counterpart(report: StackReport, one: StackResult, control: str) -> StackResult:
     return next(
         result
         for result in report.results
@@ -94,14 +94,14 @@ def _find_counterpart(report: Report, one: Result, control: str) -> Result:
     )
 
 
-def _group_by_case(results: Sequence[Result]) -> list[tuple[str, list[Result]]]:
-    found: dict[str, list[Result]] = {}
+def _group_by_case(results: Sequence[StackResult]) -> list[tuple[str, list[StackResult]]]:
+    found: dict[str, list[StackResult]] = {}
     for one in results:
         found.setdefault(one.case, []).append(one)
     return list(found.items())
 
 
-def _make_legend(results: Sequence[Result]) -> list[tuple[str, str]]:
+def _make_legend(results: Sequence[StackResult]) -> list[tuple[str, str]]:
     """Return the signs with what they mean: those of verdicts, and what is worse only where it is."""
     found = {one.verdict.result for one in results}
     return [(sign, result) for result, sign in SIGNS.items() if result in found or result not in _WORSE]
@@ -110,11 +110,11 @@ def _make_legend(results: Sequence[Result]) -> list[tuple[str, str]]:
 _Keys = Collection[tuple[str, str, Hashable]]  # case, control and place
 
 
-def _is_expected(one: Result, expected: _Keys) -> bool:
+def _is_expected(one: StackResult, expected: _Keys) -> bool:
     return (one.case, one.control, one.place) in expected
 
 
-def list_reasons(results: Sequence[Result], result: str, expected: _Keys = ()) -> list[str]:
+def list_reasons(results: Sequence[StackResult], result: str, expected: _Keys = ()) -> list[str]:
     """Return why verdicts are what they are: what was asked for, and where it was not found.
 
     Those of `expected` failures say so.
@@ -133,7 +133,7 @@ def list_reasons(results: Sequence[Result], result: str, expected: _Keys = ()) -
     return [f"{case}{', ' if what else ''}{what}: {'; '.join(places)}" for (case, what), places in found.items()]
 
 
-def format_totals(results: Sequence[Result], expected: _Keys = ()) -> str:
+def format_totals(results: Sequence[StackResult], expected: _Keys = ()) -> str:
     """Return how many verdicts there are of each result, and how many of these are expected, in words."""
     parts = []
     for result in MEANING:
@@ -144,7 +144,7 @@ def format_totals(results: Sequence[Result], expected: _Keys = ()) -> str:
     return ", ".join(parts)
 
 
-def _format_summary(report: Report, expected: _Keys) -> str:
+def _format_summary(report: StackReport, expected: _Keys) -> str:
     parts = [
         f"{name}: {count(len(select_results(report, name)), 'verdict')}: "
         f"{format_totals(select_results(report, name), expected)}"
@@ -153,11 +153,11 @@ def _format_summary(report: Report, expected: _Keys) -> str:
     return "\n".join([*parts, f"{count(report.runs, 'run')} in {format_seconds(report.seconds)}"])
 
 
-def _format_signs(results: Sequence[Result]) -> str:
+def _format_signs(results: Sequence[StackResult]) -> str:
     return "".join(SIGNS[one.verdict.result] for one in results)
 
 
-def _format_figures(results: Sequence[Result]) -> str:
+def _format_figures(results: Sequence[StackResult]) -> str:
     """Return the figures of a case: those of all its places."""
     case = CASES[results[0].case]
     found = [(one.place, case.figure(one.seen) if one.seen.subject.runs else "") for one in results]
@@ -178,16 +178,16 @@ def _format_item(line: str) -> str:
     )
 
 
-def list_commands(report: Report, command: Callable[[Result, list[str]], str], other: str = "") -> list[str]:
+def list_commands(report: StackReport, command: Callable[[StackResult, list[str]], str], other: str = "") -> list[str]:
     """Return the commands that repeat the cells that failed, one for each case of a control."""
-    found: dict[tuple[str, str], list[Result]] = {}
+    found: dict[tuple[str, str], list[StackResult]] = {}
     for one in report.results:
         if one.control != other and STACK.is_bad(one.verdict.result):
             found.setdefault((one.control, one.case), []).append(one)
     return [f"  {command(results[0], [one.place for one in results])}" for results in found.values()]
 
 
-def format_report(report: Report, *, lead: Sequence[str] = (), other: str = "", expected: _Keys = ()) -> str:
+def format_report(report: StackReport, *, lead: Sequence[str] = (), other: str = "", expected: _Keys = ()) -> str:
     """Return it as plain text; `lead` stands in place of the headline, and `other` has no more than its count."""
     parts = ["\n".join(lead).strip("\n")] if lead else []
     names = [name for name in list_controls(report) if name != other]
@@ -219,7 +219,7 @@ def format_report(report: Report, *, lead: Sequence[str] = (), other: str = "", 
     return "\n\n".join([*(part for part in parts if part), _format_summary(report, expected)])
 
 
-def format_markdown(report: Report, *, lead: Sequence[str] = (), other: str = "", expected: _Keys = ()) -> str:
+def format_markdown(report: StackReport, *, lead: Sequence[str] = (), other: str = "", expected: _Keys = ()) -> str:
     """Return it for a page."""
     parts = ["\n".join(line if line.startswith("|") else f"{line}\n" for line in lead)] if lead else []
     for name in list_controls(report):
@@ -250,7 +250,7 @@ def _number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _flow_to_dict(flow: Flow) -> dict[str, Any]:
+def _flow_to_dict(flow: StackFlow) -> dict[str, Any]:
     return {
         "goodput_mbit": _number(flow.goodput),
         "rtt_p50_ms": _number(1e3 * flow.rtt_p50),
@@ -264,7 +264,7 @@ def _flow_to_dict(flow: Flow) -> dict[str, Any]:
     }
 
 
-def to_json(report: Report, **others: Any) -> str:
+def to_json(report: StackReport, **others: Any) -> str:
     """Return all verdicts with their figures as JSON, and `others` next to them."""
     results = [
         {

@@ -51,7 +51,7 @@ _PING_NOTE = "not measured: base RTT plus the mean time in queue of the interval
 
 
 @dataclass
-class _Run:
+class _ExportedRun:
     """A run with its rows."""
 
     row: dict[str, Any]
@@ -88,7 +88,7 @@ def export(results: Results, output: str) -> list[Path]:
     return list(files)
 
 
-def _list_runs(results: Results, texts: dict[str, str]) -> list[_Run]:
+def _list_runs(results: Results, texts: dict[str, str]) -> list[_ExportedRun]:
     whole = results.runs
     several = len(results.seeds) > 1
     rows = {
@@ -113,11 +113,11 @@ def _list_runs(results: Results, texts: dict[str, str]) -> list[_Run]:
         title = ", ".join([row["experiment"], *words, *([f"seed {row['seed']}"] if several else [])])
         flows, classes = (own[name].drop("key").to_dicts() for name in ("flows", "classes"))
         more = {name: own[name].drop("key").to_dicts() for name in ("hops", "rtt", "sojourn")}
-        found.append(_Run(row, config, flows, classes, own["series"], queues, more, title))
+        found.append(_ExportedRun(row, config, flows, classes, own["series"], queues, more, title))
     return found
 
 
-def make_document(run: _Run) -> dict[str, Any]:
+def make_document(run: _ExportedRun) -> dict[str, Any]:
     """Return a run as the content of a data file."""
     said = json.loads(run.row.get("imported") or "{}")
     senders = [_describe_sender(flow) for flow in run.flows]
@@ -126,7 +126,7 @@ def make_document(run: _Run) -> dict[str, Any]:
     step = min((b - a for a, b in itertools.pairwise(times)), default=times[0] if times else 0.2)
     zero = read_start({"T0": said.get("started")})
     began = _DATE if zero is None else datetime.fromtimestamp(zero, UTC)
-    file = _File(times, began.timestamp(), max(round(step, 9), 1e-4))
+    file = _DataFile(times, began.timestamp(), max(round(step, 9), 1e-4))
     for number, (flow, name) in enumerate(zip(run.flows, test.series, strict=True)):
         rows = run.series.filter(pl.col("flow") == number).sort("time_s")
         if senders[number].kind == "ping":
@@ -165,7 +165,7 @@ def _select_answers(rows: pl.DataFrame) -> dict[float, float]:
     return {}
 
 
-def _estimate(run: _Run, flow: dict[str, Any], rows: pl.DataFrame) -> dict[float, float]:
+def _estimate(run: _ExportedRun, flow: dict[str, Any], rows: pl.DataFrame) -> dict[float, float]:
     """Return what a ping would see over time, ms: its base RTT and the time in queue on its way.
 
     Nothing is returned where queues keep flows apart, so that a ping waits less than others, or where pings have been
@@ -188,7 +188,7 @@ def _estimate(run: _Run, flow: dict[str, Any], rows: pl.DataFrame) -> dict[float
     return found
 
 
-class _File:
+class _DataFile:
     """Series of a data file as they are made."""
 
     def __init__(self, times: Sequence[float], zero: float, step: float) -> None:
@@ -304,7 +304,9 @@ class _File:
             self._add("Ping (ms) avg", "ms", means)
 
 
-def _make_metadata(run: _Run, test: tests.Test, file: _File, began: datetime, said: dict[str, Any]) -> dict[str, Any]:
+def _make_metadata(
+    run: _ExportedRun, test: tests.Test, file: _DataFile, began: datetime, said: dict[str, Any]
+) -> dict[str, Any]:
     config, row = run.config, run.row
     seconds = config["duration"] / 1e9
     stamp = began.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -417,7 +419,7 @@ def pack_data(data: dict[str, Any], name: str) -> bytes:
     return bz2.compress(text) if name.endswith((".bz2", ".flnt")) else text
 
 
-def _find_free_path(folder: Path, data: dict[str, Any], run: _Run, taken: dict[Path, bytes]) -> Path:
+def _find_free_path(folder: Path, data: dict[str, Any], run: _ExportedRun, taken: dict[Path, bytes]) -> Path:
     """Return a name in a folder as Flent makes it: test, time and title."""
     metadata = data["metadata"]
     began = datetime.fromisoformat(metadata["TIME"].replace("Z", "+00:00")).replace(tzinfo=None)

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from dumbbell.claims.judging import FAILS, HOLDS, NO_DATA, Interval, Verdict
+from dumbbell.claims.judging import FAILS, HOLDS, NO_DATA, ClaimVerdict, Interval
 from dumbbell.claims.language import Claims
 from dumbbell.results.tables import align_table, format_half, number
 from dumbbell.words import count
@@ -21,7 +21,7 @@ def _mean(value: Interval) -> str:
     return number(value.mean) + format_half((value.high - value.low) / 2)
 
 
-def format_value(verdict: Verdict) -> str:
+def format_value(verdict: ClaimVerdict) -> str:
     """Return what was found: the share of cells with its interval and the mean, or the mean alone."""
     if verdict.value.seeds == 0 and math.isnan(verdict.value.mean):
         return "-"
@@ -39,7 +39,7 @@ def _format_cells(cells: Sequence[str]) -> str:
     return "; ".join(cells[:_MOST_NAMED]) + more
 
 
-def list_remarks(verdict: Verdict) -> list[str]:
+def list_remarks(verdict: ClaimVerdict) -> list[str]:
     """Return what is to say of a verdict: cells that fail or are missing, seeds, reason, Linux."""
     claim = verdict.claim
     found = []
@@ -60,7 +60,7 @@ def list_remarks(verdict: Verdict) -> list[str]:
     return found
 
 
-def make_summary(claims: Claims, verdicts: Sequence[Verdict]) -> str:
+def make_summary(claims: Claims, verdicts: Sequence[ClaimVerdict]) -> str:
     """Return how many of the paper's claims hold, and of the claims of every section that is not counted among them."""
     counted = [one for one in verdicts if claims.sections[one.claim.section].counted]
     lines = [_count(counted)] if counted else []
@@ -71,7 +71,7 @@ def make_summary(claims: Claims, verdicts: Sequence[Verdict]) -> str:
     return "\n".join(lines)
 
 
-def _count(verdicts: Sequence[Verdict]) -> str:
+def _count(verdicts: Sequence[ClaimVerdict]) -> str:
     found = [one.verdict for one in verdicts]
     held, failed = found.count(HOLDS), found.count(FAILS)
     judged = held + failed
@@ -83,7 +83,7 @@ def _count(verdicts: Sequence[Verdict]) -> str:
     return f"{line}; {found.count(NO_DATA)} without data"
 
 
-def format_report(claims: Claims, verdicts: Sequence[Verdict]) -> str:
+def format_report(claims: Claims, verdicts: Sequence[ClaimVerdict]) -> str:
     """Return a table of verdicts, remarks on those that do not hold, and the summary."""
     rows = [[one.verdict, one.claim.id, format_value(one), one.claim.text] for one in verdicts]
     parts = [align_table(["verdict", "claim", "value", "predicate"], rows, words=(0, 1, 2, 3))]
@@ -98,7 +98,7 @@ def format_report(claims: Claims, verdicts: Sequence[Verdict]) -> str:
     return "\n\n".join([*parts, make_summary(claims, verdicts)])
 
 
-def format_markdown(claims: Claims, verdicts: Sequence[Verdict]) -> str:
+def format_markdown(claims: Claims, verdicts: Sequence[ClaimVerdict]) -> str:
     """Return a page: summary, a table for each section, remarks below it, and what the paper's words were taken for."""
     parts = [f"# {claims.title}", make_summary(claims, verdicts).replace("\n", "\n\n")]
     for section in claims.sections.values():
@@ -131,7 +131,7 @@ def format_markdown(claims: Claims, verdicts: Sequence[Verdict]) -> str:
     return "\n\n".join(parts)
 
 
-def make_row(verdict: Verdict) -> dict[str, Any]:
+def make_row(verdict: ClaimVerdict) -> dict[str, Any]:
     """Return all that is known of a verdict, one value a column; nothing where there is no number."""
     claim = verdict.claim
     numbers = {
@@ -166,7 +166,7 @@ def make_row(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def to_json(claims: Claims, verdicts: Sequence[Verdict]) -> str:
+def to_json(claims: Claims, verdicts: Sequence[ClaimVerdict]) -> str:
     """Return every verdict and the words that the claims use, as JSON."""
     rows = [
         make_row(one) | {"figures": list(one.claim.figures), "failing": list(one.failing), "missing": list(one.missing)}

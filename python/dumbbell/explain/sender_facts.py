@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from dumbbell.experiment.frames import compute_full_frame
+from dumbbell.experiment.frame_size import compute_full_frame
 from dumbbell.explain import bursts, facts
 from dumbbell.explain.bursts import Array
 from dumbbell.explain.facts import Fact
@@ -33,7 +33,7 @@ _LIMITED = 0.05  # share of its time from which a flow is said to be limited by 
 
 
 @dataclass(frozen=True)
-class Told:
+class TracedFlow:
     """A flow: its number, what it is called, its group, its row of table flows, and its trace by column, if any."""
 
     flow: int
@@ -91,7 +91,7 @@ _COLUMNS = (
 )
 
 
-def trace_flows(run: Observed) -> list[Told]:
+def trace_flows(run: Observed) -> list[TracedFlow]:
     """Return the flows of `[[flows]]`."""
     trace = run.find_table("trace")
     by_flow = {}
@@ -103,7 +103,7 @@ def trace_flows(run: Observed) -> list[Told]:
             by_flow[flow] = {name: rows[name].to_numpy() for name in names}
     listed = {row["flow"]: row for row in run.flows}
     return [
-        Told(flow, name, group, listed[flow], by_flow.get(flow, {}))
+        TracedFlow(flow, name, group, listed[flow], by_flow.get(flow, {}))
         for flow, (name, group) in enumerate(run.members)
         if flow in listed and run.is_tcp(flow)
     ]
@@ -135,7 +135,7 @@ def find_facts(run: Observed) -> Iterator[Fact]:
         yield from _summarise_groups(run, flows)
 
 
-def _find_starts(run: Observed, flows: list[Told]) -> Iterator[Fact]:
+def _find_starts(run: Observed, flows: list[TracedFlow]) -> Iterator[Fact]:
     """Yield when groups of flows start; a run in which all start at once says it with its setting."""
     if all(one.start_s == 0 for one in flows):
         return
@@ -147,7 +147,7 @@ def _find_starts(run: Observed, flows: list[Told]) -> Iterator[Fact]:
             yield facts.Started(several, tuple(one.flow for one in own), min(starts), max(starts))
 
 
-def _find_configured_times(run: Observed, one: Told) -> Iterator[Fact]:
+def _find_configured_times(run: Observed, one: TracedFlow) -> Iterator[Fact]:
     group = one.group
     stop = group.get("stop")
     done = one.done_s
@@ -168,7 +168,7 @@ def round_trips(name: str, row: dict[str, Any]) -> Iterator[Fact]:
         yield facts.RoundTrips(name, int(row["flow"]), float(row["base_rtt_ms"]), least, p50, p99)
 
 
-def _find_end_of_slow_start(run: Observed, one: Told) -> Iterator[Fact]:
+def _find_end_of_slow_start(run: Observed, one: TracedFlow) -> Iterator[Fact]:
     cause, after = str(one.row.get("slow_start_exit") or ""), one.row.get("slow_start_exit_s")
     if cause and after is not None:
         at = one.start_s + float(after)
@@ -191,7 +191,7 @@ def _find_end_of_slow_start(run: Observed, one: Told) -> Iterator[Fact]:
             yield facts.SlowStartLeft(one.name, one.flow, by, by - one.start_s, "", None, is_startup=False, by_s=by)
 
 
-def _find_facts_without_trace(run: Observed, one: Told) -> Iterator[Fact]:
+def _find_facts_without_trace(run: Observed, one: TracedFlow) -> Iterator[Fact]:
     """Yield what table flows and the series say, where there is no trace."""
     row = one.row
     sent, again, timeouts = (_to_count(row.get(name)) for name in ("sent", "retransmissions", "timeouts"))
@@ -211,7 +211,7 @@ def _to_count(value: float | None) -> int | None:
     return None if value is None or not math.isfinite(value) else int(value)
 
 
-def _select_points(run: Observed, one: Told) -> pl.DataFrame:
+def _select_points(run: Observed, one: TracedFlow) -> pl.DataFrame:
     """Return the time series of a flow as it is kept, from its first RTT on; no rows where it has no windows."""
     series = run.tables["series"]
     if not {"cwnd", "ssthresh", "srtt_ms"} <= set(series.columns):
@@ -220,7 +220,7 @@ def _select_points(run: Observed, one: Told) -> pl.DataFrame:
     return series.filter((pl.col("flow") == one.flow) & known)
 
 
-def _find_facts_in_trace(one: Told, run: Observed) -> Iterator[Fact]:
+def _find_facts_in_trace(one: TracedFlow, run: Observed) -> Iterator[Fact]:
     yield from _describe_reductions(one, run)
     yield from _find_losses(one, run)
     yield from _find_counted(one, "timeouts", facts.Timeouts)
@@ -230,7 +230,7 @@ def _find_facts_in_trace(one: Told, run: Observed) -> Iterator[Fact]:
         yield from _find_facts_of_bbr(one, run)
 
 
-def find_reductions(one: Told) -> list[facts.Reduction]:
+def find_reductions(one: TracedFlow) -> list[facts.Reduction]:
     """Return the reductions that the sender counts, in order of time: because of loss, because of marks.
 
     A window is that after the reduction when its episode is over, the next one begins, or the trace ends.
@@ -254,7 +254,7 @@ def find_reductions(one: Told) -> list[facts.Reduction]:
     return found
 
 
-def _describe_reductions(one: Told, run: Observed) -> Iterator[Fact]:
+def _describe_reductions(one: TracedFlow, run: Observed) -> Iterator[Fact]:
     found = find_reductions(one)
     if not found:
         return
@@ -273,7 +273,7 @@ def _describe_reductions(one: Told, run: Observed) -> Iterator[Fact]:
         yield facts.Reductions(one.name, one.flow, first, last, causes, before, after, apart)
 
 
-def _find_ignored_marks(one: Told) -> Iterator[Fact]:
+def _find_ignored_marks(one: TracedFlow) -> Iterator[Fact]:
     """Yield that a flow's packets were marked and its control does not answer that."""
     marks, control = _to_count(one.row.get("ce_marks")), one.group["cc"]
     if not marks:
@@ -295,7 +295,7 @@ def _find_increases(trace: dict[str, Array], name: str) -> tuple[Array, Array]:
     return trace["time_s"][known][there], steps[there]
 
 
-def _find_losses(one: Told, run: Observed) -> Iterator[Fact]:
+def _find_losses(one: TracedFlow, run: Observed) -> Iterator[Fact]:
     at, counts = _find_increases(one.trace, "lost")
     if not len(at):
         return
@@ -322,7 +322,7 @@ def _describe_path(run: Observed, group: dict[str, Any]) -> str:
     return " ".join(["loses"] * loses + ["delays"] * delays)
 
 
-def _find_counted(one: Told, name: str, kind: type[facts.Timeouts] | type[facts.Undone]) -> Iterator[Fact]:
+def _find_counted(one: TracedFlow, name: str, kind: type[facts.Timeouts] | type[facts.Undone]) -> Iterator[Fact]:
     at, counts = _find_increases(one.trace, name)
     if len(at):
         total = int(counts.sum())
@@ -330,7 +330,7 @@ def _find_counted(one: Told, name: str, kind: type[facts.Timeouts] | type[facts.
         yield kind(one.name, one.flow, float(at[0]), float(at[-1]), total, each)
 
 
-def _find_limits(one: Told, run: Observed) -> Iterator[Fact]:
+def _find_limits(one: TracedFlow, run: Observed) -> Iterator[Fact]:
     if all(one.group.get(key) is None for key in _LIMITS):
         return  # it always has something to send
     time = one.trace["time_s"]
@@ -350,7 +350,7 @@ def _find_limits(one: Told, run: Observed) -> Iterator[Fact]:
             yield facts.Limited(one.name, one.flow, float(time[0]), min(share, 1.0))
 
 
-def _find_facts_of_bbr(one: Told, run: Observed) -> Iterator[Fact]:
+def _find_facts_of_bbr(one: TracedFlow, run: Observed) -> Iterator[Fact]:
     trace = one.trace
     state, time = trace["state"], trace["time_s"]
     drains = bursts.find_spans(time, state == "drain")
@@ -385,7 +385,7 @@ def _find_facts_of_bbr(one: Told, run: Observed) -> Iterator[Fact]:
             )
 
 
-def probe_rtts(one: Told) -> list[facts.ProbeRtt]:
+def probe_rtts(one: TracedFlow) -> list[facts.ProbeRtt]:
     """Return BBR's looks for a new min_rtt."""
     trace = one.trace
     found = []
@@ -406,7 +406,7 @@ def probe_rtts(one: Told) -> list[facts.ProbeRtt]:
     return found
 
 
-def _probe_rtts(one: Told) -> Iterator[Fact]:
+def _probe_rtts(one: TracedFlow) -> Iterator[Fact]:
     found = probe_rtts(one)
     if len(found) <= 1:
         yield from found
@@ -426,7 +426,7 @@ def _probe_rtts(one: Told) -> Iterator[Fact]:
     )
 
 
-def _summarise_groups(run: Observed, flows: list[Told]) -> Iterator[Fact]:
+def _summarise_groups(run: Observed, flows: list[TracedFlow]) -> Iterator[Fact]:
     """Yield what groups of flows did, where there are too many for a sentence each."""
     for name, group in run.groups:
         own = [one for one in flows if one.group is group]

@@ -191,7 +191,7 @@ def try_run() -> Check:
     cell = next(iter(experiment.parse(_TRIAL, "doctor").make_cells()))
     invalid: list[str] = []
     try:
-        with engine.Lab(engine.Engine(), lambda _, text: invalid.append(text)) as lab:
+        with engine.LiveLab(engine.LiveEngine(), lambda _, text: invalid.append(text)) as lab:
             result = lab.submit(cell, _native.Progress()).result().result
     except InputError as error:
         return Check("trial", error.found, error.allowed)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dumbbell.check.model import CANNOT_TELL, FAILED, PASSED, Check, Verdict
-from dumbbell.check.stack.measured import WITHIN, Outcome
+from dumbbell.check.case import CANNOT_TELL, FAILED, PASSED, CaseVerdict, Expectation
+from dumbbell.check.stack.outcomes import WITHIN, Outcome
 
 DIFFERS = "differs from TCP"
 CLOSED, CRASHED, HUNG = "closed", "crashed", "hung"
@@ -67,7 +67,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class Seen:
+class SceneOutcomes:
     """What a judge is given: the scene, what the stack did, and what TCP's CUBIC did in its place, if it was run.
 
     `family` is what Linux's control of the same family did there, if that is another one, and `relative` its name.
@@ -84,18 +84,18 @@ class Limits:
     """Expectations of a case as they are looked at; the verdict follows from them."""
 
     def __init__(self) -> None:
-        self.all: list[Check] = []
+        self.all: list[Expectation] = []
         self.notes: list[str] = []
         self.worst = ""
 
     def must(self, what: str, held: bool, found: str) -> bool:
         """Note a limit; return whether it was kept."""
-        self.all.append(Check(what, bool(held), found))
+        self.all.append(Expectation(what, bool(held), found))
         return bool(held)
 
     def note_unknown(self, what: str, why: str) -> None:
         """Note a limit of which nobody can tell whether it was kept."""
-        self.all.append(Check(what, None, why))
+        self.all.append(Expectation(what, None, why))
 
     def note(self, what: str) -> None:
         """Note what is unlike TCP, and no failure."""
@@ -118,31 +118,31 @@ class Limits:
             found = f"{one.found}; {who}: {other.found}"
             held = worse.get(_strip_numbers(one.what), True)
             if held is False:
-                kept.append(Check(one.what, False, found))
+                kept.append(Expectation(one.what, False, found))
             elif other.held is None or held is None:
-                kept.append(Check(one.what, None, f"{found}: {WITHIN}" if WITHIN not in found else found))
+                kept.append(Expectation(one.what, None, f"{found}: {WITHIN}" if WITHIN not in found else found))
             else:
                 self.notes.append(f"{one.found} ({one.what}); {who}: {other.found}")
         self.all = kept
 
     def note_broken(self, result: str, what: str, found: str) -> None:
         """Note what is worse than a limit that was exceeded."""
-        self.all.append(Check(what, False, found))
+        self.all.append(Expectation(what, False, found))
         self.worst = result
 
-    def make_verdict(self) -> Verdict:
+    def make_verdict(self) -> CaseVerdict:
         """Return the result of all of them."""
         if self.worst:
             one = self.all[-1]
-            return Verdict(self.worst, f"{one.found} ({one.what})", tuple(self.all))
+            return CaseVerdict(self.worst, f"{one.found} ({one.what})", tuple(self.all))
         for result, held in ((FAILED, False), (CANNOT_TELL, None)):
             broken = [one for one in self.all if one.held is held]
             if broken:
-                return Verdict(result, "; ".join(f"{one.found} ({one.what})" for one in broken), tuple(self.all))
-        return Verdict(DIFFERS if self.notes else PASSED, "; ".join(self.notes), tuple(self.all))
+                return CaseVerdict(result, "; ".join(f"{one.found} ({one.what})" for one in broken), tuple(self.all))
+        return CaseVerdict(DIFFERS if self.notes else PASSED, "; ".join(self.notes), tuple(self.all))
 
 
-Judge = Callable[[Seen, Limits], None]
+Judge = Callable[[SceneOutcomes, Limits], None]
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
@@ -152,7 +152,7 @@ def _strip_numbers(what: str) -> str:
 
 
 @dataclass(frozen=True)
-class Case:
+class StackCase:
     """A question to a stack: its source, how it is judged, and the scenes in which it is asked.
 
     `limits` says in words what it is held against, `only` is the start of the names of controls that it is about.
@@ -170,13 +170,13 @@ class Case:
     only: str = ""
     tcp: bool = True
     measure: str = ""
-    figure: Callable[[Seen], str] = lambda _: ""
+    figure: Callable[[SceneOutcomes], str] = lambda _: ""
 
     def applies_to(self, control: str) -> bool:
         """Whether it is about a congestion control of this name."""
         return control.startswith(self.only)
 
-    def judge_scene(self, seen: Seen) -> Verdict:
+    def judge_scene(self, seen: SceneOutcomes) -> CaseVerdict:
         """Judge a scene; a connection that was closed, a crash and a hang are worse than any failure."""
         limits = Limits()
         if seen.subject.error:
