@@ -113,14 +113,14 @@ crate::params! {
 const UNBOUNDED: u32 = u32::MAX;
 /// Least burst, segments. SetSendQuantum, section 5.6.3.
 const LEAST_QUANTUM: f64 = 2.0;
-/// What the window has more room for in ProbeBW_UP, segments. QuantizationBudget, section 5.6.4.2.
+/// Additional room of the window in ProbeBW_UP, segments. QuantizationBudget, section 5.6.4.2.
 const UP_BUDGET: f64 = 2.0;
 /// The step of the long-term bound doubles at most so often. RaiseInflightLongtermSlope, section 5.3.3.9.
 const MAX_UP_ROUNDS: u32 = 30;
 /// Initial RTT if none is known. InitPacingRate, section 5.6.2.
 const NOMINAL_RTT_US: f64 = 1_000.0;
 
-/// What is saved at the start of a loss episode (section 5.5.11.1).
+/// The state saved at the start of a loss episode (section 5.5.11.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Saved {
     /// State that the losses ended, if they did: `undo_state`.
@@ -228,7 +228,7 @@ struct FullBw {
     reached: bool,
 }
 
-/// What an undo goes back to.
+/// The state that an undo restores.
 #[derive(Clone, Debug, Default)]
 struct Undo {
     saved: Saved,

@@ -20,7 +20,7 @@ impl BbrRate {
         BbrRate(((u64::from(delivered) << BW_SCALE) / interval_us).min(u64::from(UNSET - 1)) as u32)
     }
 
-    /// The same rounded up, as v2 and v3 do.
+    /// `delivered` segments in `interval_us`, rounded up as v2 and v3 do.
     pub fn ceil(delivered: u32, interval_us: u64) -> BbrRate {
         BbrRate((u64::from(delivered) << BW_SCALE).div_ceil(interval_us).min(u64::from(UNSET - 1)) as u32)
     }

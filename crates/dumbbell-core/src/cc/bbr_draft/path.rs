@@ -187,7 +187,7 @@ impl State {
 
     // ---- Spurious recovery (5.5.11)
 
-    /// What SaveStateUponLoss saves, section 5.5.11.1.
+    /// The state that SaveStateUponLoss saves, section 5.5.11.1.
     fn snapshot(&self, conn: &Conn) -> Saved {
         Saved {
             left: None,
