@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from dumbbell.explain.facts.base import Fact, OfQueue, Rank, link_of
+from dumbbell.explain.facts.base import Fact, OfFlow, OfQueue, Rank, link_of
 from dumbbell.explain.phrases import (
     count,
     format_duration,
@@ -254,12 +254,10 @@ class Converged(Fact):
 
 
 @dataclass(frozen=True)
-class RoundTrips(Fact):
+class RoundTrips(OfFlow):
     """RTT samples of a flow."""
 
     rank: ClassVar[Rank] = Rank.RESULT
-    name: str
-    flow: int
     base_ms: float
     min_ms: float
     p50_ms: float
@@ -300,12 +298,10 @@ class ShortFlows(Fact):
 
 
 @dataclass(frozen=True)
-class Udp(Fact):
+class Udp(OfFlow):
     """What became of unresponsive UDP."""
 
     rank: ClassVar[Rank] = Rank.RESULT
-    name: str
-    flow: int
     goodput_mbit: float
     drops: int
     delay_mean_ms: float | None
@@ -329,15 +325,13 @@ class Udp(Fact):
 
 
 @dataclass(frozen=True)
-class Totals(Fact):
+class Totals(OfFlow):
     """What a sender counted in the measured time.
 
     Of a stack `retransmissions` are what it took for lost, if it tells it, and `dropped` what the queue dropped.
     """
 
     rank: ClassVar[Rank] = Rank.RESULT
-    name: str
-    flow: int
     sent: int
     retransmissions: int | None
     timeouts: int | None

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from dumbbell.explain import phrases
-from dumbbell.explain.facts.base import Fact, Grouped, Rank
+from dumbbell.explain.facts.base import Fact, Grouped, OfFlow, Rank
 from dumbbell.explain.phrases import (
     count,
     format_duration,
@@ -39,11 +39,9 @@ class Started(Fact):
 
 
 @dataclass(frozen=True)
-class Stopped(Fact):
+class Stopped(OfFlow):
     """A flow had nothing more to send, by its configuration."""
 
-    name: str
-    flow: int
     at_s: float
     done_s: float | None
     """When all that it had sent was acknowledged."""
@@ -55,11 +53,9 @@ class Stopped(Fact):
 
 
 @dataclass(frozen=True)
-class Completed(Fact):
+class Completed(OfFlow):
     """A flow of given size was acknowledged whole."""
 
-    name: str
-    flow: int
     at_s: float
     took_s: float
     size_bytes: int | None
@@ -71,12 +67,10 @@ class Completed(Fact):
 
 
 @dataclass(frozen=True)
-class Closed(Fact):
+class Closed(OfFlow):
     """A QUIC stack closed its connection before the end."""
 
     rank: ClassVar[Rank] = Rank.RESULT
-    name: str
-    flow: int
     at_s: float
     why: str
 
@@ -86,11 +80,9 @@ class Closed(Fact):
 
 
 @dataclass(frozen=True)
-class Paused(Fact):
+class Paused(OfFlow):
     """The application of a flow wrote nothing for a time."""
 
-    name: str
-    flow: int
     at_s: float
     until_s: float | None
 
@@ -115,11 +107,9 @@ _REDUCERS = {"loss": "loss", "ecn": "CE marks"}
 
 
 @dataclass(frozen=True)
-class SlowStartLeft(Fact):
+class SlowStartLeft(OfFlow):
     """Slow start, or BBR's STARTUP, ended first."""
 
-    name: str
-    flow: int
     at_s: float
     after_s: float
     """Since the flow connected."""
@@ -170,12 +160,10 @@ class SlowStartsLeft(Fact):
 
 
 @dataclass(frozen=True)
-class StayedInSlowStart(Fact):
+class StayedInSlowStart(OfFlow):
     """A flow never left slow start."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     window: int | None
     is_startup: bool
@@ -195,11 +183,9 @@ def _change(before: float, after: float) -> str:
 
 
 @dataclass(frozen=True)
-class Reduction(Fact):
+class Reduction(OfFlow):
     """A flow reduced its window once."""
 
-    name: str
-    flow: int
     at_s: float
     cause: str
     """loss or ecn."""
@@ -218,12 +204,10 @@ class Reduction(Fact):
 
 
 @dataclass(frozen=True)
-class Reductions(Fact):
+class Reductions(OfFlow):
     """A flow reduced its window many times. Timeouts are another fact."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     until_s: float
     causes: dict[str, int]
@@ -246,12 +230,10 @@ class Reductions(Fact):
 
 
 @dataclass(frozen=True)
-class Repairs(Fact):
+class Repairs(OfFlow):
     """Episodes of loss recovery, and of marks that it answers, of a flow that decides by a model of its path."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     until_s: float
     causes: dict[str, int]
@@ -276,12 +258,10 @@ class Repairs(Fact):
 
 
 @dataclass(frozen=True)
-class IgnoredMarks(Fact):
+class IgnoredMarks(OfFlow):
     """Packets of a flow were marked with CE in the measured time, and its control does not answer marks."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     marks: int
     because: str
     """`ecn`: its key is false. `rtt`: the path is longer than its ecn_max_rtt. `never`: this control reads no marks."""
@@ -338,16 +318,19 @@ class Lost(Grouped):
 
 
 @dataclass(frozen=True)
-class Timeouts(Fact):
-    """Retransmission timeouts of a flow."""
+class _Repeated(OfFlow):
+    """The same happened to a flow a number of times."""
 
-    name: str
-    flow: int
     from_s: float
     until_s: float
     count: int
     at: tuple[float, ...] = field(default=())
     """Each of a few."""
+
+
+@dataclass(frozen=True)
+class Timeouts(_Repeated):
+    """Retransmission timeouts of a flow."""
 
     def describe(self) -> str:
         """Say `The retransmission timer of CUBIC ran out, and again at …`."""
@@ -360,15 +343,8 @@ class Timeouts(Fact):
 
 
 @dataclass(frozen=True)
-class Undone(Fact):
+class Undone(_Repeated):
     """Reductions that turned out to be spurious: nothing had been lost."""
-
-    name: str
-    flow: int
-    from_s: float
-    until_s: float
-    count: int
-    at: tuple[float, ...] = field(default=())
 
     def describe(self) -> str:
         """Say `What CUBIC had taken for lost arrived: it took the reduction back`."""
@@ -381,12 +357,10 @@ class Undone(Fact):
 
 
 @dataclass(frozen=True)
-class Limited(Fact):
+class Limited(OfFlow):
     """For some of its time a flow had too little to send."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     share: float
     """Of the time from its start to its end, or that of the run."""
@@ -399,11 +373,9 @@ class Limited(Fact):
 
 
 @dataclass(frozen=True)
-class Drained(Fact):
+class Drained(OfFlow):
     """BBR's DRAIN was over."""
 
-    name: str
-    flow: int
     at_s: float
     took_s: float
 
@@ -413,11 +385,9 @@ class Drained(Fact):
 
 
 @dataclass(frozen=True)
-class ProbeRtt(Fact):
+class ProbeRtt(OfFlow):
     """BBR's min_rtt expired: it looked for a new one."""
 
-    name: str
-    flow: int
     at_s: float
     until_s: float | None
     """None if the run ended before."""
@@ -441,12 +411,10 @@ class ProbeRtt(Fact):
 
 
 @dataclass(frozen=True)
-class ProbeRtts(Fact):
+class ProbeRtts(OfFlow):
     """BBR's min_rtt expired several times."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     until_s: float
     """When the last of them began."""
@@ -475,12 +443,10 @@ class ProbeRtts(Fact):
 
 
 @dataclass(frozen=True)
-class Probed(Fact):
+class Probed(OfFlow):
     """How often BBR probed for more bandwidth, and the states that it was in."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     count: int
     """How often it entered PROBE_UP."""
@@ -501,12 +467,10 @@ class Probed(Fact):
 
 
 @dataclass(frozen=True)
-class Believed(Fact):
+class Believed(OfFlow):
     """What BBR believed of its path in the second half of its time, in the median."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     bandwidth_mbit: float
     min_rtt_ms: float
@@ -532,12 +496,10 @@ class Believed(Fact):
 
 
 @dataclass(frozen=True)
-class WindowRange(Fact):
+class WindowRange(OfFlow):
     """The congestion window at the points of the time series, where there is no trace."""
 
     rank: ClassVar[Rank] = Rank.COURSE
-    name: str
-    flow: int
     from_s: float
     least: int
     median: float
