@@ -33,7 +33,7 @@ use crate::protocol::{Protocol, ProtocolContext};
 use crate::short_flows::ShortFlow;
 use crate::{EndpointView, Outcome, RunError, View};
 use clock::{Clock, NextEvent};
-use delay_lines::{DelayLine, ReceiverPort};
+use delay_lines::{AckEntry, DelayLine, ReceiverPort, ReturnPath};
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
 use dumbbell_core::cc::exit::Reported;
 use dumbbell_core::cc::{AnyCc, CcContext};
@@ -320,7 +320,7 @@ impl<N: Topology> Engine<N> {
         }
         if let Some(path) = &mut endpoint.stages.acks {
             if path.next_timer() <= now {
-                path.on_timer(now, &mut self.net.entry_of(line));
+                path.on_timer(now, &mut AckEntry { back: &mut self.net.back(), line });
             }
         }
         let Endpoint { transport, stages, start, stop, number, .. } = endpoint;
@@ -336,8 +336,8 @@ impl<N: Topology> Engine<N> {
         }
         let mut port = EndpointPort { way: self.net.way(), path: &mut stages.data, now };
         let started = transport.on_timer(*start, stop, now, &mut port);
-        transport.on_receiver_timer(now, &mut ReceiverPort { back: &mut self.net, stages, line, now });
-        if let Some((listener, _)) = self.net.frame_listener() {
+        transport.on_receiver_timer(now, &mut ReceiverPort { back: &mut self.net.back(), stages, line, now });
+        if let Some((listener, _)) = self.net.back().frame_listener() {
             transport.report_payloads(listener);
         }
         self.net.plan();

@@ -5,6 +5,7 @@
 pub mod bottleneck;
 mod builder;
 mod engine;
+pub mod hop;
 pub mod huge_pages;
 mod min_tree;
 

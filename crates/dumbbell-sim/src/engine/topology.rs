@@ -54,7 +54,7 @@ pub struct LoopState {
 }
 
 /// What carries packets to receivers and acknowledgements back.
-pub trait Topology: ReturnPath + Send {
+pub trait Topology: Send {
     /// Who listens.
     type Listener: Log;
     /// Who listens.
@@ -64,6 +64,13 @@ pub trait Topology: ReturnPath + Send {
     type Way: Ingress;
     /// Where senders send.
     fn way(&mut self) -> &mut Self::Way;
+
+    /// Where receivers send their acknowledgements.
+    type Back<'a>: ReturnPath
+    where
+        Self: 'a;
+    /// Where receivers send their acknowledgements.
+    fn back(&mut self) -> Self::Back<'_>;
 
     /// The lines of acknowledgements.
     fn lines(&self) -> &DelayLines;
