@@ -3,7 +3,6 @@
 use crate::bottleneck::Bottleneck;
 use crate::config::{HopConfig, RunConfig};
 use dumbbell_core::aqm::Aqm;
-use dumbbell_core::hint::{likely, seldom};
 use dumbbell_core::log::{At, DropReason, DropSite, Log};
 use dumbbell_core::packet::{flag, Packet};
 use dumbbell_core::param::ParamError;
@@ -69,6 +68,8 @@ pub struct Hop<A: Aqm, L: Log> {
     wire: Wire,
     /// A packet that leaves the link leaves the hop.
     is_open: bool,
+    /// And one that comes to the hop comes to the queue.
+    is_bare: bool,
 }
 
 impl<A: Aqm, L: Log> Hop<A, L> {
@@ -85,10 +86,13 @@ impl<A: Aqm, L: Log> Hop<A, L> {
     ) -> Result<Hop<A, L>, ParamError> {
         let behind = build_path(&hop.behind, config.run.seed, "path behind", index)?;
         let wire = Wire { delay: hop.delay, varies: config.link_delays(index), packets: VecDeque::new() };
+        let ahead = build_path(&hop.path, config.run.seed, "shared path", index)?;
+        let is_open = behind.is_none() && wire.delay == Time::ZERO && !wire.varies;
         Ok(Hop {
-            ahead: build_path(&hop.path, config.run.seed, "shared path", index)?,
+            is_open,
+            is_bare: is_open && ahead.is_none(),
+            ahead,
             bottleneck: Bottleneck::with_link(config.named_link(index), aqm, classes, &hop.params, listener),
-            is_open: behind.is_none() && wire.delay == Time::ZERO && !wire.varies,
             behind,
             wire,
         })
@@ -106,6 +110,12 @@ impl<A: Aqm, L: Log> Hop<A, L> {
         self.is_open
     }
 
+    /// Whether it has a queue and a link alone, and no part ever has something to do.
+    #[inline(always)]
+    pub fn is_bare(&self) -> bool {
+        self.is_bare
+    }
+
     /// When this part has something to do.
     #[inline]
     pub fn part_time(&self, part: HopPart) -> Time {
@@ -120,26 +130,28 @@ impl<A: Aqm, L: Log> Hop<A, L> {
     /// [`Bottleneck::advance`]; a packet of a burst that does not go on is the last of it.
     #[inline(always)]
     pub fn advance(&mut self, now: Time) -> Option<Packet> {
-        let mut packet = self.bottleneck.advance(now)?;
-        if packet.has(flag::MORE) && !self.bottleneck.burst_goes_on(&packet, now) {
-            packet.flags &= !flag::MORE;
+        match self.bottleneck.advance(now) {
+            Some(packet) if packet.has(flag::MORE) => Some(self.end_burst(packet, now)),
+            other => other,
         }
-        Some(packet)
     }
 
-    /// A packet leaves the link. What leaves the hop goes to `out`, with the time and the listener.
-    #[inline(always)]
+    #[cold]
+    #[inline(never)]
+    fn end_burst(&self, mut packet: Packet, now: Time) -> Packet {
+        if !self.bottleneck.burst_goes_on(&packet, now) {
+            packet.flags &= !flag::MORE;
+        }
+        packet
+    }
+
+    /// A packet leaves the link. What leaves the hop goes to `out`, with the time and the listener. An [open hop](Hop::is_open) need not be asked.
     pub fn leave(&mut self, packet: Packet, now: Time, out: &mut impl FnMut(&Packet, Time, &mut L)) {
-        if likely(self.is_open) {
-            out(&packet, now, &mut self.bottleneck.log.listener);
-        } else {
-            seldom();
-            let Hop { bottleneck, behind, wire, .. } = self;
-            let mut end = HopEnd { bottleneck, wire, out };
-            match behind {
-                None => end.arrive(packet, now),
-                Some(path) => path.push(without_burst_marks(packet), now, &mut end),
-            }
+        let Hop { bottleneck, behind, wire, .. } = self;
+        let mut end = HopEnd { bottleneck, wire, out };
+        match behind {
+            None => end.arrive(packet, now),
+            Some(path) => path.push(without_burst_marks(packet), now, &mut end),
         }
     }
 

@@ -10,14 +10,14 @@ mod return_path;
 
 use super::ack_log::{Acks, QueuedAck};
 use super::delay_lines::{BlockPool, DelayLine, DelayLines, ReturnPath};
-use super::endpoint::{Arena, UnderWay};
+use super::endpoint::{agree, Arena, UnderWay};
 use super::memory::SendMemory;
-use super::topology::{Ingress, LoopState, Topology};
+use super::topology::{backlog, Ingress, LoopState, Topology};
+use crate::bottleneck::Bottleneck;
 use crate::capacity;
 use crate::config::{Class, Classes, Route, RunConfig};
 use crate::hop::{Hop, HopPart};
 use crate::hop_log::HopLog;
-use crate::measure::Backlog;
 use crate::min_tree::{MinList, MinTree};
 use crate::RunError;
 use dumbbell_core::aqm::{AnyAqm, Aqm, FlowKey};
@@ -27,10 +27,10 @@ use dumbbell_core::log::{DropReason, ListenLevel, Log};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::ParamError;
 use dumbbell_core::path::Sink;
-use dumbbell_core::record::{Counters, FlowCounters};
+use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::{Ack, BackEcn};
 use dumbbell_core::units::Time;
-use hop::{agree, RoutedHop, END};
+use hop::{RoutedHop, END};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -169,7 +169,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
             }
         }
         let hop = &self.hops[number].hop;
-        if !hop.is_direct() || !hop.is_open() {
+        if !hop.is_bare() {
             for (index, part) in HopPart::ALL.into_iter().enumerate() {
                 self.stages.set(STAGES * number + index, hop.part_time(part));
             }
@@ -231,7 +231,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
         if self.hops[usize::from(hop)].hop.is_open() {
             return self.go_on(hop, packet, now, arena);
         }
-        self.pass(hop, now, arena, |one, out| one.leave(packet, now, &mut |packet, _, _| out.push(*packet)));
+        self.pass(hop, now, arena, |one, out| one.leave(packet, now, &mut |left, _, _| out.push(*left)));
     }
 
     /// Lets `act` do something to `hop`, and takes over what leaves it.
@@ -301,7 +301,7 @@ impl<L: Log + Send + 'static> MultiHop<L> {
             let (ack, blocks) = self.on_arrived()?;
             return Some(self.on_ack(&ack, blocks, now, arena));
         }
-        self.pass(number as u16, now, arena, |hop, out| hop.on_part(part, now, &mut |packet, _, _| out.push(*packet)));
+        self.pass(number as u16, now, arena, |hop, out| hop.on_part(part, now, &mut |left, _, _| out.push(*left)));
         None
     }
 
@@ -513,27 +513,21 @@ impl<L: Log + Send + 'static> Topology for MultiHop<L> {
         self.hops.iter().enumerate().try_for_each(check).map_err(RunError::Invariant)
     }
 
-    fn counters(&self) -> &Counters {
-        &self.hops[0].hop.bottleneck.log.counters
+    type Queue = AnyAqm;
+    type Tap = Acks<L>;
+
+    fn bottleneck(&self) -> &Bottleneck<AnyAqm, Acks<L>> {
+        &self.hops[0].hop.bottleneck
     }
 
-    fn counters_mut(&mut self) -> &mut Counters {
-        &mut self.hops[0].hop.bottleneck.log.counters
-    }
-
-    fn of_discipline(&self) -> Vec<(String, u64)> {
-        self.hops[0].hop.bottleneck.aqm.counters()
+    fn bottleneck_mut(&mut self) -> &mut Bottleneck<AnyAqm, Acks<L>> {
+        &mut self.hops[0].hop.bottleneck
     }
 
     fn states(&self, tell: &mut dyn FnMut(&str, &'static str, f64)) {
         for one in &self.hops {
             one.hop.bottleneck.aqm.state(&mut |name, value| tell(&one.name, name, value));
         }
-    }
-
-    fn backlog(&self) -> Backlog {
-        let aqm = &self.hops[0].hop.bottleneck.aqm;
-        Backlog { packets: aqm.packets() as u64, bytes: aqm.bytes() }
     }
 
     fn check(&self, found: UnderWay, staged: u64) -> Result<(), RunError> {
@@ -553,9 +547,8 @@ impl<L: Log + Send + 'static> Topology for MultiHop<L> {
 
     fn point(&mut self, now: Time) {
         for one in &mut self.hops {
-            let aqm = &one.hop.bottleneck.aqm;
-            let (backlog, counted) = (Backlog { packets: aqm.packets() as u64, bytes: aqm.bytes() }, one.count_now());
-            self.log.point(now, &one.name, backlog, counted.subtract(&one.before));
+            let (queued, counted) = (backlog(&one.hop.bottleneck.aqm), one.count_now());
+            self.log.point(now, &one.name, queued, counted.subtract(&one.before));
             one.before = counted;
         }
     }

@@ -1,7 +1,7 @@
 //! A net of one hop, the fast path: nothing is decided for a packet that a run decides once, and acknowledgements never wait.
 
 use super::delay_lines::{BlockPool, DelayLine, DelayLines, ReturnPath, TappedLines, NO_BLOCKS};
-use super::endpoint::{Arena, Endpoint, UnderWay};
+use super::endpoint::{agree, Arena, Endpoint, UnderWay};
 use super::ingress::SharedIngress;
 use super::memory::SendMemory;
 use super::topology::{Ingress, LoopState, Topology};
@@ -10,7 +10,6 @@ use crate::bottleneck::Bottleneck;
 use crate::capacity;
 use crate::config::{Classes, Route, RunConfig, BOTTLENECK};
 use crate::hop::{Hop, HopPart};
-use crate::measure::Backlog;
 use crate::min_tree::MinTree;
 use crate::RunError;
 use dumbbell_core::aqm::{Aqm, FlowKey};
@@ -18,7 +17,7 @@ use dumbbell_core::hint::{likely, unlikely};
 use dumbbell_core::log::{ListenLevel, Log};
 use dumbbell_core::packet::Packet;
 use dumbbell_core::param::ParamError;
-use dumbbell_core::record::{Counters, FlowCounters};
+use dumbbell_core::record::FlowCounters;
 use dumbbell_core::tcp::BackEcn;
 use dumbbell_core::units::Time;
 use std::sync::Arc;
@@ -30,6 +29,11 @@ const LOOK_AHEAD: usize = 4;
 pub struct SingleHop<A: Aqm, L: Log = ()> {
     pub entrance: SharedIngress<A, L>,
     pub lines: DelayLines,
+}
+
+/// Returns what happens to packets that leave the hop: they reach their receivers.
+fn deliveries<'a, L: Log>(lines: &'a mut DelayLines, arena: &'a mut Arena) -> impl FnMut(&Packet, Time, &mut L) + 'a {
+    move |packet, now, listener| TappedLines { lines: &mut *lines, listener }.deliver(arena, packet, now)
 }
 
 impl<A: Aqm + Send, L: Log + Send> SingleHop<A, L> {
@@ -45,7 +49,7 @@ impl<A: Aqm + Send, L: Log + Send> SingleHop<A, L> {
         listener: L,
     ) -> Result<SingleHop<A, L>, ParamError> {
         let hop = Hop::new(config, (0, &config.first_hop()), classes.list.len(), aqm, listener)?;
-        let parts = if hop.is_direct() && hop.is_open() { 0 } else { HopPart::ALL.len() };
+        let parts = if hop.is_bare() { 0 } else { HopPart::ALL.len() };
         Ok(SingleHop {
             entrance: SharedIngress { hop, memory: SendMemory::new(config.hosts.memory) },
             lines: DelayLines { times: MinTree::new(lines.len() + parts), all: lines, pool: BlockPool::default() },
@@ -91,22 +95,24 @@ impl<A: Aqm + Send, L: Log + Send> SingleHop<A, L> {
     /// Stages that all endpoints share have something to do.
     fn on_part(&mut self, part: HopPart, now: Time, arena: &mut Arena) {
         let SingleHop { lines, entrance } = self;
-        entrance.hop.on_part(part, now, &mut |packet: &Packet, now, listener: &mut L| {
-            TappedLines { lines: &mut *lines, listener }.deliver(arena, packet, now);
-        });
-        self.plan();
+        entrance.hop.on_part(part, now, &mut deliveries(lines, arena));
+        self.plan_parts();
     }
 
-    /// A packet leaves the bottleneck.
-    #[inline(always)]
-    fn leave(&mut self, packet: Packet, now: Time, arena: &mut Arena) {
-        let SingleHop { lines, entrance } = self;
-        entrance.hop.leave(packet, now, &mut |packet: &Packet, now, listener: &mut L| {
-            TappedLines { lines: &mut *lines, listener }.deliver(arena, packet, now);
-        });
-        if unlikely(!self.entrance.hop.is_open()) {
-            self.plan();
+    /// Parts of the hop may have something to do at another time.
+    #[inline(never)]
+    fn plan_parts(&mut self) {
+        for (number, part) in HopPart::ALL.into_iter().enumerate() {
+            self.lines.set_other(number, self.entrance.hop.part_time(part));
         }
+    }
+
+    /// A packet leaves the bottleneck, behind which there are stages.
+    #[inline(never)]
+    fn leave_by_parts(&mut self, packet: Packet, now: Time, arena: &mut Arena) {
+        let SingleHop { lines, entrance } = self;
+        entrance.hop.leave(packet, now, &mut deliveries(lines, arena));
+        self.plan_parts();
     }
 
     #[inline]
@@ -122,8 +128,10 @@ impl<A: Aqm + Send, L: Log + Send> SingleHop<A, L> {
                     arena.prefetch_receiver(flow);
                 }
             }
-            if let Some(packet) = left {
-                self.leave(packet, now, arena);
+            match left {
+                Some(packet) if likely(self.entrance.hop.is_open()) => self.back().deliver(arena, &packet, now),
+                Some(packet) => self.leave_by_parts(packet, now, arena),
+                None => {}
             }
         }
     }
@@ -246,13 +254,10 @@ impl<A: Aqm + Send, L: Log + Send> Topology for SingleHop<A, L> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn plan(&mut self) {
-        let SingleHop { entrance: SharedIngress { hop, .. }, lines } = self;
-        if unlikely(!hop.is_direct() || !hop.is_open()) {
-            for (number, part) in HopPart::ALL.into_iter().enumerate() {
-                lines.set_other(number, hop.part_time(part));
-            }
+        if unlikely(!self.entrance.hop.is_bare()) {
+            self.plan_parts();
         }
     }
 
@@ -279,40 +284,25 @@ impl<A: Aqm + Send, L: Log + Send> Topology for SingleHop<A, L> {
         capacity::check(config, 0, config.run.duration, &queue.log.counters.queue, queue.link_use()).map_err(RunError::Invariant)
     }
 
-    fn counters(&self) -> &Counters {
-        &self.entrance.hop.bottleneck.log.counters
+    type Queue = A;
+    type Tap = L;
+
+    fn bottleneck(&self) -> &Bottleneck<A, L> {
+        &self.entrance.hop.bottleneck
     }
 
-    fn counters_mut(&mut self) -> &mut Counters {
-        &mut self.entrance.hop.bottleneck.log.counters
-    }
-
-    fn of_discipline(&self) -> Vec<(String, u64)> {
-        self.entrance.hop.bottleneck.aqm.counters()
+    fn bottleneck_mut(&mut self) -> &mut Bottleneck<A, L> {
+        &mut self.entrance.hop.bottleneck
     }
 
     fn states(&self, tell: &mut dyn FnMut(&str, &'static str, f64)) {
         self.entrance.hop.bottleneck.aqm.state(&mut |name, value| tell(BOTTLENECK, name, value));
     }
 
-    fn backlog(&self) -> Backlog {
-        let aqm = &self.entrance.hop.bottleneck.aqm;
-        Backlog { packets: aqm.packets() as u64, bytes: aqm.bytes() }
-    }
-
     fn check(&self, found: UnderWay, staged: u64) -> Result<(), RunError> {
         let hop = &self.entrance.hop;
-        let held_here =
-            UnderWay { ahead: staged + hop.count_ahead(), queued: hop.bottleneck.count_packets(), behind: hop.count_behind() };
-        for (place, unaccounted, there) in [
-            ("ahead of the queue", found.ahead, held_here.ahead),
-            ("queue", found.queued, held_here.queued),
-            ("behind the queue", found.behind, held_here.behind),
-        ] {
-            if unaccounted != there {
-                return Err(RunError::Invariant(format!("{place}: arrived - gone is {unaccounted}, held are {there}")));
-            }
-        }
-        Ok(())
+        agree("ahead of the queue", found.ahead, staged + hop.count_ahead())?;
+        agree("queue", found.queued, hop.bottleneck.count_packets())?;
+        agree("behind the queue", found.behind, hop.count_behind())
     }
 }

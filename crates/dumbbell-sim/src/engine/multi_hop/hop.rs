@@ -1,6 +1,7 @@
 //! A hop among several: where its packets go next, and what it has counted.
 
 use super::super::ack_log::Acks;
+use super::super::endpoint::agree;
 use crate::config::{Classes, HopConfig, RunConfig};
 use crate::hop::Hop;
 use crate::hop_log::HopCounts;
@@ -13,17 +14,6 @@ use dumbbell_core::units::Time;
 
 /// In [`RoutedHop::next`]: the packet is where it was sent. Among [`Member::back`](super::Member::back): acknowledgements pass no hop.
 pub const END: u16 = u16::MAX;
-
-/// What is not accounted for is there.
-///
-/// # Errors
-/// It is not.
-pub fn agree(place: &str, unaccounted: u64, there: u64) -> Result<(), RunError> {
-    if unaccounted == there {
-        return Ok(());
-    }
-    Err(RunError::Invariant(format!("{place}: arrived - gone is {unaccounted}, held are {there}")))
-}
 
 /// A hop, which data pass as packets, and acknowledgements too.
 pub struct RoutedHop<L: Log> {
